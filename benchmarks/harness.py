@@ -1,0 +1,103 @@
+"""What every benchmark shares: its options, the JSON it writes and the Markdown table it prints."""
+
+import argparse
+import json
+import os
+import platform
+import subprocess
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import psutil
+
+ROOT = Path(__file__).resolve().parent.parent
+Row = dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """One benchmark's result: the rows of its table and the figures that other tools read."""
+
+    benchmark: str
+    settings: dict[str, Any]
+    rows: list[Row]
+    figures: dict[str, float]
+    failures: list[str] = field(default_factory=list)
+
+
+def arguments(description: str) -> argparse.ArgumentParser:
+    """The options that every benchmark takes; a benchmark may add its own."""
+    parser = argparse.ArgumentParser(description=description)
+    parser.add_argument("--quick", action="store_true", help="a smaller run of the same shape")
+    parser.add_argument("--json", type=Path, metavar="FILE", help="write rows and figures to FILE")
+    return parser
+
+
+def write_json(report: Report, path: Path) -> None:
+    """Write ``report`` with the commit and the machine it was measured on."""
+    document = {
+        "benchmark": report.benchmark,
+        "commit": commit(),
+        "machine": machine(),
+        "settings": report.settings,
+        "rows": report.rows,
+        "figures": report.figures,
+    }
+    path.write_text(json.dumps(document, indent=2) + "\n", encoding="utf-8")
+
+
+def commit() -> str:
+    """The commit of the checkout, with ``+changes`` when files differ from it; empty outside git."""
+    described = subprocess.run(  # noqa: S603
+        ["git", "-C", str(ROOT), "describe", "--always", "--dirty=+changes"],  # noqa: S607
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    return described.stdout.strip()
+
+
+def machine() -> dict[str, str | int]:
+    """The processor, its usable cores, the memory in GiB, and the Python that ran."""
+    return {
+        "processor": _processor(),
+        "cores": len(os.sched_getaffinity(0)),
+        "memory_gib": round(psutil.virtual_memory().total / 2**30),
+        "python": platform.python_version(),
+    }
+
+
+def _processor() -> str:
+    for line in Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines():
+        if line.startswith("model name"):
+            return line.partition(":")[2].strip()
+    return platform.processor()
+
+
+def markdown_table(rows: Sequence[Row]) -> str:
+    """The rows as an aligned Markdown table; numbers stand to the right."""
+    if not rows:
+        return ""
+    titles = list(rows[0])
+    cells = [[_cell(row[title]) for title in titles] for row in rows]
+    widths = [max(map(len, column)) for column in zip(titles, *cells, strict=True)]
+    right = [isinstance(rows[0][title], int | float) for title in titles]
+    ruler = ["-" * (width - 1) + ":" if number else "-" * width for width, number in zip(widths, right, strict=True)]
+    lines = [titles, ruler, *cells]
+    return "\n".join(
+        "| "
+        + " | ".join(
+            text.rjust(width) if number else text.ljust(width)
+            for text, width, number in zip(line, widths, right, strict=True)
+        )
+        + " |"
+        for line in lines
+    )
+
+
+def _cell(value: object) -> str:
+    if isinstance(value, float):
+        return f"{value:.1f}" if abs(value) >= 1 else f"{value:.3f}"
+    return f"{value:,}" if isinstance(value, int) else str(value)

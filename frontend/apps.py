@@ -1,0 +1,8 @@
+from django.apps import AppConfig
+
+
+class FrontendConfig(AppConfig):
+    """The pages of the product, rendered on the server."""
+
+    name = "frontend"
+    verbose_name = "Frontend"

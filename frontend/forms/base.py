@@ -1,0 +1,34 @@
+"""What forms share."""
+
+from collections.abc import Iterable
+from typing import Any
+
+from django import forms
+from django.db.models import Model
+
+NAME_HELP = "Lower-case letters, digits and hyphens. It cannot be changed later."
+LONGEST_NAME = 63
+
+
+def slug_field(label: str = "Name") -> forms.CharField:
+    """The name of a node of the version tree; the services check its letters."""
+    widget = forms.TextInput({"autocomplete": "off", "spellcheck": "false"})
+    return forms.CharField(label=label, max_length=LONGEST_NAME, help_text=NAME_HELP, widget=widget)
+
+
+class PickField(forms.ChoiceField):
+    """A choice among rows that a selector has already limited to the tenant; cleans to the row itself."""
+
+    def __init__(self, **options: Any) -> None:
+        super().__init__(**options)
+        self.rows: dict[str, Model] = {}
+
+    def offer(self, rows: Iterable[tuple[Model, str]], *, empty: str = "Choose…") -> None:
+        """Set what there is to choose from: rows with their labels."""
+        offered = list(rows)
+        self.rows = {str(row.pk): row for row, _ in offered}
+        self.choices = [("", empty), *((str(row.pk), label) for row, label in offered)]
+
+    def clean(self, value: Any) -> Any:
+        """The chosen row. Raises ValidationError for anything that was not on offer."""
+        return self.rows.get(super().clean(value))

@@ -1,0 +1,26 @@
+"""The form of a new API key."""
+
+from datetime import datetime, timedelta
+
+from django import forms
+from django.utils import timezone
+
+from tenants.models import Scope
+
+
+class KeyForm(forms.Form):
+    """What a key is called, what it may do, and for how long."""
+
+    name = forms.CharField(label="Name", max_length=50, help_text="What it is for, such as the program that uses it.")
+    scopes = forms.MultipleChoiceField(
+        label="It may", choices=Scope.choices, initial=[Scope.INFER], widget=forms.CheckboxSelectMultiple
+    )
+    days = forms.ChoiceField(
+        label="It ends", choices=[("", "Never"), ("30", "In 30 days"), ("90", "In 90 days"), ("365", "In a year")],
+        required=False,
+    )  # fmt: skip
+
+    def expires_at(self) -> datetime | None:
+        """When the key ends, or None for never."""
+        days = self.cleaned_data["days"]
+        return timezone.now() + timedelta(days=int(days)) if days else None

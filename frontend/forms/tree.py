@@ -1,0 +1,119 @@
+"""Forms that grow the version tree. What they offer comes from selectors, so nothing foreign can be chosen."""
+
+from typing import Any
+
+from django import forms
+
+from frontend.forms.base import PickField, slug_field
+from frontend.presenters.versions import branch_name
+from tenants.models import Dataset, Tenant
+from tenants.selectors import corpora_of, datasets_of, platform_corpora
+from versiontree.models import Hplm
+from versiontree.models.alias import DEFAULT_ALIAS
+from versiontree.selectors import branches_ready_for, versions_of
+from versiontree.training_settings import DEFAULT_ALPHA
+
+
+class TextForm(forms.Form):
+    """The text a domain learns from, and how much of it its table keeps."""
+
+    corpus = PickField(label="Corpus", help_text="The text that the domain learns its language from.")
+    alpha = forms.FloatField(
+        label="Coverage α in %",
+        min_value=0,
+        max_value=100,
+        initial=DEFAULT_ALPHA,
+        help_text="The share of what occurs in the corpus that the domain's table keeps. "
+        "Half of it is well under 1% of the different fragments.",
+    )
+
+    def __init__(self, tenant: Tenant, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        own = [(corpus, f"{corpus.name} ({corpus.words:,} words)") for corpus in corpora_of(tenant)]
+        shared = [(corpus, f"{corpus.name} ({corpus.words:,} words, platform)") for corpus in platform_corpora()]
+        _picks(self, "corpus").offer([*own, *shared])
+
+
+class DomainForm(TextForm):
+    """A new domain."""
+
+    name = slug_field()
+    description = forms.CharField(
+        label="Description", required=False, max_length=500, widget=forms.Textarea({"rows": 2})
+    )
+    parent = PickField(label="Parent", help_text="The root, or a domain to specialise further.")
+
+    field_order = ("name", "description", "parent", "corpus", "alpha")
+
+    def __init__(self, tenant: Tenant, *args: Any, **kwargs: Any) -> None:
+        super().__init__(tenant, *args, **kwargs)
+        offer_branches(self, tenant)
+
+
+class DataForm(forms.Form):
+    """The dataset that an hPLM learns from."""
+
+    dataset = PickField(label="Dataset", help_text="It also decides the task.")
+    auto_promote = forms.BooleanField(
+        label="Let @default follow to the new version", required=False, initial=True
+    )
+
+    def __init__(self, tenant: Tenant, *args: Any, task: str = "", **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        datasets = datasets_of(tenant).filter(task=task) if task else datasets_of(tenant)
+        _picks(self, "dataset").offer((dataset, _described(dataset)) for dataset in datasets)
+
+
+class HplmForm(DataForm):
+    """A new hPLM."""
+
+    name = slug_field()
+    parent = PickField(
+        label="Parent", help_text="The root, or the domain whose language is closest to your texts."
+    )
+    epochs = forms.IntegerField(label="Epochs", required=False, min_value=1, max_value=100)
+    adapter_size = forms.IntegerField(label="Adapter size", required=False, min_value=1, max_value=1024)
+
+    auto_promote = None  # the first version is @default anyway
+    field_order = ("name", "dataset", "parent")
+
+    def __init__(self, tenant: Tenant, *args: Any, **kwargs: Any) -> None:
+        super().__init__(tenant, *args, **kwargs)
+        offer_branches(self, tenant)
+
+    def settings(self) -> dict[str, int]:
+        """The settings that were filled in; the rest keep the defaults of the training code."""
+        knobs = ("epochs", "adapter_size")
+        return {knob: self.cleaned_data[knob] for knob in knobs if self.cleaned_data[knob] is not None}
+
+
+class AliasForm(forms.Form):
+    """Where an alias shall point, and why."""
+
+    name = slug_field("Alias")
+    version = PickField(label="Version")
+    reason = forms.CharField(label="Reason", required=False, max_length=200)
+
+    def __init__(self, hplm: Hplm, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self.fields["name"].initial = DEFAULT_ALIAS
+        self.fields["name"].help_text = "default, or a name of your own such as production."
+        ready = versions_of(hplm).filter(state="ready")
+        _picks(self, "version").offer((version, f"v{version.number}") for version in ready)
+
+
+def offer_branches(form: forms.Form, tenant: Tenant) -> None:
+    """Let the form's field `parent` choose among the branches that the tenant can build upon."""
+    branches = [(version, branch_name(version)) for version in branches_ready_for(tenant)]
+    _picks(form, "parent").offer(branches)
+
+
+def _picks(form: forms.Form, name: str) -> PickField:
+    field = form.fields[name]
+    assert isinstance(field, PickField)
+    return field
+
+
+def _described(dataset: Dataset) -> str:
+    rows = sum(split.rows for split in dataset.splits.all())
+    return f"{dataset.name} ({dataset.get_task_display().lower()}, {rows:,} rows)"

@@ -1,0 +1,39 @@
+"""Shorthand of the views: render a page or its fragment, act and go somewhere of the same tenant."""
+
+from collections.abc import Callable
+from http import HTTPStatus
+from typing import Any
+
+from django.contrib import messages
+from django.http import HttpResponse
+from django.shortcuts import redirect, render
+
+from frontend.access import TenantRequest
+from tenants.errors import HmiError
+
+_HIDDEN = (HTTPStatus.NOT_FOUND, HTTPStatus.FORBIDDEN)
+
+
+def show(request: TenantRequest, template: str, status: int = 200, **context: Any) -> HttpResponse:
+    """Render `frontend/<template>` with the tenant and the place beside the given context."""
+    shared = {"place": request.place, "tenant": request.place.tenant}
+    return render(request, f"frontend/{template}", {**shared, **context}, status=status)
+
+
+def go(request: TenantRequest, name: str, *args: object, said: str = "") -> HttpResponse:
+    """Redirect to a page of the same tenant, leaving a message for it."""
+    if said:
+        messages.success(request, said)
+    return redirect(f"frontend:{name}", request.place.tenant.slug, *args)
+
+
+def act(request: TenantRequest, write: Callable[[], object], name: str, *args: object, said: str = "") -> HttpResponse:
+    """Do what a button asks, then go on. What cannot be done now is said there; not_found and forbidden stay errors."""
+    try:
+        write()
+    except HmiError as refusal:
+        if refusal.status in _HIDDEN:
+            raise
+        messages.error(request, refusal.message)
+        return go(request, name, *args)
+    return go(request, name, *args, said=said)

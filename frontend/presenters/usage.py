@@ -1,0 +1,48 @@
+"""A tenant's usage of the month as the home page shows it."""
+
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from frontend.presenters.charts import Bar, counted_bars
+from tenants.models import UsageDay
+
+
+@dataclass(frozen=True, slots=True)
+class Tile:
+    """A figure at the head of a page, with a remark below it."""
+
+    name: str
+    figure: str
+    note: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Usage:
+    """Sums over a period, and the requests of each model."""
+
+    requests: int
+    inputs: int
+    tokens: int
+    failed: int
+    bars: list[Bar]
+
+
+def usage_sum(days: Iterable[UsageDay]) -> Usage:
+    """Add up days."""
+    total: Counter[str] = Counter()
+    by_model: Counter[str] = Counter()
+    for day in days:
+        total.update(requests=day.requests, inputs=day.inputs, tokens=day.tokens, failed=day.failed)
+        by_model[day.hplm_name] += day.requests
+    return Usage(total["requests"], total["inputs"], total["tokens"], total["failed"], counted_bars(by_model))
+
+
+def usage_tiles(usage: Usage, *, models: int, ready: int, max_models: int, jobs: int, max_jobs: int) -> list[Tile]:
+    """The tiles of the home page."""
+    return [
+        Tile("Models ready", f"{ready:,}", f"{models:,} of {max_models:,} made"),
+        Tile("Jobs at work", f"{jobs:,}", f"at most {max_jobs:,} at once"),
+        Tile("Requests this month", f"{usage.requests:,}", f"{usage.failed:,} failed"),
+        Tile("Texts this month", f"{usage.inputs:,}", f"{usage.tokens:,} tokens"),
+    ]

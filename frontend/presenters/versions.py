@@ -1,0 +1,101 @@
+"""Versions of domains and hPLMs as pages show them."""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+from uuid import UUID
+
+from versiontree.models import Version
+from versiontree.models.version import VersionKind, VersionState
+
+METRIC_NAMES = {"accuracy": "accuracy", "f1": "F1"}
+
+
+@dataclass(frozen=True, slots=True)
+class VersionRow:
+    """One version: its state, the aliases that point at it, and what its jobs measured (None: nothing yet).
+
+    `metric` and `majority` are in 0..1 on the test split; `fragments` is the number of rows of a domain's PLOT;
+    `job` is the newest job of the version.
+    """
+
+    number: int
+    state: str
+    aliases: list[str]
+    at: datetime
+    source: str
+    job: UUID | None
+    metric: float | None
+    metric_name: str
+    majority: float | None
+    alpha: float | None
+    fragments: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class LabelRow:
+    """How well one label is found, on the test split."""
+
+    label: str
+    precision: float
+    recall: float
+    f1: float
+    support: int
+
+
+def version_row(version: Version) -> VersionRow:
+    """The row of one version; its aliases and jobs should be loaded already."""
+    measured = measurements(version)
+    metric = str(measured.get("metric", ""))
+    jobs = sorted(version.jobs.all(), key=lambda job: (job.created_at, job.after_id is not None))
+    return VersionRow(
+        number=version.number,
+        state=version.state,
+        aliases=sorted(alias.name for alias in version.aliases.all()),
+        at=version.created_at,
+        source=_source(version.config),
+        job=jobs[0].pk if jobs else None,
+        metric=measured.get("value"),
+        metric_name=METRIC_NAMES.get(metric, metric),
+        majority=measured.get("majority"),
+        alpha=version.config.get("alpha"),
+        fragments=version.metrics.get("build_plot", {}).get("rows"),
+    )
+
+
+def version_rows(versions: Iterable[Version]) -> list[VersionRow]:
+    """The rows of a list, in the order given."""
+    return [version_row(version) for version in versions]
+
+
+def measurements(version: Version) -> Mapping[str, Any]:
+    """What the evaluate job of a version measured; empty before it ran."""
+    found: Mapping[str, Any] = version.metrics.get("evaluate", {})
+    return found
+
+
+def label_rows(version: Version) -> list[LabelRow]:
+    """The figures of each label, the most frequent first."""
+    rows = [
+        LabelRow(label, row["precision"], row["recall"], row["f1"], row["support"])
+        for label, row in measurements(version).get("per_label", {}).items()
+    ]
+    return sorted(rows, key=lambda row: (-row.support, row.label))
+
+
+def branch_name(version: Version) -> str:
+    """A root's or domain's version as people choose it: minilm v1, minilm / python-docs v2."""
+    if version.kind == VersionKind.DOMAIN and version.domain is not None:
+        return f"{version.domain.root.name} / {version.domain.name} v{version.number}"
+    return f"{version.name} v{version.number}"
+
+
+def is_ready(version: Version) -> bool:
+    """Whether it can answer and be built upon."""
+    return version.state == VersionState.READY
+
+
+def _source(config: Mapping[str, Any]) -> str:
+    given: Mapping[str, Any] = config.get("dataset") or config.get("corpus") or {}
+    return str(given.get("name", ""))

@@ -1,0 +1,75 @@
+"""Template tags: the panel, status badges, navigation, and how figures are written."""
+
+from typing import Any
+
+from django import template
+from django.template.context import RequestContext
+from django.template.loader import render_to_string
+from django.urls import reverse
+from django.utils.html import format_html
+from django.utils.safestring import SafeString
+
+from frontend.status import style_of
+
+register = template.Library()
+
+
+@register.simple_block_tag
+def panel(content: SafeString, title: str, **options: Any) -> SafeString:
+    """A titled box. Options: id, flush, note, more (an address) and more_label."""
+    return render_to_string("frontend/panels/panel.html", {"content": content, "title": title, **options})
+
+
+@register.inclusion_tag("frontend/panels/badge.html")
+def badge(state: str) -> dict[str, str]:
+    """The label and colour of a state of a job, a version or a key."""
+    style = style_of(state)
+    return {"label": style.label, "colour": style.colour}
+
+
+@register.simple_tag(takes_context=True)
+def nav_link(context: RequestContext, name: str, label: str) -> SafeString:
+    """A link of the main navigation; it says so when the page belongs to it."""
+    request = context["request"]
+    url = reverse(f"frontend:{name}", args=[request.place.tenant.slug])
+    here = request.path == url or (name != "home" and request.path.startswith(url))
+    link = '<a href="{}" aria-current="page">{}</a>' if here else '<a href="{}">{}</a>'
+    return format_html(link, url, label)
+
+
+@register.filter
+def count(number: int | None) -> str:
+    """1234567 -> 1,234,567. An absent figure is a dash."""
+    return "–" if number is None else f"{number:,}"
+
+
+@register.filter
+def percent(share: float | None) -> str:
+    """0.8125 -> 81.2%. An absent figure is a dash."""
+    return "–" if share is None else f"{share:.1%}"
+
+
+@register.filter
+def exact(value: float) -> str:
+    """A number for a machine: never localised."""
+    return f"{float(value):.4f}"
+
+
+@register.filter
+def hundred(share: float) -> str:
+    """A share in 0..1 as a coordinate in 0..100, for a machine."""
+    return f"{float(share) * 100:.3f}"
+
+
+@register.filter
+def duration(seconds: float | None) -> str:
+    """Seconds as people say them: 42 s, 3 min 5 s, 2 h 10 min. An absent figure is a dash."""
+    if seconds is None:
+        return "–"
+    whole = max(0, round(seconds))
+    if whole < 60:
+        return f"{whole} s"
+    minutes, rest = divmod(whole, 60)
+    if minutes < 60:
+        return f"{minutes} min {rest} s"
+    return f"{minutes // 60} h {minutes % 60} min"

@@ -1,0 +1,56 @@
+"""Corpora and datasets: the list and the pages of one."""
+
+from django.http import HttpResponse
+from django.views.decorators.http import require_GET, require_POST
+
+from frontend.access import TenantRequest, tenant_page
+from frontend.pages import act, show
+from frontend.presenters.data import corpus_rows, dataset_rows, label_bars, split_rows
+from tenants.models import Role
+from tenants.selectors import corpora_of, corpus_of, dataset_of, datasets_of
+from tenants.services.corpora import corpus_delete
+from tenants.services.datasets import dataset_delete
+
+
+@require_GET
+@tenant_page()
+def index(request: TenantRequest) -> HttpResponse:
+    """All uploads of the tenant."""
+    tenant = request.place.tenant
+    datasets, corpora = dataset_rows(tenant, datasets_of(tenant)), corpus_rows(tenant, corpora_of(tenant))
+    return show(request, "data/index.html", datasets=datasets, corpora=corpora)
+
+
+@require_GET
+@tenant_page()
+def corpus(request: TenantRequest, pk: int) -> HttpResponse:
+    """A corpus with its report."""
+    corpus = corpus_of(request.place.tenant, pk)
+    return show(request, "data/corpus.html", corpus=corpus, report=corpus.report)
+
+
+@require_GET
+@tenant_page()
+def dataset(request: TenantRequest, pk: int) -> HttpResponse:
+    """A dataset with its report."""
+    dataset = dataset_of(request.place.tenant, pk)
+    splits, bars = split_rows(dataset.report), label_bars(dataset.report)
+    return show(request, "data/dataset.html", dataset=dataset, report=dataset.report, splits=splits, bars=bars)
+
+
+@require_POST
+@tenant_page(Role.DEVELOPER)
+def corpus_remove(request: TenantRequest, pk: int) -> HttpResponse:
+    """Delete a corpus that nothing was made from."""
+    corpus = corpus_of(request.place.tenant, pk)
+    said = f"The corpus {corpus.name} is deleted."
+    return act(request, lambda: corpus_delete(corpus=corpus, actor=request.user), "data", said=said)
+
+
+@require_POST
+@tenant_page(Role.DEVELOPER)
+def dataset_remove(request: TenantRequest, pk: int) -> HttpResponse:
+    """Delete a dataset that nothing was made from."""
+    dataset = dataset_of(request.place.tenant, pk)
+    said = f"The dataset {dataset.name} is deleted."
+    return act(request, lambda: dataset_delete(dataset=dataset, actor=request.user), "data", said=said)

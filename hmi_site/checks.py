@@ -1,0 +1,108 @@
+"""System checks: what would fail later, said before anything starts (`manage.py check`)."""
+
+import os
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import redis
+from django.conf import settings
+from django.core.checks import CheckMessage, Error, Tags, Warning, register
+
+DEVICES = re.compile(r"auto|cpu|cuda(:\d+)?")
+DTYPES = ("auto", "bfloat16", "float16", "float32")
+KEY_LENGTH = 32
+OLDEST_REDIS = 7
+PRIVILEGED_PORTS = 1024
+
+
+@register()
+def check_compute(**_: Any) -> list[CheckMessage]:
+    """The device and the number format that inference and training use."""
+    messages: list[CheckMessage] = []
+    if not DEVICES.fullmatch(settings.HMI_DEVICE):
+        messages.append(
+            Error(f"HMI_DEVICE is {settings.HMI_DEVICE!r}.", hint="Use auto, cpu, cuda or cuda:1.", id="hmi.E001")
+        )
+    if settings.HMI_DTYPE not in DTYPES:
+        messages.append(
+            Error(f"HMI_DTYPE is {settings.HMI_DTYPE!r}.", hint=f"Use {', '.join(DTYPES)}.", id="hmi.E002")
+        )
+    return messages
+
+
+@register()
+def check_folders(**_: Any) -> list[CheckMessage]:
+    """Folders that must be writable, or be creatable."""
+    folders = {
+        "HMI_HOME": ("hmi.E003", settings.HMI_HOME),
+        "HMI_ARTIFACT_ROOT": ("hmi.E004", settings.HMI_ARTIFACT_ROOT),
+        "HMI_UPLOAD_ROOT": ("hmi.E005", settings.HMI_UPLOAD_ROOT),
+    }
+    return [
+        Error(f"{name} ({folder}) cannot be written.", hint=f"Set {name} to a folder of this user.", id=number)
+        for name, (number, folder) in folders.items()
+        if not _writable(Path(folder))
+    ]
+
+
+@register()
+def check_programs(**_: Any) -> list[CheckMessage]:
+    """The programs that HMI_POSTGRES_BIN and HMI_REDIS_BIN name."""
+    programs = {"HMI_POSTGRES_BIN": ("hmi.E006", "bin folder"), "HMI_REDIS_BIN": ("hmi.E007", "server program")}
+    return [
+        Error(f"{name} ({path}) does not exist.", hint=f"Name the {what}, or unset it.", id=number)
+        for name, (number, what) in programs.items()
+        if (path := getattr(settings, name)) is not None and not path.exists()
+    ]
+
+
+@register(Tags.security)
+def check_secret_key(**_: Any) -> list[CheckMessage]:
+    """Sessions are only as safe as the key."""
+    if len(settings.SECRET_KEY) >= KEY_LENGTH:
+        return []
+    hint = f"Use {KEY_LENGTH} characters or more, or unset HMI_SECRET_KEY to have one made in HMI_HOME."
+    return [Warning("HMI_SECRET_KEY is short.", hint=hint, id="hmi.W001")]
+
+
+@register(Tags.security)
+def check_exposure(**_: Any) -> list[CheckMessage]:
+    """Beyond this machine, cookies need HTTPS and debug pages tell too much."""
+    messages: list[CheckMessage] = []
+    local = settings.HMI_HOST in {"127.0.0.1", "localhost", "::1"}
+    if not local and not settings.HMI_HTTPS:
+        hint = "Put a proxy that speaks HTTPS in front and set HMI_HTTPS=true."
+        messages.append(Warning(f"HMI_HOST is {settings.HMI_HOST}: others reach it unencrypted.", hint=hint, id="hmi.W002"))
+    if not local and settings.DEBUG:
+        messages.append(Error("HMI_DEBUG is on while others can reach the site.", hint="Unset it.", id="hmi.E008"))
+    if settings.HMI_PORT < PRIVILEGED_PORTS and os.getuid() != 0:
+        hint = "Use a port from 1024, or a proxy."
+        messages.append(Warning(f"HMI_PORT {settings.HMI_PORT} may need root.", hint=hint, id="hmi.W003"))
+    return messages
+
+
+@register()
+def check_redis(**_: Any) -> list[CheckMessage]:
+    """An external Redis that is away or too old. (The embedded one is up only while the launcher runs.)"""
+    return [] if settings.HMI_EMBEDDED_REDIS else list(_redis_complaints())
+
+
+def _redis_complaints() -> Iterator[CheckMessage]:
+    try:
+        with redis.Redis.from_url(settings.REDIS_URL, socket_timeout=2, socket_connect_timeout=2) as client:
+            server: Any = client.info("server")
+    except redis.RedisError as error:
+        yield Warning(f"REDIS_URL does not answer: {error}", hint="Start it, or correct REDIS_URL.", id="hmi.W004")
+        return
+    version = str(server["redis_version"])
+    if int(version.split(".")[0]) < OLDEST_REDIS:
+        hint = f"Use Redis {OLDEST_REDIS} or Valkey: older ones keep deleted stream entries pending for ever."
+        yield Warning(f"Redis {version} is too old.", hint=hint, id="hmi.W005")
+
+
+def _writable(folder: Path) -> bool:
+    while not folder.exists() and folder != folder.parent:
+        folder = folder.parent
+    return folder.is_dir() and os.access(folder, os.W_OK | os.X_OK)

@@ -1,0 +1,79 @@
+"""Docstrings of the packages installed beside the product: real text that every machine has.
+
+Source files are parsed, never imported: nothing of what is read runs.
+"""
+
+import ast
+import inspect
+import re
+import sysconfig
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+PACKAGES = ("stdlib", "django", "numpy", "scipy", "sklearn", "torch", "transformers")
+MIN_WORDS = 8
+MAX_CHARACTERS = 4_000
+
+_SKIPPED_FOLDERS = {"site-packages", "test", "tests", "testing", "__pycache__", "idlelib", "lib2to3"}
+_DEFINITIONS = ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef
+
+
+@dataclass(frozen=True, slots=True)
+class Docstring:
+    """One docstring and what the source says about the object it documents."""
+
+    package: str
+    text: str
+    parameters: frozenset[str]
+    types: frozenset[str]
+
+
+def collect_docstrings(*, files_per_package: int) -> list[Docstring]:
+    """Docstrings of at most ``files_per_package`` files of each package, longest files first.
+
+    The longest files carry the documented API; the order is stable between runs.
+    """
+    return [
+        docstring
+        for package in PACKAGES
+        for path in _source_files(package)[:files_per_package]
+        for docstring in _of_file(package, path)
+    ]
+
+
+def _source_files(package: str) -> list[Path]:
+    paths = sysconfig.get_paths()
+    folder = Path(paths["stdlib"]) if package == "stdlib" else Path(paths["purelib"]) / package
+    found = [
+        path for path in folder.rglob("*.py") if not _SKIPPED_FOLDERS & set(path.relative_to(folder).parts)
+    ]
+    return sorted(found, key=lambda path: (-path.stat().st_size, str(path)))
+
+
+def _of_file(package: str, path: Path) -> Iterator[Docstring]:
+    try:
+        tree = ast.parse(path.read_text(encoding="utf-8"))
+    except (SyntaxError, UnicodeDecodeError, ValueError):
+        return
+    for node in ast.walk(tree):
+        if isinstance(node, _DEFINITIONS) and (text := _text_of(node)):
+            yield Docstring(package, text, *_signature_words(node))
+
+
+def _text_of(node: _DEFINITIONS) -> str | None:
+    text = ast.get_docstring(node, clean=False)
+    if text is None or len(text) > MAX_CHARACTERS or len(text.split()) < MIN_WORDS:
+        return None
+    return inspect.cleandoc(text).encode("utf-8", "ignore").decode()
+
+
+def _signature_words(node: _DEFINITIONS) -> tuple[frozenset[str], frozenset[str]]:
+    """The names of the parameters, and the names that their annotations are made of."""
+    if not isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+        return frozenset(), frozenset()
+    arguments = [*node.args.posonlyargs, *node.args.args, *node.args.kwonlyargs]
+    names = {argument.arg for argument in arguments} - {"self", "cls"}
+    annotations = " ".join(ast.unparse(argument.annotation) for argument in arguments if argument.annotation)
+    types = set(re.findall(r"[A-Za-z_]\w+(?![\w.])", annotations)) - {"None", "Optional", "Union"}
+    return frozenset(name for name in names if len(name) > 1), frozenset(types)

@@ -1,0 +1,45 @@
+"""The demo's models, as the report shows them and as the traffic calls them."""
+
+from dataclasses import dataclass
+from typing import Any
+
+from hmi_site.demo.people import logins_read
+from hmi_site.demo.tasks import TASKS, DemoTask
+from hmi_site.demo.traffic import ModelTraffic, test_texts
+from tenants.models import Dataset, Tenant
+from tenants.storage import stored_path
+from versiontree.models import Hplm, Version
+
+
+@dataclass(frozen=True, slots=True)
+class DemoModel:
+    """One hPLM of the demo: its row in the report, and what to send it."""
+
+    row: dict[str, Any]
+    traffic: ModelTraffic
+
+
+def demo_models() -> list[DemoModel]:
+    """Every hPLM of the demo tree, with its test texts as traffic."""
+    keys = {name: login.api_key for name, login in logins_read().items()}
+    return [_model(task, keys[task.tenant]) for task in TASKS]
+
+
+def _model(task: DemoTask, api_key: str) -> DemoModel:
+    tenant = Tenant.objects.get(slug=task.tenant)
+    hplm = Hplm.objects.for_tenant(tenant).get(name=task.hplm, deleted_at=None)
+    version = hplm.versions.select_related("parent").filter(state=Version.State.READY).latest("number")
+    splits = {split.split: split for split in Dataset.objects.for_tenant(tenant).get(name=task.hplm).splits.all()}
+    test = version.metrics["test"]
+    adapter = version.artifacts.get(kind="hplm")
+    row = {
+        "hPLM": f"{tenant.slug}/{hplm.name}",
+        "task": task.task,
+        "parent": str(version.parent),
+        "train": splits["train"].rows,
+        "metric": test["metric"],
+        "test": 100 * test["value"],
+        "majority": 100 * test["majority"],
+        "adapter KB": round(adapter.size / 1000),
+    }
+    return DemoModel(row, ModelTraffic(row["hPLM"], api_key, test_texts(stored_path(splits["test"].sha256))))

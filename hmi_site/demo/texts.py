@@ -1,0 +1,85 @@
+"""What the demo learns from: prose for the root, docstrings for the domain, labelled data for the tenants."""
+
+import zlib
+from collections.abc import Sequence
+from dataclasses import dataclass
+from importlib.metadata import distributions
+from pydoc_data.topics import topics
+from email.message import Message
+from typing import Final, TypeVar, cast
+
+from hmi_site.demo.docstrings import Docstring, collect_docstrings
+from hmi_site.demo.splits import SPLITS, assign_splits, near_copy_groups
+from hmi_site.demo.tasks import DemoTask, Example, sample_evenly
+
+FILES_PER_PACKAGE: Final = 400
+CORPUS_WORDS: Final = 300_000
+
+
+@dataclass(frozen=True, slots=True)
+class DemoTexts:
+    """The docstrings of this machine, one of each group of near copies, by split."""
+
+    by_split: dict[str, list[Docstring]]
+
+    def corpus(self) -> bytes:
+        """The domain corpus, one docstring a line: training texts only, at most ``CORPUS_WORDS`` words."""
+        lines: list[str] = []
+        words = 0
+        for docstring in self.by_split["train"]:
+            line = " ".join(docstring.text.split())
+            words += line.count(" ") + 1
+            if words > CORPUS_WORDS:
+                break
+            lines.append(line)
+        return "\n".join(lines).encode()
+
+    def dataset(self, task: DemoTask) -> dict[str, list[Example]]:
+        """Examples of ``task`` for each split, an eighth of the training size in dev, a quarter in test.
+
+        Shortening and masking can make copies of what were different docstrings, so near copies are
+        taken out once more, among the examples of all splits together.
+        """
+        found = [
+            (split, example)
+            for split, docstrings in self.by_split.items()
+            for docstring in docstrings
+            for example in task.examples(docstring)
+        ]
+        kept = _first_of_each_group(found, [example.text for _, example in found])
+        sizes = (task.train_size, task.train_size // 8, task.train_size // 4)
+        return {
+            split: sample_evenly((example for where, example in kept if where == split), size)
+            for split, size in zip(SPLITS, sizes, strict=True)
+        }
+
+
+def collect_texts() -> DemoTexts:
+    """Collect, thin out and split the docstrings of the installed packages (about half a minute)."""
+    collected = sorted(
+        collect_docstrings(files_per_package=FILES_PER_PACKAGE), key=lambda found: zlib.crc32(found.text.encode())
+    )
+    docstrings = _first_of_each_group(collected, [docstring.text for docstring in collected])
+    by_split: dict[str, list[Docstring]] = {split: [] for split in SPLITS}
+    splits = assign_splits([docstring.text for docstring in docstrings])
+    for split, docstring in zip(splits, docstrings, strict=True):
+        by_split[split].append(docstring)
+    return DemoTexts(by_split)
+
+
+def prose_corpus() -> bytes:
+    """General English on every machine: Python's help topics and the descriptions of installed packages."""
+    texts = list(topics.values())
+    texts += [str(description) for found in distributions() if (description := cast(Message, found.metadata).get_payload())]
+    paragraphs = (" ".join(part.split()) for text in texts for part in text.split("\n\n"))
+    return "\n".join(dict.fromkeys(part for part in paragraphs if part.count(" ") >= 7)).encode()
+
+
+_T = TypeVar("_T")
+
+
+def _first_of_each_group(items: Sequence[_T], texts: Sequence[str]) -> list[_T]:
+    first: dict[int, _T] = {}
+    for group, item in zip(near_copy_groups(texts), items, strict=True):
+        first.setdefault(int(group), item)
+    return list(first.values())

@@ -1,0 +1,86 @@
+"""Real infer requests of several tenants at once, over HTTP, as their clients would send them."""
+
+import json
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from itertools import chain, zip_longest
+from pathlib import Path
+from typing import Any, Final
+
+import httpx
+from rich.console import Console
+from rich.progress import Progress
+
+INPUTS_PER_REQUEST: Final = 2
+CLIENTS: Final = 24
+TIMEOUT_SECONDS: Final = 60.0
+
+
+@dataclass(frozen=True, slots=True)
+class ModelTraffic:
+    """What is sent to one hPLM: its reference, its tenant's key, and the texts."""
+
+    reference: str
+    api_key: str
+    texts: Sequence[str]
+
+
+@dataclass(slots=True)
+class TrafficResult:
+    """The answers, as decoded JSON, and a line for each request that got none."""
+
+    answers: list[dict[str, Any]] = field(default_factory=list)
+    failures: list[str] = field(default_factory=list)
+
+
+def send_traffic(url: str, models: Sequence[ModelTraffic], requests: int, console: Console) -> TrafficResult:
+    """Send ``requests`` infer requests, taking the models in turn, from ``CLIENTS`` clients at once."""
+    result = TrafficResult()
+    planned = list(_interleaved(models))[:requests]
+    limits = httpx.Limits(max_connections=CLIENTS)
+    with (
+        httpx.Client(base_url=url, timeout=TIMEOUT_SECONDS, limits=limits) as client,
+        ThreadPoolExecutor(CLIENTS) as pool,
+        Progress(console=console) as progress,
+    ):
+        bar = progress.add_task("infer requests over HTTP", total=len(planned))
+        for answer in pool.map(lambda plan: _send(client, *plan), planned):
+            if isinstance(answer, str):
+                result.failures.append(answer)
+            else:
+                result.answers.append(answer)
+            progress.advance(bar)
+    return result
+
+
+def test_texts(path: Path) -> list[str]:
+    """The texts of a dataset's split, labels left out; words of tagging data joined by spaces."""
+    rows = (json.loads(line) for line in path.read_text(encoding="utf-8").splitlines())
+    return [row["text"] if "text" in row else " ".join(row["tokens"]) for row in rows]
+
+
+def _interleaved(models: Sequence[ModelTraffic]) -> Iterator[tuple[ModelTraffic, Sequence[str]]]:
+    per_model = [
+        [
+            (model, model.texts[start : start + INPUTS_PER_REQUEST])
+            for start in range(0, len(model.texts), INPUTS_PER_REQUEST)
+        ]
+        for model in models
+    ]
+    return (plan for plan in chain.from_iterable(zip_longest(*per_model)) if plan is not None)
+
+
+def _send(client: httpx.Client, model: ModelTraffic, texts: Sequence[str]) -> dict[str, Any] | str:
+    try:
+        response = client.post(
+            "/api/v1/infer",
+            json={"model": model.reference, "inputs": list(texts)},
+            headers={"Authorization": f"Bearer {model.api_key}"},
+        )
+    except httpx.HTTPError as error:
+        return f"{model.reference}: {error!r}"
+    if response.status_code != httpx.codes.OK:
+        return f"{model.reference}: HTTP {response.status_code}: {response.text[:200]}"
+    answer: dict[str, Any] = response.json()
+    return answer

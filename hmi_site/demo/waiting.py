@@ -1,0 +1,59 @@
+"""Watch jobs until they end, with a progress bar for each."""
+
+import time
+from collections.abc import Iterable
+
+from rich.console import Console
+from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeElapsedColumn
+
+from versiontree.models import Job, Version
+from versiontree.models.job import TERMINAL
+
+POLL_SECONDS = 0.5
+
+
+class DemoFailed(Exception):
+    """A step of the demo did not end well; the message says which and why."""
+
+
+def wait_until_ready(versions: Iterable[Version], console: Console) -> None:
+    """Show the jobs of ``versions`` until all have ended.
+
+    Raises:
+        DemoFailed: one of them failed or was cancelled.
+    """
+    version_ids = [version.pk for version in versions]
+    columns = (
+        TextColumn("{task.description:<44}"),
+        BarColumn(),
+        TextColumn("{task.percentage:>4.0f}%  {task.fields[stage]:<28}"),
+        TimeElapsedColumn(),
+    )
+    with Progress(*columns, console=console) as progress:
+        bars: dict[str, TaskID] = {}
+        while True:
+            jobs = list(
+                Job.unscoped.filter(version__in=version_ids).select_related("version").order_by("created_at", "pk")
+            )
+            for job in jobs:
+                _draw(progress, bars, job)
+            if all(job.state in TERMINAL for job in jobs):
+                break
+            time.sleep(POLL_SECONDS)
+    for job in jobs:
+        if job.state != Job.State.SUCCEEDED:
+            raise DemoFailed(f"{job.get_kind_display()} of {job.version}: {job.state}. {job.error_message}")
+
+
+def _draw(progress: Progress, bars: dict[str, TaskID], job: Job) -> None:
+    key = str(job.pk)
+    if key not in bars:
+        title = f"{job.version}: {job.get_kind_display().lower()}"
+        bars[key] = progress.add_task(title, total=1.0, start=False, stage=job.state)
+    if job.state == Job.State.RUNNING:
+        progress.start_task(bars[key])
+    done = job.state == Job.State.SUCCEEDED
+    stage = job.stage if job.state == Job.State.RUNNING else job.get_state_display().lower()
+    progress.update(bars[key], completed=1.0 if done else job.progress, stage=stage)
+    if job.state in TERMINAL:
+        progress.stop_task(bars[key])

@@ -1,0 +1,131 @@
+"""A program that runs as our child, in the foreground, with its output in a log file."""
+
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from hmi_site.embedded import lifeline
+
+LOG_LIMIT_BYTES = 16 * 1024**2
+LAST_LINES = 15
+KILL_WAIT_S = 10.0
+
+
+class ChildError(RuntimeError):
+    """A child could not start, or ended when it should not; the message is for the person at the terminal."""
+
+
+@dataclass(kw_only=True)
+class Child:
+    """One child process and how to stop it. Start it from the main thread (see `lifeline`)."""
+
+    name: str
+    command: Sequence[str]
+    log: Path
+    env: Mapping[str, str] = field(default_factory=lambda: dict(os.environ))
+    folder: Path = Path("/")
+    identity: str = ""
+    nice: int = 0
+    stop_signal: signal.Signals = signal.SIGTERM
+    death_signal: signal.Signals = signal.SIGKILL
+    stop_timeout_s: float = 20.0
+    process: subprocess.Popen[bytes] | None = field(default=None, init=False, repr=False)
+
+    def start(self) -> None:
+        """Start it in a session of its own: Ctrl-C reaches the launcher alone, which stops all in order."""
+        self.log.parent.mkdir(parents=True, exist_ok=True)
+        if self.log.exists() and self.log.stat().st_size > LOG_LIMIT_BYTES:
+            self.log.replace(self.log.with_name(f"{self.log.name}.1"))
+        with self.log.open("ab") as log:
+            self.process = subprocess.Popen(  # noqa: S603 - the command is ours
+                tied_command(
+                    self.command, identity=self.identity, death_signal=self.death_signal, nice=self.nice
+                ),
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=subprocess.STDOUT,
+                env=dict(self.env),
+                cwd=self.folder,
+                start_new_session=True,
+            )
+
+    @property
+    def pid(self) -> int:
+        """The process id; the child must have been started."""
+        if self.process is None:
+            raise ChildError(f"{self.name} has not been started")
+        return self.process.pid
+
+    def exit_code(self) -> int | None:
+        """How it ended; None while it runs."""
+        return self.process.poll() if self.process else None
+
+    def check_alive(self) -> None:
+        """Raise ChildError with the end of its log if it has ended."""
+        code = self.exit_code()
+        if code is not None:
+            raise ChildError(f"{self.name} {describe_exit(code)}.\n{self.last_lines()}")
+
+    def last_lines(self) -> str:
+        """The end of its log, and where the log is."""
+        lines = self.log.read_text(encoding="utf-8", errors="replace").splitlines() if self.log.exists() else []
+        return "\n".join([*lines[-LAST_LINES:], f"(log: {self.log})"])
+
+    def stop(self) -> None:
+        """Ask it to end, wait, then end its whole group. Harmless when it has not started or has ended."""
+        if self.process is None:
+            return
+        if self.process.poll() is None:
+            self.process.send_signal(self.stop_signal)
+            try:
+                self.process.wait(self.stop_timeout_s)
+            except subprocess.TimeoutExpired:
+                pass
+        self._kill_group()
+        self.process.wait(KILL_WAIT_S)
+
+    def _kill_group(self) -> None:
+        try:
+            os.killpg(self.pid, signal.SIGKILL)
+        except (ProcessLookupError, PermissionError):
+            pass
+
+
+def tied_command(
+    command: Sequence[str], *, identity: str, death_signal: signal.Signals, nice: int = 0
+) -> list[str]:
+    """`command`, run so that it ends with this process, as somebody else if `identity` says so."""
+    options = ["--parent", str(os.getpid()), "--death-signal", str(int(death_signal)), "--nice", str(nice)]
+    if identity:
+        options += ["--identity", identity]
+    return [sys.executable, "-I", "-S", lifeline.__file__, *options, "--", *map(str, command)]
+
+
+def run_tied(command: Sequence[str], *, identity: str, env: Mapping[str, str]) -> subprocess.CompletedProcess[str]:
+    """Run a short command to its end and return its output; never raises for a failure of the command."""
+    return subprocess.run(  # noqa: S603 - the command is ours
+        tied_command(command, identity=identity, death_signal=signal.SIGKILL),
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        errors="replace",
+        env=dict(env),
+        cwd="/",
+        check=False,
+    )
+
+
+def plain_environment() -> dict[str, str]:
+    """An environment in which no variable of the person's shell (PGPORT, LC_ALL...) changes a server."""
+    return {"PATH": os.environ.get("PATH", os.defpath), "LC_ALL": "C", "TZ": "UTC"}
+
+
+def describe_exit(code: int) -> str:
+    """An exit code in words."""
+    if code >= 0:
+        return f"ended with exit code {code}"
+    return f"was ended by {signal.Signals(-code).name}"

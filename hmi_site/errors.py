@@ -1,0 +1,147 @@
+"""The one place where an error becomes an answer: JSON for the API, a page for people."""
+
+import logging
+from typing import Any
+
+from django.core.exceptions import PermissionDenied, RequestDataTooBig, SuspiciousOperation
+from django.http import Http404, HttpRequest, HttpResponse, JsonResponse
+from django.template import TemplateDoesNotExist
+from django.template.loader import render_to_string
+from rest_framework import exceptions
+from rest_framework.response import Response
+from rest_framework.views import set_rollback
+
+from tenants.errors import ErrorCode, HmiError
+
+log = logging.getLogger(__name__)
+
+API_PREFIX = "/api/"
+TITLES = {
+    400: "That request could not be read",
+    403: "You may not do that",
+    404: "There is nothing here",
+    409: "That is not possible now",
+    413: "That is too large",
+    429: "That is too much at once",
+    500: "Something went wrong here",
+    503: "Not available right now",
+}
+PLAIN_PAGE = "<!doctype html><title>{title}</title><h1>{title}</h1><p>{message}</p>"
+
+
+def api_exception_handler(error: Exception, context: dict[str, Any]) -> Response | None:
+    """DRF's exception handler: every expected error in the product's shape; others (None) become a 500."""
+    known = as_hmi_error(error)
+    if known is None:
+        return None
+    set_rollback()
+    return Response(known.to_json(), status=known.status, headers=_headers(known, context))
+
+
+def as_hmi_error(error: Exception) -> HmiError | None:
+    """The typed error that says the same, or None for one that nobody expected."""
+    match error:
+        case HmiError():
+            return error
+        case exceptions.ValidationError():
+            return validation_error(error.detail)
+        case exceptions.ParseError():
+            return HmiError(ErrorCode.INVALID_JSON, str(error.detail))
+        case exceptions.NotAuthenticated() | exceptions.AuthenticationFailed():
+            return HmiError(ErrorCode.UNAUTHENTICATED, str(error.detail))
+        case exceptions.PermissionDenied() | PermissionDenied():
+            return HmiError(ErrorCode.FORBIDDEN, str(error) or "You may not do that.")
+        case exceptions.NotFound() | Http404():
+            return HmiError(ErrorCode.NOT_FOUND, "There is nothing at this address.")
+        case exceptions.MethodNotAllowed():
+            return HmiError(ErrorCode.METHOD_NOT_ALLOWED, str(error.detail))
+        case exceptions.UnsupportedMediaType():
+            return HmiError(ErrorCode.INVALID_FIELD, str(error.detail), param="Content-Type")
+        case exceptions.NotAcceptable():
+            return HmiError(ErrorCode.INVALID_FIELD, str(error.detail), param="Accept")
+        case exceptions.Throttled():
+            wait = None if error.wait is None else max(1, round(error.wait))
+            return HmiError(ErrorCode.QUOTA_EXCEEDED, str(error.detail), retry_after=wait)
+        case RequestDataTooBig():
+            return HmiError(ErrorCode.BODY_TOO_LARGE, "The body is too large.")
+        case SuspiciousOperation():
+            return HmiError(ErrorCode.INVALID_FIELD, str(error) or "The request is not acceptable.")
+    return None
+
+
+def validation_error(detail: Any) -> HmiError:
+    """The first complaint of a serializer, with the path of its field: `inputs.3`, `settings.alpha`."""
+    path: list[str] = []
+    while isinstance(detail, dict | list) and detail:
+        if isinstance(detail, dict):
+            key, detail = next(iter(detail.items()))
+            if key != "non_field_errors":
+                path.append(str(key))
+        else:
+            place, detail = next((place, item) for place, item in enumerate(detail) if item)
+            if isinstance(detail, dict):
+                path.append(str(place))
+    code = ErrorCode.MISSING_FIELD if getattr(detail, "code", "") == "required" else ErrorCode.INVALID_FIELD
+    return HmiError(code, str(detail or "The request is not valid."), param=".".join(path) or None)
+
+
+def answer(request: HttpRequest, error: HmiError, template: str = "error.html") -> HttpResponse:
+    """The error as JSON under the API's address, as a page elsewhere."""
+    headers = _headers(error, None)
+    if request.path.startswith(API_PREFIX):
+        return JsonResponse(error.to_json(), status=error.status, headers=headers)
+    return HttpResponse(_page(error, template), status=error.status, headers=headers)
+
+
+def bad_request(request: HttpRequest, exception: Exception) -> HttpResponse:
+    """A request that Django itself refused (a bad host, a broken form)."""
+    refused = as_hmi_error(exception) or HmiError(ErrorCode.INVALID_FIELD, "The request could not be read.")
+    return answer(request, refused, "400.html")
+
+
+def forbidden(request: HttpRequest, exception: Exception) -> HttpResponse:
+    """403."""
+    return answer(request, HmiError(ErrorCode.FORBIDDEN, str(exception) or "You may not do that."), "403.html")
+
+
+def not_found(request: HttpRequest, exception: Exception) -> HttpResponse:  # noqa: ARG001 - Django's signature
+    """404: also for what belongs to another tenant."""
+    return answer(request, HmiError(ErrorCode.NOT_FOUND, f"There is nothing at {request.path}."), "404.html")
+
+
+def internal(request: HttpRequest) -> HttpResponse:
+    """500: the details are in the log only."""
+    error = HmiError(ErrorCode.INTERNAL, "An internal error; the operator's log has the details.")
+    return answer(request, error, "500.html")
+
+
+def csrf_failure(request: HttpRequest, reason: str = "") -> HttpResponse:
+    """A form whose protection token is missing or old."""
+    message = "The page was open too long or came from elsewhere; go back, reload it and try again."
+    log.warning("CSRF check failed at %s: %s", request.path, reason)
+    return answer(request, HmiError(ErrorCode.FORBIDDEN, message))
+
+
+def _headers(error: HmiError, context: dict[str, Any] | None) -> dict[str, str]:
+    headers = {}
+    if error.retry_after is not None:
+        headers["Retry-After"] = str(error.retry_after)
+    if error.code is ErrorCode.UNAUTHENTICATED:
+        headers["WWW-Authenticate"] = "Bearer"
+    if error.code is ErrorCode.METHOD_NOT_ALLOWED and context and (view := context.get("view")):
+        headers["Allow"] = ", ".join(view.allowed_methods)
+    return headers
+
+
+def _page(error: HmiError, template: str) -> str:
+    """The page needs no database, so that it can tell that the database is down."""
+    known = {
+        "status": error.status,
+        "code": str(error.code),
+        "title": TITLES.get(error.status, "That did not work"),
+        "message": error.message,
+    }
+    try:
+        return render_to_string(template, known)
+    except TemplateDoesNotExist:
+        return PLAIN_PAGE.format_map({**known, "message": known["code"]})

@@ -1,0 +1,66 @@
+"""Is this process alive, and can it serve? For load balancers, the launcher and people."""
+
+import logging
+from collections.abc import Callable
+
+import redis
+from django.conf import settings
+from django.db import DatabaseError, connection
+from django.http import HttpRequest, JsonResponse
+from django.views.decorators.cache import never_cache
+from django.views.decorators.http import require_safe
+
+from inference.queueing.status import WorkerStatus, workers_alive
+
+log = logging.getLogger(__name__)
+
+TIMEOUT_S = 2.0
+
+
+@never_cache
+@require_safe
+def live(request: HttpRequest) -> JsonResponse:  # noqa: ARG001 - a view
+    """200 as long as this process answers at all."""
+    return JsonResponse({"status": "live", "home": settings.HMI_RUNTIME_DIR.name})
+
+
+@never_cache
+@require_safe
+def ready(request: HttpRequest) -> JsonResponse:  # noqa: ARG001 - a view
+    """200 when the database and Redis answer and an inference worker is ready, else 503 and which is not."""
+    parts = {"database": _state(_database), "redis": _state(_redis), "inference_worker": _state(_worker)}
+    good = all(state == "ok" for state in parts.values())
+    return JsonResponse({"status": "ready" if good else "not ready", **parts}, status=200 if good else 503)
+
+
+def ready_workers() -> list[WorkerStatus]:
+    """The inference workers that take requests; raises redis.RedisError."""
+    with _client() as client:
+        return [worker for worker in workers_alive(client) if worker.state == "ready"]
+
+
+def _database() -> bool:
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT 1")
+    return True
+
+
+def _redis() -> bool:
+    with _client() as client:
+        return bool(client.ping())
+
+
+def _worker() -> bool:
+    return bool(ready_workers())
+
+
+def _state(probe: Callable[[], bool]) -> str:
+    try:
+        return "ok" if probe() else "missing"
+    except (DatabaseError, redis.RedisError) as error:
+        log.warning("not ready: %s", error)
+        return "failed"
+
+
+def _client() -> redis.Redis:
+    return redis.Redis.from_url(settings.REDIS_URL, socket_timeout=TIMEOUT_S, socket_connect_timeout=TIMEOUT_S)

@@ -1,0 +1,127 @@
+"""The product's own processes, as children of the launcher."""
+
+import os
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import httpx
+import redis
+from django.conf import settings
+
+from hmi_site.celery import READY_FILE
+from hmi_site.embedded.lifeline import SUPERVISED
+from hmi_site.embedded.process import Child
+from hmi_site.health import ready_workers
+from hmi_site.launcher.cpus import training_threads, usable_cpus
+
+TRAINING_NICENESS = 10
+DEFAULT_QUEUE_PROCESSES = 2
+WEB_POOL = 32
+WEB_STOP_S = 10
+Ready = Callable[[], bool]
+
+
+def inference_worker() -> tuple[Child, Ready]:
+    """The process that answers infer requests."""
+    name = f"worker-{os.getpid()}"
+    child = _python(
+        "inference worker",
+        ["-m", "inference.worker"],
+        HMI_REDIS_URL=settings.REDIS_URL,
+        HMI_WORKER_NAME=name,
+        HMI_DEVICE=settings.HMI_DEVICE,
+        HMI_DTYPE=settings.HMI_DTYPE,
+        OMP_NUM_THREADS=str(usable_cpus()),
+    )
+    return child, lambda: _works(name)
+
+
+def training_worker() -> tuple[Child, Ready]:
+    """The Celery worker of long jobs: one at a time, capped threads, low priority."""
+    threads = str(training_threads(settings.HMI_TRAIN_THREADS))
+    return _celery(
+        "training worker",
+        *("worker", "--queues", "training", "--concurrency", "1", "--hostname", "training@%h", *_QUIET),
+        nice=TRAINING_NICENESS,
+        HMI_TRAIN_THREADS=threads,
+        OMP_NUM_THREADS=threads,
+    )
+
+
+def default_worker() -> tuple[Child, Ready]:
+    """The Celery worker of everything short."""
+    processes = str(DEFAULT_QUEUE_PROCESSES)
+    return _celery(
+        "task worker",
+        *("worker", "--queues", "default", "--concurrency", processes, "--hostname", "default@%h", *_QUIET),
+        OMP_NUM_THREADS="1",
+    )
+
+
+def beat() -> tuple[Child, Ready]:
+    """The clock. Its schedule is in the settings, so it keeps no file."""
+    return _celery("beat", "beat", "--scheduler", "celery.beat:Scheduler")
+
+
+def web(address: str, port: int) -> tuple[Child, Ready]:
+    """The web server: one process with many threads, since a thread waits for each infer request."""
+    host = f"[{address}]" if ":" in address else address
+    child = _python(
+        "web",
+        ["-m", "granian", "--interface", "wsgi", "--host", address, "--port", str(port), "--no-ws"]
+        + ["--blocking-threads", str(settings.HMI_WEB_THREADS), "--backpressure", str(settings.HMI_WEB_THREADS)]
+        + ["--workers-kill-timeout", str(WEB_STOP_S), "hmi_site.wsgi:application"],
+        HMI_PORT=str(port),
+        HMI_DB_POOL=str(settings.HMI_DB_POOL or WEB_POOL),
+    )
+    child.stop_timeout_s = WEB_STOP_S + 5
+    return child, lambda: _answers(f"http://{host}:{port}/health/live")
+
+
+_QUIET = ("--without-gossip", "--without-mingle", "--loglevel", "INFO")
+
+
+def _celery(name: str, *arguments: str, nice: int = 0, **env: str) -> tuple[Child, Ready]:
+    ready_file = Path(settings.HMI_RUNTIME_DIR) / f"{name.replace(' ', '-')}.ready"
+    ready_file.unlink(missing_ok=True)
+    child = _python(name, ["-m", "celery", "-A", "hmi_site", *arguments], **{READY_FILE: str(ready_file), **env})
+    child.nice = nice
+    child.stop_timeout_s = 30.0  # a running job hands itself back to the queue at its next check
+    return child, ready_file.exists
+
+
+def _python(name: str, arguments: list[str], **env: str) -> Child:
+    base = Path(settings.BASE_DIR)
+    paths = ("HMI_HOME", "HMI_ARTIFACT_ROOT", "HMI_UPLOAD_ROOT", "HMI_RUNTIME_DIR")
+    return Child(
+        name=name,
+        command=[sys.executable, *arguments],
+        log=settings.HMI_LOG_ROOT / f"{name.replace(' ', '-')}.log",
+        folder=base,
+        env={
+            **os.environ,
+            **{path: str(getattr(settings, path)) for path in paths},
+            "DJANGO_SETTINGS_MODULE": "hmi_site.settings",
+            "PYTHONPATH": os.pathsep.join(filter(None, [str(base), os.environ.get("PYTHONPATH")])),
+            "PYTHONUNBUFFERED": "1",
+            SUPERVISED: str(os.getpid()),
+            **env,
+        },
+    )
+
+
+def _works(name: str) -> bool:
+    try:
+        return any(worker.name == name for worker in ready_workers())
+    except redis.RedisError:
+        return False
+
+
+def _answers(url: str) -> bool:
+    """Whether the server at `url` is up, and ours."""
+    try:
+        answer = httpx.get(url, timeout=3.0, trust_env=False)
+    except httpx.HTTPError:
+        return False
+    return answer.status_code == httpx.codes.OK and answer.json().get("home") == settings.HMI_RUNTIME_DIR.name

@@ -1,0 +1,21 @@
+"""Bringing the database up to date."""
+
+from django.core.management import call_command
+from django.db import connection
+from django.db.migrations.executor import MigrationExecutor
+from rich.console import Console
+
+
+def pending() -> int:
+    """How many migrations are not applied yet."""
+    executor = MigrationExecutor(connection)
+    return len(executor.migration_plan(executor.loader.graph.leaf_nodes()))
+
+
+def apply(console: Console) -> int:
+    """Apply what is pending and return how many migrations that was. Does nothing, fast, when none is."""
+    count = pending()
+    if count:
+        with console.status(f"Preparing the database ({count} migrations)"):
+            call_command("migrate", interactive=False, verbosity=0)
+    return count

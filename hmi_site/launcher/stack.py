@@ -1,0 +1,193 @@
+"""Everything the product needs, running: `with Stack(console) as stack: ... stack.url ...`."""
+
+import contextlib
+import os
+import signal
+import time
+from collections.abc import Callable
+from types import TracebackType
+from typing import Self
+
+import psycopg
+import redis
+from django.conf import settings
+from django.db import OperationalError, connection, connections
+from rich.console import Console
+
+from hmi_site.embedded.lifeline import die_with_parent
+from hmi_site.embedded.postgres import Postgres
+from hmi_site.embedded.process import Child, ChildError
+from hmi_site.embedded.runtime_dir import RuntimeDirError, make_private
+from hmi_site.embedded.valkey import Valkey
+from hmi_site.launcher import children, interrupts, migrations
+from hmi_site.launcher.lock import HomeLock
+from hmi_site.launcher.ports import choose_port
+from hmi_site.services import EMBEDDED_DATABASE
+from versiontree.serving import manifest_publish
+
+START_TIMEOUT_S = 300.0
+POLL_S = 0.03
+FOLLOW_PARENT = "HMI_FOLLOW_PARENT"
+
+
+class Stack:
+    """Database, Valkey, inference worker, Celery workers, beat and web, each ready before the next starts.
+
+    Leaving the block stops them in reverse. A child that ends, or Ctrl-C and SIGTERM, interrupt the block:
+    the first raises ChildError (naming the child, with the end of its log) out of the `with`, the others
+    leave it quietly. Use it in the main thread, once.
+    """
+
+    def __init__(self, console: Console) -> None:
+        self.console = console
+        self.url = ""
+        self._running: list[Child] = []
+        self._resources = contextlib.ExitStack()
+
+    def __enter__(self) -> Self:
+        self._follow_parent()
+        self._resources.enter_context(interrupts.raising(self._on_child_end))
+        try:
+            self._start()
+        except BaseException as error:
+            self._stop()
+            if isinstance(error, interrupts.Stopped):
+                raise SystemExit(0) from None
+            raise self._explained(error) from None
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> bool:
+        explained = self._explained(error) if isinstance(error, interrupts.ChildEnded) else None
+        self._stop()
+        if explained is not None:
+            raise explained from None
+        return isinstance(error, interrupts.Stopped)
+
+    def wait(self) -> None:
+        """Sleep until something interrupts the block."""
+        while True:
+            self.check()
+            signal.pause()
+
+    def check(self) -> None:
+        """Raise ChildError if a child has ended."""
+        for child in self._running:
+            child.check_alive()
+
+    def _start(self) -> None:
+        try:
+            make_private(settings.HMI_RUNTIME_DIR)
+        except RuntimeDirError as error:
+            raise ChildError(str(error)) from None
+        lock = self._resources.enter_context(HomeLock(settings.HMI_HOME))
+        for folder in (settings.HMI_ARTIFACT_ROOT, settings.HMI_UPLOAD_ROOT, settings.HMI_LOG_ROOT):
+            folder.mkdir(parents=True, exist_ok=True)
+        self._start_postgres()
+        self._start_valkey()
+        applied = migrations.apply(self.console)
+        self._say("Database", f"{applied} migrations applied" if applied else "up to date")
+        manifest_publish()
+        for make in (children.inference_worker, children.training_worker, children.default_worker, children.beat):
+            self._start_child(*make())
+        self._start_web(lock)
+        connections.close_all()
+
+    def _start_postgres(self) -> None:
+        if not settings.HMI_EMBEDDED_POSTGRES:
+            _check_external_database()
+            self._say("PostgreSQL", "external (DATABASE_URL)")
+            return
+        server = Postgres(
+            data=settings.HMI_HOME / "postgres",
+            runtime=settings.HMI_RUNTIME_DIR,
+            log=settings.HMI_LOG_ROOT / "postgres.log",
+            user=EMBEDDED_DATABASE,
+            binaries=settings.HMI_POSTGRES_BIN,
+        )
+        with self.console.status("Preparing PostgreSQL"):
+            child = server.prepare()
+        self._start_child(child, server.ready)
+        server.create_database(EMBEDDED_DATABASE)
+
+    def _start_valkey(self) -> None:
+        if not settings.HMI_EMBEDDED_REDIS:
+            _check_external_redis()
+            self._say("Redis", "external (REDIS_URL)")
+            return
+        server = Valkey(
+            data=settings.HMI_HOME / "valkey",
+            runtime=settings.HMI_RUNTIME_DIR,
+            log=settings.HMI_LOG_ROOT / "valkey.log",
+            binary=settings.HMI_REDIS_BIN,
+        )
+        self._start_child(server.prepare(), server.ready)
+
+    def _start_web(self, lock: HomeLock) -> None:
+        port = choose_port(settings.HMI_HOST, settings.HMI_PORT)
+        self._resources.callback(port.claim.close)
+        for taken in port.taken:
+            self.console.print(f"Port {taken} is taken.")
+        if port.taken:
+            self.console.print(f"Using port {port.number} instead.")
+        self._start_child(*children.web(port.address, port.number))
+        shown = f"[{settings.HMI_HOST}]" if ":" in settings.HMI_HOST else settings.HMI_HOST
+        self.url = f"http://{'localhost' if shown in {'0.0.0.0', '[::]'} else shown}:{port.number}"  # noqa: S104
+        lock.tell(url=self.url)
+
+    def _start_child(self, child: Child, ready: Callable[[], bool]) -> None:
+        began = time.monotonic()
+        with self.console.status(f"Starting {child.name}"):
+            self._running.append(child)
+            child.start()
+            while not ready():
+                child.check_alive()
+                if time.monotonic() - began > START_TIMEOUT_S:
+                    raise ChildError(f"{child.name} is not ready after {START_TIMEOUT_S:.0f} s.\n{child.last_lines()}")
+                time.sleep(POLL_S)
+        self._say(child.name, f"ready in {time.monotonic() - began:.1f} s")
+
+    def _say(self, name: str, state: str) -> None:
+        self.console.print(f"  [green]✓[/green] {name[0].upper()}{name[1:]}: {state}", highlight=False)
+
+    def _on_child_end(self) -> None:
+        if any(child.exit_code() is not None for child in self._running):
+            raise interrupts.ChildEnded
+
+    def _explained(self, error: BaseException) -> BaseException:
+        if isinstance(error, interrupts.ChildEnded):
+            try:
+                self.check()
+            except ChildError as ended:
+                return ended
+        return error
+
+    def _stop(self) -> None:
+        with interrupts.ignored():
+            connections.close_all()
+            for child in reversed(self._running):
+                with self.console.status(f"Stopping {child.name}"):
+                    child.stop()
+            self._running.clear()
+        self._resources.close()
+
+    def _follow_parent(self) -> None:
+        """Under `make`, whoever kills `make` means us."""
+        if os.environ.pop(FOLLOW_PARENT, ""):
+            die_with_parent(by=signal.SIGTERM)
+
+
+def _check_external_database() -> None:
+    try:
+        connection.ensure_connection()
+    except (OperationalError, psycopg.OperationalError) as error:
+        raise ChildError(f"The database of DATABASE_URL cannot be used: {error}") from None
+
+
+def _check_external_redis() -> None:
+    try:
+        with redis.Redis.from_url(settings.REDIS_URL, socket_timeout=3, socket_connect_timeout=3) as client:
+            client.ping()
+    except redis.RedisError as error:
+        raise ChildError(f"The server of REDIS_URL cannot be used: {error}") from None

@@ -1,0 +1,36 @@
+"""`manage.py up`: everything, in the foreground."""
+
+from argparse import ArgumentParser
+from typing import Any
+
+from django.core.management.base import BaseCommand, CommandError
+from rich.console import Console
+
+from hmi_site.demo.tree import demo_build, demo_summary
+from hmi_site.demo.waiting import DemoFailed
+from hmi_site.embedded.process import ChildError
+from hmi_site.launcher.stack import Stack
+from hmi_site.launcher.welcome import show_welcome
+
+
+class Command(BaseCommand):
+    """Runs the site until Ctrl-C. The first start builds the demo content."""
+
+    help = "Start everything: database, Valkey, inference worker, Celery workers, web. Ctrl-C stops it."
+
+    def add_arguments(self, parser: ArgumentParser) -> None:
+        """The options of the command."""
+        parser.add_argument("--no-demo", action="store_true", help="do not build the demo content")
+
+    def handle(self, *args: Any, **options: Any) -> None:
+        """Exit status 0 when asked to stop, 1 when something failed."""
+        console = Console(soft_wrap=True)
+        try:
+            with Stack(console) as stack:
+                if not options["no_demo"]:
+                    demo_build(console)
+                show_welcome(console, url=stack.url, demo=None if options["no_demo"] else demo_summary())
+                stack.wait()
+            console.print("Stopped.")
+        except (ChildError, DemoFailed) as error:
+            raise CommandError(str(error)) from None

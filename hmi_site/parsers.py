@@ -1,0 +1,51 @@
+"""JSON bodies of the API: strict, bounded, and free of characters that nothing behind can store."""
+
+from collections.abc import Mapping
+from typing import IO, Any
+
+from django.conf import settings
+from rest_framework.parsers import BaseParser
+
+from inference.api.parsers import parse_json
+from tenants.errors import ErrorCode, HmiError
+
+
+class StrictJSONParser(BaseParser):
+    """Raises `invalid_json`, `invalid_encoding` or `body_too_large`, saying where."""
+
+    media_type = "application/json"
+
+    def parse(
+        self, stream: IO[bytes], media_type: str | None = None, parser_context: Mapping[str, Any] | None = None
+    ) -> Any:
+        """The parsed body."""
+        raw = stream.read(settings.HMI_MAX_BODY_BYTES + 1)
+        if len(raw) > settings.HMI_MAX_BODY_BYTES:
+            raise HmiError(ErrorCode.BODY_TOO_LARGE, f"At most {settings.HMI_MAX_BODY_BYTES:,} bytes are taken.")
+        data = parse_json(raw)
+        refuse_bad_characters(data)
+        return data
+
+
+def refuse_bad_characters(data: object) -> None:
+    """Raise `invalid_encoding` for a NUL or half of a surrogate pair in any text, naming its place."""
+    waiting: list[tuple[str, object]] = [("", data)]
+    while waiting:
+        place, value = waiting.pop()
+        if isinstance(value, str):
+            if "\0" in value or not _encodable(value):
+                message = "The text holds a NUL character or half of a surrogate pair."
+                raise HmiError(ErrorCode.INVALID_ENCODING, message, param=place or None)
+        elif isinstance(value, dict):
+            waiting += [(f"{place}.{key}".lstrip("."), key) for key in value]
+            waiting += [(f"{place}.{key}".lstrip("."), item) for key, item in value.items()]
+        elif isinstance(value, list):
+            waiting += [(f"{place}.{index}".lstrip("."), item) for index, item in enumerate(value)]
+
+
+def _encodable(value: str) -> bool:
+    try:
+        value.encode("utf-8")
+    except UnicodeEncodeError:
+        return False
+    return True

@@ -1,0 +1,55 @@
+"""Where PostgreSQL and Redis are: the embedded ones of an HMI_HOME, or external ones by URL."""
+
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+import psycopg
+from django.core.exceptions import ImproperlyConfigured
+from psycopg.conninfo import conninfo_to_dict
+
+EMBEDDED_DATABASE = "hmi"
+VALKEY_SOCKET = "valkey.sock"
+CONNECT_TIMEOUT_S = 3
+
+
+def embedded_database(runtime: Path) -> dict[str, Any]:
+    """Django's settings for the embedded PostgreSQL, whose unix socket lies in `runtime`."""
+    return {"NAME": EMBEDDED_DATABASE, "USER": EMBEDDED_DATABASE, "HOST": str(runtime), "OPTIONS": {}}
+
+
+def database_from_url(url: str) -> dict[str, Any]:
+    """Django's settings for an external PostgreSQL; `url` is anything libpq reads."""
+    if not url.startswith(("postgres://", "postgresql://")):
+        raise ImproperlyConfigured("DATABASE_URL must start with postgresql://.")
+    try:
+        parts = conninfo_to_dict(url)
+    except psycopg.ProgrammingError as error:
+        raise ImproperlyConfigured(f"DATABASE_URL cannot be read: {error}") from None
+    if not parts.get("dbname"):
+        raise ImproperlyConfigured("DATABASE_URL must name a database: postgresql://user@host/name.")
+    named = {"NAME": "dbname", "USER": "user", "PASSWORD": "password", "HOST": "host", "PORT": "port"}  # noqa: S106
+    settings: dict[str, Any] = {key: str(parts.pop(part, "")) for key, part in named.items()}
+    return {**settings, "OPTIONS": {"connect_timeout": CONNECT_TIMEOUT_S, **parts}}
+
+
+def embedded_redis_url(runtime: Path) -> str:
+    """redis-py's URL of the embedded Valkey."""
+    return f"unix://{runtime / VALKEY_SOCKET}"
+
+
+def checked_redis_url(url: str) -> str:
+    """The URL of an external Redis, if redis-py can use it."""
+    scheme = urlsplit(url).scheme
+    if scheme not in {"redis", "rediss", "unix"}:
+        raise ImproperlyConfigured("REDIS_URL must start with redis://, rediss:// or unix://.")
+    return url
+
+
+def broker_url(redis_url: str) -> str:
+    """The same server in the words of Celery, which names unix sockets differently."""
+    parts = urlsplit(redis_url)
+    if parts.scheme != "unix":
+        return redis_url
+    database = dict(pair.split("=", 1) for pair in parts.query.split("&") if "=" in pair).get("db", "0")
+    return f"redis+socket://{parts.path}?virtual_host={database}"

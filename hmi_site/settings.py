@@ -1,0 +1,222 @@
+"""Django settings. Everything that differs between installations comes from the environment (see env.py)."""
+
+import tempfile
+from pathlib import Path
+from typing import Any
+
+from hmi_site import env, secret_key, services
+from hmi_site.embedded.runtime_dir import runtime_dir
+
+BASE_DIR = Path(__file__).resolve().parent.parent
+
+# --- places -----------------------------------------------------------------------------------------------
+HMI_HOME = env.path("HMI_HOME", BASE_DIR / "var")
+HMI_ARTIFACT_ROOT = env.path("HMI_ARTIFACT_ROOT", HMI_HOME / "artifacts")
+HMI_UPLOAD_ROOT = env.path("HMI_UPLOAD_ROOT", HMI_HOME / "uploads")
+HMI_LOG_ROOT = HMI_HOME / "logs"
+HMI_RUNTIME_DIR = env.path("HMI_RUNTIME_DIR", runtime_dir(HMI_HOME))
+HMI_POSTGRES_BIN = env.optional_path("HMI_POSTGRES_BIN")
+HMI_REDIS_BIN = env.optional_path("HMI_REDIS_BIN")
+
+# --- serving and training ---------------------------------------------------------------------------------
+HMI_HOST = env.text("HMI_HOST", "127.0.0.1")
+HMI_PORT = env.integer("HMI_PORT", 8000, minimum=1, maximum=65535)
+HMI_WEB_THREADS = env.integer("HMI_WEB_THREADS", 128, minimum=1, maximum=4096)
+HMI_DEVICE = env.text("HMI_DEVICE", "auto")
+HMI_DTYPE = env.text("HMI_DTYPE", "auto")
+HMI_TRAIN_THREADS = env.integer("HMI_TRAIN_THREADS", 0, minimum=0)
+HMI_INFER_CAPACITY = env.integer("HMI_INFER_CAPACITY", 1024, minimum=1)
+HMI_INFER_DEADLINE_S = env.decimal("HMI_INFER_DEADLINE_S", 30.0, minimum=0.001)
+HMI_MAX_INPUTS = env.integer("HMI_MAX_INPUTS", 256, minimum=1)
+HMI_MAX_INPUT_BYTES = env.integer("HMI_MAX_INPUT_BYTES", 2 * 1024**2, minimum=1)
+HMI_MAX_BODY_BYTES = env.integer("HMI_MAX_BODY_BYTES", 16 * 1024**2, minimum=1)
+HMI_UPLOAD_MAX_BYTES = env.integer("HMI_UPLOAD_MAX_BYTES", 1024**3, minimum=1)
+HMI_CORPUS_MIN_WORDS = env.integer("HMI_CORPUS_MIN_WORDS", 20_000, minimum=0)
+HMI_DEMO_ROOT = env.text("HMI_DEMO_ROOT")
+
+# --- security ---------------------------------------------------------------------------------------------
+DEBUG = env.flag("HMI_DEBUG", False)
+SECRET_KEY = env.text("HMI_SECRET_KEY") or secret_key.read_or_make(HMI_HOME)
+ALLOWED_HOSTS = env.words(
+    "HMI_ALLOWED_HOSTS",
+    ["*"] if HMI_HOST in {"0.0.0.0", "::"} else ["localhost", "127.0.0.1", "[::1]", HMI_HOST],  # noqa: S104
+)
+CSRF_TRUSTED_ORIGINS = env.words("HMI_TRUSTED_ORIGINS", [])
+HMI_HTTPS = env.flag("HMI_HTTPS", False)
+SESSION_COOKIE_SECURE = CSRF_COOKIE_SECURE = HMI_HTTPS
+SECURE_PROXY_SSL_HEADER = ("HTTP_X_FORWARDED_PROTO", "https") if HMI_HTTPS else None
+SECURE_HSTS_SECONDS = 31_536_000 if HMI_HTTPS else 0
+SECURE_REFERRER_POLICY = "same-origin"
+SESSION_COOKIE_SAMESITE = CSRF_COOKIE_SAMESITE = "Lax"
+X_FRAME_OPTIONS = "DENY"
+CSRF_FAILURE_VIEW = "hmi_site.errors.csrf_failure"
+# Two installations on one machine share the host name, and browsers do not part cookies by port.
+SESSION_COOKIE_NAME = f"hmi_session_{HMI_PORT}"
+CSRF_COOKIE_NAME = f"hmi_csrf_{HMI_PORT}"
+
+# --- applications -----------------------------------------------------------------------------------------
+INSTALLED_APPS = [
+    "unfold",
+    "django.contrib.admin",
+    "django.contrib.auth",
+    "django.contrib.contenttypes",
+    "django.contrib.sessions",
+    "django.contrib.messages",
+    "django.contrib.staticfiles",
+    "rest_framework",
+    "rest_framework_api_key",
+    "drf_spectacular",
+    "drf_spectacular_sidecar",
+    "django_htmx",
+    "tree_queries",
+    "tenants",
+    "versiontree",
+    "inference.api",
+    "frontend",
+    "hmi_site",
+]
+MIDDLEWARE = [
+    "django.middleware.security.SecurityMiddleware",
+    "hmi_site.middleware.RequestGuard",
+    "whitenoise.middleware.WhiteNoiseMiddleware",
+    "django.contrib.sessions.middleware.SessionMiddleware",
+    "django.middleware.common.CommonMiddleware",
+    "django.middleware.csrf.CsrfViewMiddleware",
+    "django.contrib.auth.middleware.AuthenticationMiddleware",
+    "django.contrib.messages.middleware.MessageMiddleware",
+    "django.middleware.clickjacking.XFrameOptionsMiddleware",
+    "django_htmx.middleware.HtmxMiddleware",
+    "hmi_site.middleware.ErrorPages",
+]
+ROOT_URLCONF = "hmi_site.urls"
+WSGI_APPLICATION = "hmi_site.wsgi.application"
+ASGI_APPLICATION = "hmi_site.asgi.application"
+TEMPLATES: list[dict[str, Any]] = [
+    {
+        "BACKEND": "django.template.backends.django.DjangoTemplates",
+        "APP_DIRS": True,
+        "OPTIONS": {
+            "context_processors": [
+                "django.template.context_processors.request",
+                "django.contrib.auth.context_processors.auth",
+                "django.contrib.messages.context_processors.messages",
+            ]
+        },
+    }
+]
+AUTH_USER_MODEL = "tenants.User"
+LOGIN_URL = "/login/"
+LOGIN_REDIRECT_URL = "/"
+LOGOUT_REDIRECT_URL = "/login/"
+AUTH_PASSWORD_VALIDATORS = [
+    {"NAME": "django.contrib.auth.password_validation.UserAttributeSimilarityValidator"},
+    {"NAME": "django.contrib.auth.password_validation.MinimumLengthValidator"},
+    {"NAME": "django.contrib.auth.password_validation.CommonPasswordValidator"},
+]
+
+# --- PostgreSQL, Redis, Celery ----------------------------------------------------------------------------
+DATABASE_URL = env.text("DATABASE_URL")
+HMI_EMBEDDED_POSTGRES = not DATABASE_URL
+# Only the web server keeps a pool (it answers from many threads); other processes have one connection each.
+HMI_DB_POOL = env.integer("HMI_DB_POOL", 0, minimum=0)
+DATABASES: dict[str, dict[str, Any]] = {
+    "default": {
+        "ENGINE": "django.db.backends.postgresql",
+        **(services.database_from_url(DATABASE_URL) if DATABASE_URL else services.embedded_database(HMI_RUNTIME_DIR)),
+        "CONN_HEALTH_CHECKS": True,
+    }
+}
+if HMI_DB_POOL:
+    # Without a time limit a request waits 30 s for a database that is down.
+    DATABASES["default"]["OPTIONS"]["pool"] = {"min_size": 1, "max_size": HMI_DB_POOL, "timeout": 3}
+DEFAULT_AUTO_FIELD = "django.db.models.BigAutoField"
+
+HMI_EMBEDDED_REDIS = not env.text("REDIS_URL")
+REDIS_URL = (
+    services.embedded_redis_url(HMI_RUNTIME_DIR)
+    if HMI_EMBEDDED_REDIS
+    else services.checked_redis_url(env.text("REDIS_URL"))
+)
+
+CELERY_BROKER_URL = services.broker_url(REDIS_URL)
+CELERY_BROKER_CONNECTION_RETRY_ON_STARTUP = True
+CELERY_TASK_SERIALIZER = "json"
+CELERY_ACCEPT_CONTENT = ["json"]
+CELERY_TASK_IGNORE_RESULT = True
+CELERY_TASK_ACKS_LATE = True
+CELERY_TASK_DEFAULT_QUEUE = "default"
+CELERY_WORKER_PREFETCH_MULTIPLIER = 1
+CELERY_WORKER_HIJACK_ROOT_LOGGER = False
+CELERY_TIMEZONE = "UTC"
+# A tick that nobody took in time is worthless: the next one does its work.
+CELERY_BEAT_SCHEDULE = {
+    "reap": {"task": "workers.reap", "schedule": 5.0, "options": {"queue": "default", "expires": 5.0}},
+}
+
+# --- language, time, files --------------------------------------------------------------------------------
+LANGUAGE_CODE = "en-gb"
+TIME_ZONE = "UTC"
+USE_I18N = False
+USE_TZ = True
+STATIC_URL = "/static/"
+WHITENOISE_USE_FINDERS = True
+WHITENOISE_AUTOREFRESH = DEBUG
+STORAGES = {
+    "default": {"BACKEND": "django.core.files.storage.FileSystemStorage"},
+    "staticfiles": {"BACKEND": "django.contrib.staticfiles.storage.StaticFilesStorage"},
+}
+DATA_UPLOAD_MAX_MEMORY_SIZE = HMI_MAX_BODY_BYTES
+FILE_UPLOAD_MAX_MEMORY_SIZE = 2 * 1024**2
+FILE_UPLOAD_TEMP_DIR = tempfile.gettempdir()
+
+# --- API --------------------------------------------------------------------------------------------------
+REST_FRAMEWORK = {
+    "DEFAULT_AUTHENTICATION_CLASSES": [
+        "tenants.authentication.ApiKeyAuthentication",
+        "rest_framework.authentication.SessionAuthentication",
+    ],
+    "DEFAULT_PERMISSION_CLASSES": ["rest_framework.permissions.IsAuthenticated"],
+    "DEFAULT_PARSER_CLASSES": [
+        "hmi_site.parsers.StrictJSONParser",
+        "rest_framework.parsers.MultiPartParser",
+    ],
+    "DEFAULT_RENDERER_CLASSES": ["rest_framework.renderers.JSONRenderer"],
+    "DEFAULT_SCHEMA_CLASS": "drf_spectacular.openapi.AutoSchema",
+    "DEFAULT_VERSIONING_CLASS": None,
+    "EXCEPTION_HANDLER": "hmi_site.errors.api_exception_handler",
+    "TEST_REQUEST_DEFAULT_FORMAT": "json",
+}
+SPECTACULAR_SETTINGS = {
+    "TITLE": "HMI",
+    "DESCRIPTION": "Serve thousands of tenants' own language models from one machine.",
+    "VERSION": "1",
+    "SERVE_INCLUDE_SCHEMA": False,
+    "SERVE_PERMISSIONS": ["rest_framework.permissions.AllowAny"],
+    "SWAGGER_UI_DIST": "SIDECAR",
+    "SWAGGER_UI_FAVICON_HREF": "SIDECAR",
+    "SCHEMA_PATH_PREFIX": "/api/v1",
+    "COMPONENT_SPLIT_REQUEST": True,
+}
+
+# --- admin ------------------------------------------------------------------------------------------------
+UNFOLD = {
+    "SITE_TITLE": "HMI",
+    "SITE_HEADER": "HMI",
+    "SITE_URL": "/",
+    "SHOW_HISTORY": True,
+    "SHOW_VIEW_ON_SITE": False,
+}
+
+# --- logs -------------------------------------------------------------------------------------------------
+LOGGING: dict[str, Any] = {
+    "version": 1,
+    "disable_existing_loggers": False,
+    "formatters": {"line": {"format": "{asctime} {levelname} {name}: {message}", "style": "{"}},
+    "handlers": {"stderr": {"class": "logging.StreamHandler", "formatter": "line"}},
+    "root": {"handlers": ["stderr"], "level": "INFO"},
+    "loggers": {
+        "django": {"handlers": [], "level": "INFO", "propagate": True},
+        "django.server": {"handlers": [], "level": "INFO", "propagate": True},
+        "httpx": {"level": "WARNING"},
+    },
+}

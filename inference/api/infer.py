@@ -1,0 +1,109 @@
+"""One infer request, from a tenant's texts to the answer; the REST view and the UI both call this."""
+
+import logging
+import uuid
+from collections.abc import Sequence
+from typing import Any
+
+from django.conf import settings
+from django.db import connection
+from redis.exceptions import RedisError
+
+from inference.api.answers import answer_of, error_of
+from inference.api.client import gateway
+from inference.api.validation import check_inputs, check_reference, check_timeout
+from inference.queueing.messages import InferReply, ModelRef
+from inference.queueing.replies import NoReply
+from inference.queueing.transport import QueueFull
+from tenants.errors import ErrorCode, HmiError
+from tenants.models import Tenant
+from tenants.services.quotas import quota_check_requests
+from tenants.services.usage import usage_record
+from versiontree.selectors import resolve_model
+
+log = logging.getLogger(__name__)
+
+RETRY_AFTER_NO_WORKER_S = 5
+RETRY_AFTER_FULL_S = 1
+
+
+def infer(
+    *,
+    tenant: Tenant,
+    reference: str,
+    inputs: Sequence[str],
+    timeout_s: float | None = None,
+    request_id: str | None = None,
+) -> dict[str, Any]:
+    """What `tenant`'s model `reference` says to each of `inputs`, as the JSON value that clients get.
+
+    The caller has checked that whoever asks may act for the tenant. Raises HmiError: bad input, `not_found`,
+    `model_not_ready`, `quota_exceeded`, and `worker_unavailable` or `queue_full` when nothing was accepted;
+    after that `deadline_exceeded` and whatever the inference worker reports.
+    """
+    reference, texts, seconds = check_reference(reference), check_inputs(inputs), check_timeout(timeout_s)
+    resolved = resolve_model(tenant, reference)
+    quota_check_requests(tenant=tenant)
+    model = ModelRef(resolved.tenant_slug, resolved.hplm_name, resolved.version_number, resolved.digest)
+    _release_database()
+    try:
+        reply = _ask(model, texts, seconds, request_id or uuid.uuid4().hex)
+    except _Accepted as accepted:
+        _count(tenant, model, texts, tokens=0, failed=True)
+        raise accepted.error from None
+    _count(tenant, model, texts, tokens=reply.usage.tokens, failed=not reply.ok)
+    if not reply.ok:
+        raise error_of(reply)
+    return answer_of(reply)
+
+
+class _Accepted(Exception):
+    """The request failed after a queue had accepted it: it counts as used."""
+
+    def __init__(self, error: HmiError) -> None:
+        super().__init__(error)
+        self.error = error
+
+
+def _ask(model: ModelRef, texts: tuple[str, ...], seconds: float, request_id: str) -> InferReply:
+    try:
+        door = gateway()
+        if not door.has_ready_worker():
+            raise HmiError(
+                ErrorCode.WORKER_UNAVAILABLE,
+                "No inference worker is ready.",
+                retry_after=RETRY_AFTER_NO_WORKER_S,
+            )
+        reply = door.client.ask(model, texts, seconds=seconds, request_id=request_id)
+    except QueueFull as full:
+        raise HmiError(
+            ErrorCode.QUEUE_FULL,
+            "Too many requests are waiting; try again in a moment.",
+            details={"waiting": full.depth, "capacity": settings.HMI_INFER_CAPACITY},
+            retry_after=RETRY_AFTER_FULL_S,
+        ) from None
+    except NoReply:
+        late = HmiError(ErrorCode.DEADLINE_EXCEEDED, f"There was no answer within {seconds:g} s.")
+        raise _Accepted(late) from None
+    except RedisError as error:
+        log.error("The infer queue cannot be reached: %s", error)
+        raise HmiError(
+            ErrorCode.WORKER_UNAVAILABLE,
+            "The infer queue cannot be reached.",
+            retry_after=RETRY_AFTER_NO_WORKER_S,
+        ) from error
+    if reply.ok and (reply.model != model or len(reply.results) != len(texts)):
+        log.critical("Request %s for %s was answered by %s", request_id, model, reply.model)
+        message = "The answer did not come from the model that was asked for."
+        raise _Accepted(HmiError(ErrorCode.INFERENCE_FAILED, message))
+    return reply
+
+
+def _count(tenant: Tenant, model: ModelRef, texts: tuple[str, ...], *, tokens: int, failed: bool) -> None:
+    usage_record(tenant=tenant, hplm_name=model.hplm, inputs=len(texts), tokens=tokens, failed=failed)
+
+
+def _release_database() -> None:
+    """Waiting for an answer takes seconds; the connection goes back to the pool first."""
+    if not connection.in_atomic_block:
+        connection.close()

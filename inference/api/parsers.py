@@ -1,0 +1,52 @@
+"""Reading an infer request's body: bounded, strictly UTF-8, strictly JSON."""
+
+import json
+from collections.abc import Mapping
+from typing import IO, Any, NoReturn
+
+from django.conf import settings
+from rest_framework.parsers import BaseParser
+
+from tenants.errors import ErrorCode, HmiError
+
+
+def _refuse_constant(name: str) -> NoReturn:
+    raise ValueError(f"{name} is not JSON")
+
+
+def parse_json(raw: bytes) -> object:
+    """The value that `raw` spells, or `invalid_encoding` or `invalid_json` saying where it breaks."""
+    try:
+        text = raw.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        message = f"The body is not valid UTF-8 (byte {error.start})."
+        raise HmiError(ErrorCode.INVALID_ENCODING, message, details={"byte": error.start}) from None
+    try:
+        return json.loads(text, parse_constant=_refuse_constant)
+    except json.JSONDecodeError as error:
+        message = f"The body is not valid JSON: {error.msg} (line {error.lineno}, column {error.colno})."
+        details = {"line": error.lineno, "column": error.colno}
+        raise HmiError(ErrorCode.INVALID_JSON, message, details=details) from None
+    except (ValueError, RecursionError) as error:
+        reason = "it is nested too deeply" if isinstance(error, RecursionError) else str(error)
+        raise HmiError(ErrorCode.INVALID_JSON, f"The body is not valid JSON: {reason}.") from None
+
+
+class InferBodyParser(BaseParser):
+    """Takes the body as JSON whatever its content type says: `curl -d` sends a form's."""
+
+    media_type = "*/*"
+
+    def parse(
+        self,
+        stream: IO[bytes],
+        media_type: str | None = None,  # noqa: ARG002 - the signature of BaseParser
+        parser_context: Mapping[str, Any] | None = None,  # noqa: ARG002
+    ) -> Any:
+        """Read at most the allowed bytes, whatever the headers claim."""
+        limit: int = settings.HMI_MAX_BODY_BYTES
+        raw = stream.read(limit + 1)
+        if len(raw) > limit:
+            message = f"The body is larger than {limit:,} bytes."
+            raise HmiError(ErrorCode.BODY_TOO_LARGE, message, details={"max_bytes": limit})
+        return parse_json(raw)

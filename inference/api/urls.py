@@ -1,0 +1,8 @@
+"""URLs below /api/v1/."""
+
+from django.urls import path
+
+from inference.api.views import InferView
+
+app_name = "inference_api"
+urlpatterns = [path("infer", InferView.as_view(), name="infer")]

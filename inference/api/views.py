@@ -1,0 +1,76 @@
+"""The infer endpoint: who asks, what they ask, the answer."""
+
+import uuid
+from typing import Any
+
+from drf_spectacular.types import OpenApiTypes
+from drf_spectacular.utils import OpenApiParameter, extend_schema
+from rest_framework.permissions import BasePermission
+from rest_framework.request import Request
+from rest_framework.response import Response
+from rest_framework.views import APIView
+
+from inference.api.infer import infer
+from inference.api.parsers import InferBodyParser
+from inference.api.serializers import InferAnswerSerializer, InferRequestSerializer
+from inference.api.validation import parse_call, tenant_in
+from tenants.models import ApiKey, Scope
+from tenants.permissions import request_tenant
+
+REQUEST_ID_HEADER = "X-Request-Id"
+TIMEOUT_HEADER = "X-Timeout-S"
+
+
+class IsIdentified(BasePermission):
+    """A key or a signed-in user; what they may do depends on the tenant, which the body names."""
+
+    def has_permission(self, request: Request, view: APIView) -> bool:  # noqa: ARG002
+        return isinstance(request.auth, ApiKey) or bool(request.user.is_authenticated)
+
+
+class InferView(APIView):
+    """`POST /api/v1/infer`: texts and a model in, one result for each text out."""
+
+    parser_classes = (InferBodyParser,)
+    permission_classes = (IsIdentified,)
+    request_id: str
+
+    @extend_schema(
+        operation_id="infer",
+        request=InferRequestSerializer,
+        responses=InferAnswerSerializer,
+        parameters=[
+            OpenApiParameter("tenant", description="For signed-in members, where the model names no tenant."),
+            OpenApiParameter(
+                TIMEOUT_HEADER,
+                OpenApiTypes.FLOAT,
+                OpenApiParameter.HEADER,
+                description="The same as `timeout_s`.",
+            ),
+        ],
+    )
+    def post(self, request: Request) -> Response:
+        """Ask an hPLM."""
+        call = parse_call(request.data, timeout_header=request.headers.get(TIMEOUT_HEADER))
+        is_key = isinstance(request.auth, ApiKey)
+        # A key's tenant is known; that the model is another's is for the look-up to refuse.
+        named = None if is_key else tenant_in(call.model) or request.query_params.get("tenant")
+        tenant = request_tenant(request, named, Scope.INFER)
+        answer = infer(
+            tenant=tenant,
+            reference=call.model,
+            inputs=call.inputs,
+            timeout_s=call.timeout_s,
+            request_id=self.request_id,
+        )
+        return Response(answer)
+
+    def initialize_request(self, request: Any, *args: Any, **kwargs: Any) -> Request:
+        """Every call has an id, those that are refused too."""
+        self.request_id = uuid.uuid4().hex
+        return super().initialize_request(request, *args, **kwargs)
+
+    def finalize_response(self, request: Request, response: Any, *args: Any, **kwargs: Any) -> Any:
+        """Name the id in a header, whatever the body is."""
+        response[REQUEST_ID_HEADER] = self.request_id
+        return super().finalize_response(request, response, *args, **kwargs)

@@ -1,0 +1,124 @@
+"""Which hPLMs are on the device: a bounded set of slots that are filled, used and filled again."""
+
+from collections import OrderedDict
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from inference.engine.rows import ModelIdentity
+from inference.hplm.hplm import Hplm
+
+
+class SlotMismatchError(Exception):
+    """A slot does not hold the hPLM that it was leased for. Never expected; the rows concerned must fail."""
+
+
+class IntegrityError(Exception):
+    """The books of the cache do not add up."""
+
+
+@dataclass(slots=True, eq=False)
+class Slot:
+    """Holds one hPLM at a time; ``generation`` counts the fillings."""
+
+    digest: str = ""
+    hplm: Hplm | None = None
+    size: int = 0
+    generation: int = 0
+    pins: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Lease:
+    """The right to use one filling of a slot until it is released."""
+
+    slot: Slot
+    digest: str
+    generation: int
+
+    def hplm(self) -> Hplm:
+        """What the slot holds, or SlotMismatchError when that is not what was leased."""
+        held = self.slot.hplm
+        if held is None or self.slot.digest != self.digest or self.slot.generation != self.generation:
+            raise SlotMismatchError(f"a slot leased for {self.digest[:12]} holds {self.slot.digest[:12]}")
+        return held
+
+    def identity(self, asked: ModelIdentity) -> ModelIdentity:
+        """Whose answer the slot gives to a row that asked for ``asked``; SlotMismatchError if another's."""
+        self.hplm()
+        used = ModelIdentity(asked.tenant, asked.hplm, asked.version, self.slot.digest)
+        if used != asked:
+            raise SlotMismatchError(f"{asked} asked for {asked.digest[:12]}, the slot is {used.digest[:12]}")
+        return used
+
+
+class HplmCache:
+    """Least recently used first out, bounded in bytes; versions of equal content share a slot.
+
+    What a running step has leased stays, so one step may pass the budget by what it needs at once; the
+    excess goes when the step releases it.
+    """
+
+    def __init__(self, load: Callable[[ModelIdentity], Hplm], *, budget_bytes: int) -> None:
+        self._load = load
+        self._budget = budget_bytes
+        self._slots: OrderedDict[str, Slot] = OrderedDict()
+        self._free: list[Slot] = []
+        self.used_bytes = 0
+        self.loads = 0
+
+    def __len__(self) -> int:
+        return len(self._slots)
+
+    def acquire(self, model: ModelIdentity) -> Lease:
+        """Lease the slot of ``model``, filling one first where needed; whatever loading raises is raised."""
+        slot = self._slots.get(model.digest)
+        if slot is None:
+            slot = self._fill(model)
+        self._slots.move_to_end(model.digest)
+        slot.pins += 1
+        self._shrink()
+        return Lease(slot, model.digest, slot.generation)
+
+    def release(self, lease: Lease) -> None:
+        """Give the lease back."""
+        lease.slot.pins -= 1
+        self._shrink()
+
+    def clear(self) -> None:
+        """Forget everything, for instance after an IntegrityError."""
+        self._slots.clear()
+        self._free.clear()
+        self.used_bytes = 0
+
+    def check_integrity(self) -> None:
+        """Raise IntegrityError unless, with no step running, every slot is where and what it should be."""
+        for digest, slot in self._slots.items():
+            if slot.digest != digest or slot.hplm is None or slot.size != slot.hplm.bytes:
+                raise IntegrityError(f"the slot of {digest[:12]} holds {slot.digest[:12]}")
+            if slot.pins:
+                raise IntegrityError(f"{slot.pins} leases of {digest[:12]} were not released")
+        if any(slot.hplm is not None or slot.pins for slot in self._free):
+            raise IntegrityError("a free slot is in use")
+        if sum(slot.size for slot in self._slots.values()) != self.used_bytes:
+            raise IntegrityError("the slots do not add up to the bytes in use")
+        if self.used_bytes > self._budget:
+            raise IntegrityError(f"{self.used_bytes} bytes pass the budget of {self._budget}")
+
+    def _fill(self, model: ModelIdentity) -> Slot:
+        hplm = self._load(model)
+        self.loads += 1
+        slot = self._free.pop() if self._free else Slot()
+        slot.digest, slot.hplm, slot.size = model.digest, hplm, hplm.bytes
+        slot.generation += 1
+        self._slots[model.digest] = slot
+        self.used_bytes += slot.size
+        return slot
+
+    def _shrink(self) -> None:
+        for digest in [digest for digest, slot in self._slots.items() if not slot.pins]:
+            if self.used_bytes <= self._budget:
+                return
+            slot = self._slots.pop(digest)
+            self.used_bytes -= slot.size
+            slot.digest, slot.hplm, slot.size = "", None, 0
+            self._free.append(slot)

@@ -1,0 +1,112 @@
+"""What to serve: the file through which the web process tells inference workers, read without Django."""
+
+import json
+import logging
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+log = logging.getLogger(__name__)
+
+FORMAT = 1
+FILE_NAME = "manifest.json"
+
+
+class ManifestError(Exception):
+    """The manifest is there but cannot be read."""
+
+
+@dataclass(frozen=True, slots=True)
+class ServedRoot:
+    """A root whose upper layers workers hold."""
+
+    digest: str
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class ServedHplm:
+    """One version of an hPLM: its root, its PLOT chain (digests, nearest first), sha256 by file name."""
+
+    tenant: str
+    hplm: str
+    version: int
+    digest: str
+    task: str
+    root: str
+    plots: tuple[str, ...]
+    files: Mapping[str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class Manifest:
+    """Everything that is served, at one revision. Artifacts lie at ``<root>/<kind>/<dd>/<digest>``."""
+
+    artifact_root: Path
+    revision: int = 0
+    roots: Mapping[str, ServedRoot] = field(default_factory=dict)
+    hplms: Mapping[tuple[str, str, int], ServedHplm] = field(default_factory=dict)
+
+    def find(self, tenant: str, hplm: str, version: int) -> ServedHplm | None:
+        return self.hplms.get((tenant, hplm, version))
+
+    def folder(self, kind: str, digest: str) -> Path:
+        """Where the artifact of that kind and digest lies."""
+        return self.artifact_root / kind / digest[:2] / digest
+
+    @classmethod
+    def load(cls, path: Path) -> "Manifest":
+        """Read the file; its folder is the artifact root. Raises ManifestError or FileNotFoundError."""
+        payload = path.read_bytes()
+        try:
+            data = json.loads(payload)
+            if data["format"] != FORMAT:
+                raise ManifestError(f"{path}: format {data['format']} is not {FORMAT}")
+            roots = {digest: ServedRoot(digest, root["name"]) for digest, root in data["roots"].items()}
+            served = [_served(entry) for entry in data["hplms"].values()]
+            revision = int(data["revision"])
+        except (ValueError, TypeError, KeyError, AttributeError) as error:
+            raise ManifestError(f"{path}: {error!r}") from error
+        hplms = {(hplm.tenant, hplm.hplm, hplm.version): hplm for hplm in served}
+        return cls(artifact_root=path.parent, revision=revision, roots=roots, hplms=hplms)
+
+
+def _served(entry: Mapping[str, Any]) -> ServedHplm:
+    return ServedHplm(
+        tenant=entry["tenant"],
+        hplm=entry["hplm"],
+        version=int(entry["version"]),
+        digest=entry["digest"],
+        task=entry["task"],
+        root=entry["root"],
+        plots=tuple(entry["plots"]),
+        files=dict(entry["files"]),
+    )
+
+
+class ManifestWatcher:
+    """The current manifest, read again whenever the file was replaced."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._seen: tuple[int, int, int] | None = None
+        self._manifest = Manifest(artifact_root=path.parent)
+
+    def current(self) -> Manifest:
+        """One ``stat`` when nothing changed. An unreadable file is logged once and the last good one kept."""
+        try:
+            seen = _fingerprint(self._path)
+            if seen != self._seen:
+                self._seen = seen
+                self._manifest = Manifest.load(self._path)
+        except FileNotFoundError:
+            pass
+        except (ManifestError, OSError) as error:
+            log.error("keeping revision %d: %s", self._manifest.revision, error)
+        return self._manifest
+
+
+def _fingerprint(path: Path) -> tuple[int, int, int]:
+    stat = path.stat()
+    return stat.st_mtime_ns, stat.st_size, stat.st_ino

@@ -1,0 +1,166 @@
+"""What crosses between the web process and the inference worker: frozen dataclasses as JSON."""
+
+import json
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+from inference.queueing.decoding import MessageError, Reader, decode
+
+__all__ = ["BatchInfo", "InferReply", "InferRequest", "MessageError", "ModelRef", "PlotCounts", "ReplyError"]
+
+VERSION = 1
+
+
+def encode(message: Any) -> bytes:
+    """ASCII JSON, so that a lone surrogate survives the trip and fails where it can be named."""
+    return json.dumps(asdict(message), separators=(",", ":"), allow_nan=False).encode("ascii")
+
+
+@dataclass(frozen=True, slots=True)
+class ModelRef:
+    """The exact version of an hPLM that a request resolved to."""
+
+    tenant: str
+    hplm: str
+    version: int
+    digest: str
+
+    @classmethod
+    def read(cls, reader: Reader) -> "ModelRef":
+        return cls(
+            tenant=reader.text("tenant"),
+            hplm=reader.text("hplm"),
+            version=reader.whole("version"),
+            digest=reader.text("digest"),
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class InferRequest:
+    """Texts for one version of one hPLM. ``deadline`` and ``enqueued_at`` are unix seconds."""
+
+    id: str
+    tenant: str
+    hplm: str
+    version: int
+    digest: str
+    inputs: tuple[str, ...]
+    deadline: float
+    enqueued_at: float
+    reply_to: str
+    v: int = VERSION
+
+    @property
+    def model(self) -> ModelRef:
+        return ModelRef(self.tenant, self.hplm, self.version, self.digest)
+
+    def to_json(self) -> bytes:
+        return encode(self)
+
+    @classmethod
+    def from_json(cls, payload: bytes) -> "InferRequest":
+        """Raises MessageError, which names the request and its reply stream as far as they could be read."""
+        reader = decode(payload, version=VERSION)
+        model = ModelRef.read(reader)
+        inputs = reader.texts("inputs")
+        if not inputs:
+            reader.fail("inputs is empty")
+        return cls(
+            id=reader.text("id"),
+            tenant=model.tenant,
+            hplm=model.hplm,
+            version=model.version,
+            digest=model.digest,
+            inputs=inputs,
+            deadline=reader.number("deadline"),
+            enqueued_at=reader.number("enqueued_at"),
+            reply_to=reader.text("reply_to"),
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Usage:
+    """What a request used: texts, tokens that were computed, texts that were cut to the root's maximum."""
+
+    inputs: int = 0
+    tokens: int = 0
+    truncated: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class TimingsMs:
+    """Milliseconds. ``queue`` and ``total`` are waited time; the stages are this request's share of the
+    batches it travelled in, so that they add up to the worker's busy time over all requests."""
+
+    queue: float = 0.0
+    retrieval: float = 0.0
+    adapter_load: float = 0.0
+    compute: float = 0.0
+    total: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class PlotCounts:
+    """How many of the request's fragments each level of the PLOT answered."""
+
+    trigram: int = 0
+    bigram: int = 0
+    unigram: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class BatchInfo:
+    """The largest batch a row of the request travelled in."""
+
+    rows: int = 0
+    tenants: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class ReplyError:
+    """Why there is no result: a code of the product's error table and a sentence for the user."""
+
+    code: str
+    message: str
+
+
+@dataclass(frozen=True, slots=True)
+class InferReply:
+    """The one terminal answer to a request: one result per input, or an error."""
+
+    id: str
+    ok: bool
+    model: ModelRef
+    results: tuple[dict[str, Any], ...] = ()
+    usage: Usage = field(default_factory=Usage)
+    timings_ms: TimingsMs = field(default_factory=TimingsMs)
+    plot: PlotCounts = field(default_factory=PlotCounts)
+    batch: BatchInfo = field(default_factory=BatchInfo)
+    error: ReplyError | None = None
+    v: int = VERSION
+
+    @classmethod
+    def failure(cls, request_id: str, model: ModelRef, code: str, message: str) -> "InferReply":
+        return cls(id=request_id, ok=False, model=model, error=ReplyError(code, message))
+
+    def to_json(self) -> bytes:
+        return encode(self)
+
+    @classmethod
+    def from_json(cls, payload: bytes) -> "InferReply":
+        """Raises MessageError on anything that is not a reply."""
+        reader = decode(payload, version=VERSION)
+        error = reader.child_or_none("error")
+        return cls(
+            id=reader.text("id"),
+            ok=reader.flag("ok"),
+            model=ModelRef.read(reader.child("model")),
+            results=reader.objects("results"),
+            usage=Usage(**reader.child("usage").wholes("inputs", "tokens", "truncated")),
+            timings_ms=TimingsMs(
+                **reader.child("timings_ms").numbers("queue", "retrieval", "adapter_load", "compute", "total")
+            ),
+            plot=PlotCounts(**reader.child("plot").wholes("trigram", "bigram", "unigram")),
+            batch=BatchInfo(**reader.child("batch").wholes("rows", "tenants")),
+            error=None if error is None else ReplyError(error.text("code"), error.text("message")),
+        )

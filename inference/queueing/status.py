@@ -1,0 +1,78 @@
+"""What each inference worker says about itself, for the health page and for refusing early."""
+
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from redis import Redis
+from redis.exceptions import ResponseError
+
+from inference.queueing import keys
+from inference.queueing.decoding import MessageError, Reader, decode
+from inference.queueing.messages import VERSION, encode
+
+State = Literal["loading", "ready", "draining"]
+STATES: tuple[State, ...] = ("loading", "ready", "draining")
+
+
+@dataclass(frozen=True, slots=True)
+class WorkerStatus:
+    """One worker. ``last_batch_at`` is unix seconds, 0.0 before the first batch; ``roots`` their names;
+    ``revision`` the manifest's; ``slot_mismatches`` must be 0 for ever."""
+
+    name: str
+    state: State
+    device: str
+    dtype: str
+    roots: tuple[str, ...] = ()
+    revision: int = 0
+    hplms: int = 0
+    last_batch_at: float = 0.0
+    last_error: str = ""
+    batches: int = 0
+    rows: int = 0
+    slot_mismatches: int = 0
+    v: int = VERSION
+
+    def to_json(self) -> bytes:
+        return encode(self)
+
+    @classmethod
+    def from_json(cls, payload: bytes) -> "WorkerStatus":
+        """Raises MessageError on anything that is not a status."""
+        reader = decode(payload, version=VERSION)
+        return cls(
+            name=reader.text("name"),
+            state=_state(reader),
+            device=reader.text("device"),
+            dtype=reader.text("dtype"),
+            roots=reader.texts("roots"),
+            last_batch_at=reader.number("last_batch_at"),
+            last_error=reader.text("last_error"),
+            **reader.wholes("revision", "hplms", "batches", "rows", "slot_mismatches"),
+        )
+
+
+def _state(reader: Reader) -> State:
+    word = reader.text("state")
+    if word not in STATES:
+        reader.fail(f"{word!r} is not a state")
+    return word
+
+
+def workers_alive(redis: Redis) -> list[WorkerStatus]:
+    """Every worker with a heartbeat, by name. Empty when none is running."""
+    try:
+        consumers: Any = redis.xinfo_consumers(keys.REQUESTS, keys.GROUP)
+    except ResponseError:
+        return []
+    names = sorted(consumer["name"].decode() for consumer in consumers)
+    if not names:
+        return []
+    found: Any = redis.mget([keys.worker(name) for name in names])
+    alive = []
+    for payload in found:
+        with suppress(MessageError):
+            if payload:
+                alive.append(WorkerStatus.from_json(payload))
+    return alive

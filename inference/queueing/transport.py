@@ -1,0 +1,200 @@
+"""The infer queue on Redis Streams: bounded at the door, at least one delivery, exactly one answer."""
+
+import logging
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any
+
+from redis import Redis
+from redis.exceptions import RedisError, ResponseError
+
+from inference.queueing import keys, scripts
+from inference.queueing.messages import InferReply, InferRequest, MessageError, ModelRef
+
+log = logging.getLogger(__name__)
+
+MAX_DELIVERIES = 3
+REPLIES_KEPT = 8192
+REPLIES_LIFE_S = 300
+SEEN_LIFE_MS = 60_000
+NO_MODEL = ModelRef("", "", 0, "")
+FIELD = keys.FIELD.encode()
+
+
+class QueueFull(Exception):  # noqa: N818 - a state of the queue, not a fault
+    """The queue holds as many outstanding requests as it may; ``depth`` of them."""
+
+    def __init__(self, depth: int) -> None:
+        super().__init__(f"{depth} requests are waiting already")
+        self.depth = depth
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """A delivered request. ``deliveries`` counts this one: above 1, a worker died over it or a neighbour."""
+
+    entry_id: str
+    request: InferRequest
+    deliveries: int
+
+
+class RequestQueue:
+    """The side that asks."""
+
+    def __init__(self, redis: Redis, *, capacity: int) -> None:
+        self._redis = redis
+        self._capacity = capacity
+        self._submit = redis.register_script(scripts.SUBMIT)
+
+    def submit(self, request: InferRequest) -> int:
+        """Accept the request and return how many are now outstanding, or raise QueueFull.
+
+        Submitting an id again within a minute, as a retry after a lost connection does, changes nothing.
+        """
+        accepted, depth = self._submit(
+            keys=[keys.REQUESTS, keys.seen(request.id)],
+            args=[self._capacity, request.to_json(), SEEN_LIFE_MS, keys.FIELD],
+        )
+        if not accepted:
+            raise QueueFull(int(depth))
+        return int(depth)
+
+    def depth(self) -> int:
+        """Requests accepted and not yet answered."""
+        return int(self._redis.xlen(keys.REQUESTS))
+
+
+class RequestConsumer:
+    """The side that answers. ``name`` must be new for each process and have a heartbeat before ``open``."""
+
+    def __init__(self, redis: Redis, name: str) -> None:
+        self.name = name
+        self._redis = redis
+        self._answer = redis.register_script(scripts.ANSWER)
+        self._discard = redis.register_script(scripts.DISCARD)
+        self._claim = redis.register_script(scripts.CLAIM)
+        self._held: set[str] = set()
+
+    @property
+    def held(self) -> frozenset[str]:
+        """Entries delivered here and not yet let go of."""
+        return frozenset(self._held)
+
+    def open(self) -> None:
+        """Create the consumer group where it does not exist, from the first entry of the stream on."""
+        try:
+            self._redis.xgroup_create(keys.REQUESTS, keys.GROUP, id="0", mkstream=True)
+        except ResponseError as error:
+            if not str(error).startswith("BUSYGROUP"):
+                raise
+        self._redis.xgroup_createconsumer(keys.REQUESTS, keys.GROUP, self.name)
+
+    def read(self, count: int, block_ms: int) -> list[Entry]:
+        """Up to ``count`` new requests, waiting at most ``block_ms`` (0: not at all) for the first."""
+        try:
+            streams: Any = self._redis.xreadgroup(
+                keys.GROUP, self.name, {keys.REQUESTS: ">"}, count=count, block=block_ms or None
+            )
+        except ResponseError as error:
+            self._start_anew(error)
+            return []
+        delivered = [entry for _, entries in streams or () for entry in entries]
+        return self._accept([(entry_id, 0, fields.get(FIELD, b"")) for entry_id, fields in delivered])
+
+    def claim_abandoned(self, count: int = 1) -> list[Entry]:
+        """Up to ``count`` requests whose worker has lost its heartbeat, or whose delivery never arrived here.
+
+        One that has been delivered MAX_DELIVERIES times is answered with an error instead. Claim few at a
+        time and run them alone: a request that kills workers then takes no others with it.
+        """
+        names = [keys.GROUP, self.name, keys.WORKER_PREFIX]
+        try:
+            claimed = self._claim(keys=[keys.REQUESTS], args=[*names, count, *sorted(self._held)])
+        except ResponseError as error:
+            self._start_anew(error)
+            return []
+        return self._accept([(entry_id, before, _field(flat)) for entry_id, before, flat in claimed])
+
+    def answer(self, entry: Entry, reply: InferReply) -> bool:
+        """Send the answer and let go of the entry. False when another worker had answered it already."""
+        return self._send(entry.entry_id, entry.request.reply_to, reply)
+
+    def release(self, entries: Iterable[Entry]) -> None:
+        """Forget entries that could not be answered; they will be found again by ``claim_abandoned``."""
+        self._held.difference_update(entry.entry_id for entry in entries)
+
+    def leave(self) -> None:
+        """Remove the consumer, unless it still owes answers: those are for the next worker to claim."""
+        pending = self._redis.xpending_range(keys.REQUESTS, keys.GROUP, "-", "+", 1, consumername=self.name)
+        if not pending:
+            self._redis.xgroup_delconsumer(keys.REQUESTS, keys.GROUP, self.name)
+
+    def _start_anew(self, error: ResponseError) -> None:
+        if not _is_lost(error):
+            raise error
+        log.warning("the request stream was lost, starting a new one")
+        self._held.clear()
+        self.open()
+
+    def _accept(self, delivered: list[tuple[bytes, int, bytes]]) -> list[Entry]:
+        """Hold what was delivered, except what cannot be read and what was delivered too often."""
+        held = {entry_id.decode() for entry_id, _, _ in delivered}
+        self._held |= held
+        try:
+            entries = [self._read(*delivery) for delivery in delivered]
+        except RedisError:  # refusing one of them failed: let all be found again
+            self._held -= held
+            raise
+        return [entry for entry in entries if entry is not None]
+
+    def _read(self, raw_id: bytes, before: int, payload: bytes) -> Entry | None:
+        entry_id = raw_id.decode()
+        try:
+            request = InferRequest.from_json(payload)
+            if not request.reply_to.startswith(keys.REPLIES_PREFIX):
+                raise MessageError("reply_to is not a reply stream", request_id=request.id)
+        except MessageError as error:
+            self._refuse(entry_id, error)
+            return None
+        if before >= MAX_DELIVERIES:
+            log.error("request %s was delivered %d times", request.id, before)
+            message = f"the request stopped the worker {MAX_DELIVERIES} times"
+            reply = InferReply.failure(request.id, request.model, "inference_failed", message)
+            self._send(entry_id, request.reply_to, reply)
+            return None
+        return Entry(entry_id, request, before + 1)
+
+    def _refuse(self, entry_id: str, error: MessageError) -> None:
+        """Answer an unreadable entry where it says who asked, drop it otherwise."""
+        log.error("unreadable request %s: %s", error.request_id or entry_id, error)
+        if error.request_id and error.reply_to.startswith(keys.REPLIES_PREFIX):
+            reply = InferReply.failure(
+                error.request_id, NO_MODEL, "inference_failed", f"unreadable request: {error}"
+            )
+            self._send(entry_id, error.reply_to, reply)
+            return
+        self._discard(keys=[keys.REQUESTS], args=[keys.GROUP, entry_id])
+        self._held.discard(entry_id)
+
+    def _send(self, entry_id: str, reply_to: str, reply: InferReply) -> bool:
+        try:
+            counted = self._answer(
+                keys=[keys.REQUESTS, reply_to],
+                args=[keys.GROUP, entry_id, reply.to_json(), REPLIES_KEPT, REPLIES_LIFE_S, keys.FIELD],
+            )
+        except ResponseError as error:
+            if not _is_lost(error):
+                raise
+            counted = 0  # the server lost its streams, and this entry with them
+        self._held.discard(entry_id)
+        return bool(counted)
+
+
+def _is_lost(error: ResponseError) -> bool:
+    """Whether the server no longer knows the stream or its group, as after losing its data."""
+    return "NOGROUP" in str(error) or "no such key" in str(error)
+
+
+def _field(flat: list[bytes]) -> bytes:
+    """The message among the fields of an entry as a script returns them: name, value, name, value."""
+    return dict(zip(flat[::2], flat[1::2], strict=True)).get(FIELD, b"")

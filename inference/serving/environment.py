@@ -1,0 +1,80 @@
+"""The worker's settings, read from the environment; a wrong one stops the start and says which."""
+
+import os
+import secrets
+import socket
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TypeVar
+
+from inference.engine.batcher import BatchLimits
+from inference.serving.server import Pace
+
+Value = TypeVar("Value", int, float)
+MIB = 1024**2
+
+
+class SettingError(Exception):
+    """An environment variable is missing or makes no sense."""
+
+
+@dataclass(frozen=True, slots=True)
+class WorkerSettings:
+    """``name`` must differ from that of every other worker alive; ``life_s`` is how long a heartbeat lasts."""
+
+    redis_url: str
+    artifact_root: Path
+    name: str
+    device: str
+    dtype: str
+    limits: BatchLimits
+    pace: Pace
+    cache_bytes: int
+    life_s: float
+
+    @classmethod
+    def from_env(cls, env: Mapping[str, str] = os.environ) -> "WorkerSettings":
+        """Raises SettingError."""
+        read = _Reader(env)
+        return cls(
+            redis_url=read.needed("HMI_REDIS_URL"),
+            artifact_root=Path(read.needed("HMI_ARTIFACT_ROOT")),
+            name=env.get("HMI_WORKER_NAME") or _new_name(),
+            device=env.get("HMI_DEVICE") or "auto",
+            dtype=env.get("HMI_DTYPE") or "auto",
+            limits=BatchLimits(
+                rows=read.number("HMI_BATCH_ROWS", 32, int, least=1),
+                tokens=read.number("HMI_BATCH_TOKENS", 8192, int, least=1),
+            ),
+            pace=Pace(batch_wait_s=read.number("HMI_BATCH_WAIT_MS", 2.0, float, least=0.0) / 1000),
+            cache_bytes=read.number("HMI_HPLM_CACHE_MB", 512, int, least=0) * MIB,
+            life_s=read.number("HMI_WORKER_LIFE_S", 5.0, float, least=0.1),
+        )
+
+
+class _Reader:
+    def __init__(self, env: Mapping[str, str]) -> None:
+        self._env = env
+
+    def needed(self, name: str) -> str:
+        value = self._env.get(name)
+        if not value:
+            raise SettingError(f"{name} is not set")
+        return value
+
+    def number(self, name: str, default: Value, kind: Callable[[str], Value], *, least: Value) -> Value:
+        text = self._env.get(name)
+        if not text:
+            return default
+        try:
+            value = kind(text)
+        except ValueError as error:
+            raise SettingError(f"{name}={text!r} is not a number") from error
+        if not least <= value < 1e12:
+            raise SettingError(f"{name}={text!r} must be at least {least}")
+        return value
+
+
+def _new_name() -> str:
+    return f"{socket.gethostname()}-{os.getpid()}-{secrets.token_hex(3)}"

@@ -1,0 +1,45 @@
+"""From a delivered request to rows: refuse what is late or unknown, turn texts into token ids."""
+
+import logging
+
+from inference.engine.rows import ModelIdentity
+from inference.hplm.errors import HplmError
+from inference.queueing.messages import InferReply
+from inference.queueing.transport import Entry
+from inference.serving.catalogue import Catalogue, NotServedError
+from inference.serving.ticket import Ticket
+
+log = logging.getLogger(__name__)
+
+
+def admit(entry: Entry, catalogue: Catalogue, now: float) -> Ticket | InferReply:
+    """A ticket for the request, or the reply that refuses it."""
+    request = entry.request
+    if now >= request.deadline:
+        return expiry(entry)
+    try:
+        return _ticket(entry, catalogue)
+    except (NotServedError, HplmError) as error:
+        return InferReply.failure(request.id, request.model, error.code, error.message)
+    except Exception as error:  # a text that breaks the tokenizer must not break the worker
+        log.exception("request %s cannot be taken in", request.id)
+        return InferReply.failure(
+            request.id, request.model, "inference_failed", f"the inputs cannot be tokenised: {error}"
+        )
+
+
+def expiry(entry: Entry) -> InferReply:
+    """The reply to a request that came too late to be computed in time."""
+    request = entry.request
+    allowed = request.deadline - request.enqueued_at
+    return InferReply.failure(
+        request.id, request.model, "deadline_exceeded", f"the request was not served within {allowed:.3g} s"
+    )
+
+
+def _ticket(entry: Entry, catalogue: Catalogue) -> Ticket:
+    request = entry.request
+    model = ModelIdentity(request.tenant, request.hplm, request.version, request.digest)
+    route = catalogue.route(model)
+    tokenizer = route.executor.root.tokenizer
+    return Ticket(entry, model, route, [tokenizer.encode(text) for text in request.inputs])

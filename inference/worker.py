@@ -1,0 +1,128 @@
+"""The inference worker, a process of its own: ``python -m inference.worker``.
+
+It reads requests from the queue and what to serve from the manifest, and knows neither Django nor the
+database. SIGTERM and SIGINT let it answer what it has taken in, then it leaves.
+"""
+
+import logging
+import signal
+import sys
+import threading
+
+from redis import Redis
+from redis.exceptions import RedisError
+
+from inference.hplm.devices import pick_device, pick_dtype
+from inference.hplm.errors import HplmError
+from inference.manifest import FILE_NAME, ManifestWatcher
+from inference.queueing.connection import connect
+from inference.queueing.heartbeat import Heartbeat
+from inference.queueing.status import State, WorkerStatus
+from inference.queueing.transport import RequestConsumer
+from inference.serving.catalogue import Catalogue
+from inference.serving.environment import SettingError, WorkerSettings
+from inference.serving.server import Server
+
+log = logging.getLogger("inference.worker")
+
+LOST_WAIT_S = 1.0
+
+
+class Worker:
+    """Everything one worker consists of, wired together."""
+
+    def __init__(self, settings: WorkerSettings) -> None:
+        """Raises HplmError for a device or number format that this machine lacks."""
+        device = pick_device(settings.device)
+        self._settings = settings
+        self._state: State = "loading"
+        self._redis = connect(settings.redis_url)
+        self._consumer = RequestConsumer(self._redis, settings.name)
+        self._catalogue = Catalogue(
+            ManifestWatcher(settings.artifact_root / FILE_NAME),
+            device=device,
+            dtype=pick_dtype(settings.dtype, device),
+            cache_bytes=settings.cache_bytes,
+        )
+        self._server = Server(self._consumer, self._catalogue, limits=settings.limits, pace=settings.pace)
+
+    def run(self, stop: threading.Event) -> None:
+        """Load, announce, serve, drain. Ready means: every root has computed a batch here."""
+        if not _reachable(self._redis, stop):
+            return
+        life_s = self._settings.life_s
+        # A connection of its own: the other one may be busy for seconds trying to reach a lost server.
+        with Heartbeat(
+            connect(self._settings.redis_url, retries=0), self._settings.name, self._status, life_s=life_s
+        ) as beat:
+            self._catalogue.refresh()
+            self._consumer.open()
+            self._state = "ready"
+            beat.beat()
+            log.info("%s is ready", self._settings.name)
+            self._server.run(stop)
+            self._leave()
+
+    def drain(self) -> None:
+        """Say in the status that no more is taken in."""
+        self._state = "draining"
+
+    def _leave(self) -> None:
+        try:
+            self._consumer.leave()
+        except RedisError as error:
+            log.warning("left without signing off: %s", error)
+
+    def _status(self) -> bytes:
+        catalogue, counters = self._catalogue, self._catalogue.counters
+        manifest = catalogue.manifest
+        return WorkerStatus(
+            name=self._settings.name,
+            state=self._state,
+            device=str(catalogue.device),
+            dtype=str(catalogue.dtype).removeprefix("torch."),
+            roots=tuple(executor.root.config.name for executor in list(catalogue.executors.values())),
+            revision=manifest.revision if manifest else 0,
+            hplms=len(manifest.hplms) if manifest else 0,
+            last_batch_at=self._server.last_batch_at,
+            last_error=self._server.last_error or catalogue.last_error,
+            batches=counters.batches,
+            rows=counters.rows,
+            slot_mismatches=counters.slot_mismatches,
+        ).to_json()
+
+
+def _reachable(redis: Redis, stop: threading.Event) -> bool:
+    """Wait for the queue's server; False when told to stop before it came."""
+    while not stop.is_set():
+        try:
+            redis.ping()
+            return True
+        except RedisError as error:
+            log.warning("waiting for the queue: %s", error)
+            stop.wait(LOST_WAIT_S)
+    return False
+
+
+def main() -> int:
+    """Run until a signal; 0 after a clean stop, 2 for wrong settings."""
+    logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s: %(message)s")
+    stop = threading.Event()
+    try:
+        worker = Worker(WorkerSettings.from_env())
+    except (SettingError, HplmError) as error:
+        log.error("%s", error)
+        return 2
+
+    def drain(*_: object) -> None:
+        worker.drain()
+        stop.set()
+
+    signal.signal(signal.SIGTERM, drain)
+    signal.signal(signal.SIGINT, drain)
+    worker.run(stop)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,56 @@
+"""The base of the views that work in one tenant."""
+
+from typing import Any, cast
+
+from rest_framework.generics import GenericAPIView
+from rest_framework.pagination import LimitOffsetPagination
+from rest_framework.permissions import SAFE_METHODS, BasePermission
+from rest_framework.request import Request
+
+from tenants.authentication import TenantRequest
+from tenants.errors import ErrorCode, HmiError
+from tenants.models import ApiKey, Role, Scope, Tenant
+from tenants.permissions import request_tenant, require_staff
+
+
+class Pages(LimitOffsetPagination):
+    """``?limit=&offset=``."""
+
+    default_limit = 50
+    max_limit = 500
+
+
+class TenantAccess(BasePermission):
+    """A key needs the view's scope; a member needs its role for reading or writing. Sets the tenant."""
+
+    def has_permission(self, request: Request, view: Any) -> bool:
+        if isinstance(request.auth, ApiKey) and not view.keys_allowed:
+            raise HmiError(ErrorCode.FORBIDDEN, "Only a person may do this, not a key.")
+        role = view.read_role if request.method in SAFE_METHODS else view.write_role
+        slug = view.kwargs.get("tenant") or request.query_params.get("tenant")
+        cast("TenantRequest", request).tenant = request_tenant(request, slug, view.scope, role=role)
+        return True
+
+
+class TenantView(GenericAPIView[Any]):
+    """A view in one tenant: the key's, or the one in the path or in ``?tenant=``."""
+
+    permission_classes = [TenantAccess]
+    pagination_class = Pages
+    scope: str = Scope.MANAGE
+    read_role: str = Role.VIEWER
+    write_role: str = Role.DEVELOPER
+    keys_allowed = True
+
+    @property
+    def tenant(self) -> Tenant:
+        """Whose request this is."""
+        return cast("TenantRequest", self.request).tenant
+
+
+class StaffOnly(BasePermission):
+    """Only the platform's staff, signed in."""
+
+    def has_permission(self, request: Request, view: Any) -> bool:  # noqa: ARG002 - the framework's signature
+        require_staff(request.user)
+        return True

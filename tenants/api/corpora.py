@@ -1,0 +1,99 @@
+"""Corpora: upload, preview, list, delete. The platform's own are for its staff."""
+
+from typing import Any
+
+from drf_spectacular.utils import extend_schema
+from rest_framework import status
+from rest_framework.generics import GenericAPIView
+from rest_framework.parsers import MultiPartParser
+from rest_framework.request import Request
+from rest_framework.response import Response
+
+from tenants.api.access import Pages, StaffOnly, TenantView
+from tenants.api.serializers import (
+    CorpusFileSerializer,
+    CorpusSerializer,
+    CorpusUploadSerializer,
+    PreviewSerializer,
+)
+from tenants.models import Corpus, Tenant
+from tenants.permissions import request_actor
+from tenants.selectors import corpora_of, corpus_of, platform_corpora
+from tenants.services.corpora import corpus_delete, corpus_preview, corpus_upload
+
+
+def _upload(request: Request, tenant: Tenant | None) -> Response:
+    asked = CorpusUploadSerializer(data=request.data)
+    asked.is_valid(raise_exception=True)
+    file = asked.validated_data["file"]
+    corpus = corpus_upload(
+        tenant=tenant,
+        name=asked.validated_data["name"],
+        stream=file,
+        filename=file.name,
+        actor=request_actor(request),
+    )
+    return Response(CorpusSerializer(corpus).data, status=status.HTTP_201_CREATED)
+
+
+class CorporaView(TenantView):
+    """The tenant's corpora."""
+
+    parser_classes = [MultiPartParser]
+    serializer_class = CorpusSerializer
+    queryset = Corpus.unscoped.none()
+
+    def get(self, request: Request, **_: Any) -> Response:  # noqa: ARG002 - the framework's signature
+        page = self.paginate_queryset(corpora_of(self.tenant))
+        return self.get_paginated_response(CorpusSerializer(page, many=True).data)
+
+    @extend_schema(request=CorpusUploadSerializer, responses={201: CorpusSerializer})
+    def post(self, request: Request, **_: Any) -> Response:
+        return _upload(request, self.tenant)
+
+
+class CorpusPreviewView(TenantView):
+    """What an upload would say. Nothing is stored."""
+
+    parser_classes = [MultiPartParser]
+    serializer_class = PreviewSerializer
+
+    @extend_schema(request=CorpusFileSerializer, responses=PreviewSerializer)
+    def post(self, request: Request, **_: Any) -> Response:
+        asked = CorpusFileSerializer(data=request.data)
+        asked.is_valid(raise_exception=True)
+        file = asked.validated_data["file"]
+        return Response(corpus_preview(stream=file, filename=file.name))
+
+
+class CorpusView(TenantView):
+    """One corpus."""
+
+    serializer_class = CorpusSerializer
+    queryset = Corpus.unscoped.none()
+
+    def get(self, request: Request, corpus_id: int, **_: Any) -> Response:  # noqa: ARG002
+        return Response(CorpusSerializer(corpus_of(self.tenant, corpus_id)).data)
+
+    @extend_schema(responses={204: None})
+    def delete(self, request: Request, corpus_id: int, **_: Any) -> Response:
+        corpus_delete(corpus=corpus_of(self.tenant, corpus_id), actor=request_actor(request))
+        return Response(status=status.HTTP_204_NO_CONTENT)
+
+
+class PlatformCorporaView(GenericAPIView[Corpus]):
+    """The platform's corpora, for its staff: what roots and platform domains learn from."""
+
+    permission_classes = [StaffOnly]
+    pagination_class = Pages
+    parser_classes = [MultiPartParser]
+    serializer_class = CorpusSerializer
+    queryset = Corpus.unscoped.none()
+
+    def get(self, request: Request) -> Response:  # noqa: ARG002 - the framework's signature
+        page = self.paginate_queryset(platform_corpora())
+        return self.get_paginated_response(CorpusSerializer(page, many=True).data)
+
+    @extend_schema(request=CorpusUploadSerializer, responses={201: CorpusSerializer})
+    def post(self, request: Request) -> Response:
+        return _upload(request, None)

@@ -1,0 +1,80 @@
+"""Datasets: upload, preview, list, delete."""
+
+from typing import Any
+
+from drf_spectacular.utils import extend_schema
+from rest_framework import status
+from rest_framework.parsers import MultiPartParser
+from rest_framework.request import Request
+from rest_framework.response import Response
+
+from tenants.api.access import TenantView
+from tenants.api.serializers import (
+    DatasetFilesSerializer,
+    DatasetSerializer,
+    DatasetUploadSerializer,
+    PreviewSerializer,
+)
+from tenants.models import Dataset, Split
+from tenants.permissions import request_actor
+from tenants.selectors import dataset_of, datasets_of
+from tenants.services.datasets import dataset_delete, dataset_preview, dataset_upload
+
+
+def _content(asked: dict[str, Any]) -> dict[str, Any]:
+    files = {
+        split: (asked[split].name, asked[split]) for split in Split.values if asked.get(split) is not None
+    }
+    return {"task": asked["task"], "files": files, "columns": asked.get("columns")}
+
+
+class DatasetsView(TenantView):
+    """The tenant's datasets."""
+
+    parser_classes = [MultiPartParser]
+    serializer_class = DatasetSerializer
+    queryset = Dataset.unscoped.none()
+
+    def get(self, request: Request, **_: Any) -> Response:  # noqa: ARG002 - the framework's signature
+        page = self.paginate_queryset(datasets_of(self.tenant))
+        return self.get_paginated_response(DatasetSerializer(page, many=True).data)
+
+    @extend_schema(request=DatasetUploadSerializer, responses={201: DatasetSerializer})
+    def post(self, request: Request, **_: Any) -> Response:
+        asked = DatasetUploadSerializer(data=request.data)
+        asked.is_valid(raise_exception=True)
+        dataset = dataset_upload(
+            tenant=self.tenant,
+            name=asked.validated_data["name"],
+            actor=request_actor(request),
+            **_content(asked.validated_data),
+        )
+        return Response(DatasetSerializer(dataset).data, status=status.HTTP_201_CREATED)
+
+
+class DatasetPreviewView(TenantView):
+    """What an upload would say. Nothing is stored."""
+
+    parser_classes = [MultiPartParser]
+    serializer_class = PreviewSerializer
+
+    @extend_schema(request=DatasetFilesSerializer, responses=PreviewSerializer)
+    def post(self, request: Request, **_: Any) -> Response:
+        asked = DatasetFilesSerializer(data=request.data)
+        asked.is_valid(raise_exception=True)
+        return Response(dataset_preview(**_content(asked.validated_data)))
+
+
+class DatasetView(TenantView):
+    """One dataset."""
+
+    serializer_class = DatasetSerializer
+    queryset = Dataset.unscoped.none()
+
+    def get(self, request: Request, dataset_id: int, **_: Any) -> Response:  # noqa: ARG002
+        return Response(DatasetSerializer(dataset_of(self.tenant, dataset_id)).data)
+
+    @extend_schema(responses={204: None})
+    def delete(self, request: Request, dataset_id: int, **_: Any) -> Response:
+        dataset_delete(dataset=dataset_of(self.tenant, dataset_id), actor=request_actor(request))
+        return Response(status=status.HTTP_204_NO_CONTENT)

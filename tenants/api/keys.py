@@ -1,0 +1,56 @@
+"""API keys: only people manage them, so that a stolen key cannot make itself successors."""
+
+from typing import Any
+
+from drf_spectacular.utils import extend_schema
+from rest_framework import status
+from rest_framework.request import Request
+from rest_framework.response import Response
+
+from tenants.api.access import TenantView
+from tenants.api.serializers import ApiKeyCreateSerializer, ApiKeyMadeSerializer, ApiKeySerializer
+from tenants.models import ApiKey, Role, User
+from tenants.permissions import request_actor
+from tenants.selectors import api_key_of, api_keys_of
+from tenants.services.api_keys import api_key_create, api_key_revoke
+
+
+class KeyView(TenantView):
+    """Developers see the keys; owners make and revoke them."""
+
+    serializer_class = ApiKeySerializer
+    queryset = ApiKey.unscoped.none()
+    read_role = Role.DEVELOPER
+    write_role = Role.OWNER
+    keys_allowed = False
+
+
+class ApiKeysView(KeyView):
+    """The tenant's keys."""
+
+    def get(self, request: Request, **_: Any) -> Response:  # noqa: ARG002 - the framework's signature
+        page = self.paginate_queryset(api_keys_of(self.tenant))
+        return self.get_paginated_response(ApiKeySerializer(page, many=True).data)
+
+    @extend_schema(request=ApiKeyCreateSerializer, responses={201: ApiKeyMadeSerializer})
+    def post(self, request: Request, **_: Any) -> Response:
+        asked = ApiKeyCreateSerializer(data=request.data)
+        asked.is_valid(raise_exception=True)
+        actor = request_actor(request)
+        key, plaintext = api_key_create(
+            tenant=self.tenant, created_by=actor if isinstance(actor, User) else None, **asked.validated_data
+        )
+        shown = dict(ApiKeySerializer(key).data)
+        return Response(shown | {"key": plaintext}, status=status.HTTP_201_CREATED)
+
+
+class ApiKeyView(KeyView):
+    """One key, by its prefix."""
+
+    def get(self, request: Request, prefix: str, **_: Any) -> Response:  # noqa: ARG002
+        return Response(ApiKeySerializer(api_key_of(self.tenant, prefix)).data)
+
+    @extend_schema(responses={204: None})
+    def delete(self, request: Request, prefix: str, **_: Any) -> Response:
+        api_key_revoke(api_key=api_key_of(self.tenant, prefix), actor=request_actor(request))
+        return Response(status=status.HTTP_204_NO_CONTENT)

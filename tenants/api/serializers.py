@@ -1,0 +1,184 @@
+"""What the API takes and shows. Checks of content are the services' concern."""
+
+from typing import Any
+
+from drf_spectacular.utils import extend_schema_field
+from rest_framework import serializers
+
+from tenants.models import ApiKey, Corpus, Dataset, DatasetSplit, Quota, Tenant, UsageDay
+
+
+class TenantSerializer(serializers.ModelSerializer[Tenant]):
+    """A tenant, and the asking user's role in it."""
+
+    role = serializers.CharField(read_only=True, default=None, allow_null=True)
+
+    class Meta:
+        model = Tenant
+        fields = ("slug", "name", "role", "created_at", "suspended_at")
+        read_only_fields = fields
+
+
+class QuotaSerializer(serializers.ModelSerializer[Quota]):
+    """What the tenant may have and use."""
+
+    class Meta:
+        model = Quota
+        fields = ("max_domains", "max_hplms", "max_storage_bytes", "max_requests_per_day", "max_active_jobs")
+        read_only_fields = fields
+
+
+class CorpusSerializer(serializers.ModelSerializer[Corpus]):
+    """A stored corpus with its validation report."""
+
+    created_by = serializers.CharField(source="created_by.username", default=None, read_only=True)
+
+    class Meta:
+        model = Corpus
+        fields = (
+            "id",
+            "name",
+            "sha256",
+            "size_bytes",
+            "rows",
+            "words",
+            "report",
+            "created_by",
+            "created_at",
+        )
+        read_only_fields = fields
+
+
+class CorpusFileSerializer(serializers.Serializer[Any]):
+    """A text file, one text a line, or JSON lines with ``text``."""
+
+    file = serializers.FileField(allow_empty_file=True)
+
+
+class CorpusUploadSerializer(CorpusFileSerializer):
+    """A corpus and its name."""
+
+    name = serializers.CharField(max_length=100)
+
+
+class DatasetSplitSerializer(serializers.ModelSerializer[DatasetSplit]):
+    """One split's canonical file."""
+
+    class Meta:
+        model = DatasetSplit
+        fields = ("split", "rows", "size_bytes", "sha256")
+        read_only_fields = fields
+
+
+class DatasetSerializer(serializers.ModelSerializer[Dataset]):
+    """A stored dataset with its validation report."""
+
+    created_by = serializers.CharField(source="created_by.username", default=None, read_only=True)
+    splits = DatasetSplitSerializer(many=True, read_only=True)
+
+    class Meta:
+        model = Dataset
+        fields = ("id", "name", "task", "labels", "splits", "report", "created_by", "created_at")
+        read_only_fields = fields
+
+
+@extend_schema_field({"type": "object", "additionalProperties": {"type": "string"}})
+class ColumnsField(serializers.JSONField):
+    """Canonical column -> the file's, as JSON text in a form."""
+
+
+class DatasetFilesSerializer(serializers.Serializer[Any]):
+    """The files of the splits; dev and test are taken from train when they are not given."""
+
+    task = serializers.CharField(help_text="classification or tagging")
+    train = serializers.FileField(allow_empty_file=True)
+    dev = serializers.FileField(allow_empty_file=True, required=False)
+    test = serializers.FileField(allow_empty_file=True, required=False)
+    columns = ColumnsField(required=False, help_text='Such as {"text": "sentence", "label": "category"}')
+
+    def validate_columns(self, columns: Any) -> dict[str, str]:
+        """An object of texts."""
+        if not isinstance(columns, dict) or not all(isinstance(name, str) for name in columns.values()):
+            raise serializers.ValidationError("An object that maps columns to names in the file is needed.")
+        return columns
+
+
+class DatasetUploadSerializer(DatasetFilesSerializer):
+    """A dataset and its name."""
+
+    name = serializers.CharField(max_length=100)
+
+
+class PreviewSerializer(serializers.Serializer[Any]):
+    """What an upload would say: the validation report and the first rows."""
+
+    report = serializers.JSONField()
+    rows = serializers.JSONField()
+
+
+class ApiKeySerializer(serializers.ModelSerializer[ApiKey]):
+    """A key as it is shown after it was made: by its prefix, never whole."""
+
+    expires_at = serializers.DateTimeField(source="expiry_date", read_only=True)
+    created_at = serializers.DateTimeField(source="created", read_only=True)
+    created_by = serializers.CharField(source="created_by.username", default=None, read_only=True)
+
+    class Meta:
+        model = ApiKey
+        fields: tuple[str, ...] = (
+            "prefix",
+            "name",
+            "scopes",
+            "created_by",
+            "created_at",
+            "expires_at",
+            "last_used_at",
+            "revoked",
+        )
+        read_only_fields = fields
+
+
+class ApiKeyCreateSerializer(serializers.Serializer[Any]):
+    """What a new key is to be."""
+
+    name = serializers.CharField(max_length=50)
+    scopes = serializers.ListField(child=serializers.CharField(), help_text="infer, manage")
+    expires_at = serializers.DateTimeField(required=False, allow_null=True)
+
+
+class ApiKeyMadeSerializer(ApiKeySerializer):
+    """A new key, with its plaintext: shown this once."""
+
+    key = serializers.CharField(read_only=True)
+
+    class Meta(ApiKeySerializer.Meta):
+        fields = (*ApiKeySerializer.Meta.fields, "key")
+        read_only_fields = fields
+
+
+class UsageDaySerializer(serializers.ModelSerializer[UsageDay]):
+    """One day of one hPLM."""
+
+    class Meta:
+        model = UsageDay
+        fields = ("day", "hplm_name", "requests", "inputs", "tokens", "failed")
+        read_only_fields = fields
+
+
+class UsageQuerySerializer(serializers.Serializer[Any]):
+    """From which day on."""
+
+    since = serializers.DateField(required=False)
+
+
+class TenantDetailSerializer(serializers.Serializer[Any]):
+    """A tenant with what it may use and uses."""
+
+    slug = serializers.CharField()
+    name = serializers.CharField()
+    role = serializers.CharField(allow_null=True)
+    created_at = serializers.DateTimeField()
+    suspended_at = serializers.DateTimeField(allow_null=True)
+    quota = QuotaSerializer()
+    storage_used_bytes = serializers.IntegerField()
+    requests_today = serializers.IntegerField()

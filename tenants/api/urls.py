@@ -1,0 +1,32 @@
+"""``/api/v1/``: tenants, their uploads and keys.
+
+What belongs to a tenant stands at two addresses: ``corpora`` for keys, which know their tenant, and
+``tenants/<slug>/corpora`` for people, who name it.
+"""
+
+from django.urls import include, path
+
+from tenants.api.corpora import CorporaView, CorpusPreviewView, CorpusView, PlatformCorporaView
+from tenants.api.datasets import DatasetPreviewView, DatasetsView, DatasetView
+from tenants.api.keys import ApiKeysView, ApiKeyView
+from tenants.api.who import TenantDetailView, TenantsView, UsageView
+
+in_a_tenant = [
+    path("corpora", CorporaView.as_view()),
+    path("corpora/preview", CorpusPreviewView.as_view()),
+    path("corpora/<int:corpus_id>", CorpusView.as_view()),
+    path("datasets", DatasetsView.as_view()),
+    path("datasets/preview", DatasetPreviewView.as_view()),
+    path("datasets/<int:dataset_id>", DatasetView.as_view()),
+    path("api-keys", ApiKeysView.as_view()),
+    path("api-keys/<str:prefix>", ApiKeyView.as_view()),
+    path("usage", UsageView.as_view()),
+]
+
+urlpatterns = [
+    path("tenants", TenantsView.as_view()),
+    path("tenants/<slug:tenant>", TenantDetailView.as_view()),
+    path("tenants/<slug:tenant>/", include(in_a_tenant)),
+    path("platform/corpora", PlatformCorporaView.as_view()),
+    path("", include(in_a_tenant)),
+]

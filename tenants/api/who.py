@@ -1,0 +1,78 @@
+"""Tenants of the asking user, and what each uses."""
+
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+from django.db.models import QuerySet
+from drf_spectacular.utils import extend_schema
+from rest_framework.generics import ListAPIView
+from rest_framework.permissions import BasePermission
+from rest_framework.request import Request
+from rest_framework.response import Response
+
+from tenants.api.access import Pages, TenantView
+from tenants.api.serializers import (
+    TenantDetailSerializer,
+    TenantSerializer,
+    UsageDaySerializer,
+    UsageQuerySerializer,
+)
+from tenants.errors import ErrorCode, HmiError
+from tenants.models import ApiKey, Tenant, UsageDay
+from tenants.selectors import membership_of, quota_of, requests_today, storage_used, tenants_of, usage_of
+
+USAGE_DAYS = 30
+
+
+class SomebodyKnown(BasePermission):
+    """A signed-in person or a key."""
+
+    def has_permission(self, request: Request, view: Any) -> bool:  # noqa: ARG002 - the framework's signature
+        if not (isinstance(request.auth, ApiKey) or request.user.is_authenticated):
+            raise HmiError(ErrorCode.UNAUTHENTICATED, "Sign in, or send an API key.")
+        return True
+
+
+class TenantsView(ListAPIView[Tenant]):
+    """The tenants the user belongs to; a key belongs to one."""
+
+    permission_classes = [SomebodyKnown]
+    serializer_class = TenantSerializer
+    pagination_class = Pages
+    queryset = Tenant.objects.none()
+
+    def get_queryset(self) -> QuerySet[Tenant]:
+        if isinstance(self.request.auth, ApiKey):
+            return Tenant.objects.filter(pk=self.request.auth.tenant_id)
+        return tenants_of(self.request.user)
+
+
+class TenantDetailView(TenantView):
+    """One tenant with its quota and how much of it is used."""
+
+    serializer_class = TenantDetailSerializer
+
+    def get(self, request: Request, **_: Any) -> Response:
+        shown = {
+            "role": getattr(membership_of(request.user, self.tenant), "role", None),
+            "quota": quota_of(self.tenant),
+            "storage_used_bytes": storage_used(self.tenant),
+            "requests_today": requests_today(self.tenant),
+        }
+        fields = {name: getattr(self.tenant, name) for name in ("slug", "name", "created_at", "suspended_at")}
+        return Response(TenantDetailSerializer(fields | shown).data)
+
+
+class UsageView(TenantView):
+    """Infer requests by day and hPLM, of the last 30 days or since ``?since=``."""
+
+    serializer_class = UsageDaySerializer
+    queryset = UsageDay.unscoped.none()
+
+    @extend_schema(parameters=[UsageQuerySerializer], responses=UsageDaySerializer(many=True))
+    def get(self, request: Request, **_: Any) -> Response:
+        query = UsageQuerySerializer(data=request.query_params)
+        query.is_valid(raise_exception=True)
+        since = query.validated_data.get("since") or (datetime.now(UTC) - timedelta(days=USAGE_DAYS)).date()
+        page = self.paginate_queryset(usage_of(self.tenant, since))
+        return self.get_paginated_response(UsageDaySerializer(page, many=True).data)

@@ -1,0 +1,61 @@
+"""API keys in requests: ``Authorization: Bearer <key>`` or ``X-Api-Key: <key>``."""
+
+import re
+from typing import Any, cast
+
+from django.contrib.auth.models import AnonymousUser
+from rest_framework.authentication import BaseAuthentication
+from rest_framework.exceptions import AuthenticationFailed
+from rest_framework.request import Request
+
+from tenants.models import ApiKey, Tenant
+from tenants.services.api_keys import api_key_touch
+
+KEY_PATTERN = re.compile(r"[A-Za-z0-9]{8}\.[A-Za-z0-9]{32}")
+
+
+class TenantRequest(Request):
+    """A request of which it is known whose it is."""
+
+    tenant: Tenant
+
+
+class ApiKeyAuthentication(BaseAuthentication):
+    """Sets ``request.auth`` to the key and ``request.tenant`` to its tenant; the user stays anonymous.
+
+    A key acts for its tenant, never for the person who made it. A key that is unknown, revoked or
+    expired is refused (401) in the same words, whichever it is.
+    """
+
+    def authenticate(self, request: Request) -> tuple[Any, ApiKey] | None:
+        plaintext = _presented_key(request)
+        if plaintext is None:
+            return None
+        key = api_key_from(plaintext)
+        if key is None:
+            raise AuthenticationFailed("This API key is not valid: unknown, revoked or expired.")
+        api_key_touch(api_key=key)
+        cast("TenantRequest", request).tenant = key.tenant
+        return AnonymousUser(), key
+
+    def authenticate_header(self, request: Request) -> str:  # noqa: ARG002 - the framework's signature
+        return "Bearer"
+
+
+def api_key_from(plaintext: str) -> ApiKey | None:
+    """The usable key with this plaintext, its tenant loaded; none when unknown, revoked or expired."""
+    if not KEY_PATTERN.fullmatch(plaintext):
+        return None
+    try:
+        key = ApiKey.unscoped.get_from_key(plaintext)
+    except ApiKey.DoesNotExist:
+        return None
+    return key if isinstance(key, ApiKey) and not key.has_expired else None
+
+
+def _presented_key(request: Request) -> str | None:
+    header = request.headers.get("X-Api-Key")
+    if header is not None:
+        return header.strip()
+    scheme, _, rest = request.headers.get("Authorization", "").partition(" ")
+    return rest.strip() if scheme.lower() == "bearer" else None

@@ -1,0 +1,135 @@
+"""Every expected error of the product: one enum, one table to HTTP, one JSON shape.
+
+Standard library only, so that each package may raise and render the same errors.
+"""
+
+from enum import StrEnum
+from typing import Any
+
+
+class ErrorCode(StrEnum):
+    """What went wrong, in one word a program can act upon."""
+
+    INVALID_JSON = "invalid_json"
+    INVALID_FIELD = "invalid_field"
+    MISSING_FIELD = "missing_field"
+    EMPTY_TEXT = "empty_text"
+    TOO_MANY_INPUTS = "too_many_inputs"
+    BODY_TOO_LARGE = "body_too_large"
+
+    UNAUTHENTICATED = "unauthenticated"
+    FORBIDDEN = "forbidden"
+    NOT_FOUND = "not_found"
+    METHOD_NOT_ALLOWED = "method_not_allowed"
+    CONFLICT = "conflict"
+    HAS_DEPENDENTS = "has_dependents"
+    MODEL_NOT_READY = "model_not_ready"
+
+    QUOTA_EXCEEDED = "quota_exceeded"
+    QUEUE_FULL = "queue_full"
+    DEADLINE_EXCEEDED = "deadline_exceeded"
+    WORKER_UNAVAILABLE = "worker_unavailable"
+    INFERENCE_FAILED = "inference_failed"
+    INTERNAL = "internal"
+
+    INVALID_ENCODING = "invalid_encoding"
+    EMPTY_FILE = "empty_file"
+    FILE_TOO_LARGE = "file_too_large"
+    NOT_TEXT = "not_text"
+    LINE_TOO_LONG = "line_too_long"
+    MALFORMED_ROW = "malformed_row"
+    MISSING_COLUMN = "missing_column"
+    MIXED_TYPES = "mixed_types"
+    INVALID_TAGS = "invalid_tags"
+    ONE_LABEL = "one_label"
+    TOO_FEW_ROWS = "too_few_rows"
+    CORPUS_TOO_SMALL = "corpus_too_small"
+    LEAKING_SPLITS = "leaking_splits"
+
+    PICKLED_CHECKPOINT = "pickled_checkpoint"
+    UNSUPPORTED_CHECKPOINT = "unsupported_checkpoint"
+    CHECKPOINT_NOT_FOUND = "checkpoint_not_found"
+
+    INVALID_TRANSITION = "invalid_transition"
+    JOB_CANCELLED = "job_cancelled"
+    JOB_CRASHED = "job_crashed"
+    LEASE_LOST = "lease_lost"
+
+
+_NOT_422: dict[ErrorCode, int] = {
+    ErrorCode.BODY_TOO_LARGE: 413,
+    ErrorCode.FILE_TOO_LARGE: 413,
+    ErrorCode.UNAUTHENTICATED: 401,
+    ErrorCode.FORBIDDEN: 403,
+    ErrorCode.NOT_FOUND: 404,
+    ErrorCode.METHOD_NOT_ALLOWED: 405,
+    ErrorCode.CONFLICT: 409,
+    ErrorCode.HAS_DEPENDENTS: 409,
+    ErrorCode.MODEL_NOT_READY: 409,
+    ErrorCode.INVALID_TRANSITION: 409,
+    ErrorCode.QUOTA_EXCEEDED: 429,
+    ErrorCode.QUEUE_FULL: 429,
+    ErrorCode.DEADLINE_EXCEEDED: 504,
+    ErrorCode.WORKER_UNAVAILABLE: 503,
+    ErrorCode.INFERENCE_FAILED: 500,
+    ErrorCode.INTERNAL: 500,
+}
+
+HTTP_STATUS: dict[ErrorCode, int] = {code: _NOT_422.get(code, 422) for code in ErrorCode}
+
+_TYPE_OF_STATUS: dict[int, str] = {
+    401: "authentication",
+    403: "permission",
+    404: "not_found",
+    409: "conflict",
+    429: "limit",
+    500: "server",
+    503: "unavailable",
+    504: "timeout",
+}
+
+
+class HmiError(Exception):
+    """An expected failure: what (code), in words a user understands, and where.
+
+    ``param`` names the offending field of the request; ``details`` holds JSON values only;
+    ``retry_after`` is in seconds.
+    """
+
+    def __init__(
+        self,
+        code: ErrorCode,
+        message: str,
+        *,
+        param: str | None = None,
+        details: dict[str, Any] | None = None,
+        retry_after: int | None = None,
+    ) -> None:
+        super().__init__(message)
+        self.code = ErrorCode(code)
+        self.message = message
+        self.param = param
+        self.details = details
+        self.retry_after = retry_after
+
+    @property
+    def status(self) -> int:
+        """The HTTP status of this error."""
+        return HTTP_STATUS[self.code]
+
+    @property
+    def type(self) -> str:
+        """The class of error, coarser than the code."""
+        return _TYPE_OF_STATUS.get(self.status, "invalid_request")
+
+    def to_json(self) -> dict[str, Any]:
+        """The body every door of the product answers with."""
+        error: dict[str, Any] = {
+            "type": self.type,
+            "code": str(self.code),
+            "message": self.message,
+            "param": self.param,
+        }
+        if self.details is not None:
+            error["details"] = self.details
+        return {"error": error}

@@ -1,0 +1,181 @@
+"""A dataset from the files of its splits: checked, counted, split where needed, written in canonical form."""
+
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from tenants.errors import ErrorCode, HmiError
+from tenants.formats.census import Census
+from tenants.formats.check import RowChecker
+from tenants.formats.conll import read_conll
+from tenants.formats.examples import Example, read_examples
+from tenants.formats.failures import bad_file
+from tenants.formats.jsonl import read_jsonl
+from tenants.formats.lines import Source, read_lines
+from tenants.formats.normalise import fingerprint
+from tenants.formats.rows import RawRow, column_names
+from tenants.formats.splits import carve, leakage, refuse_leakage
+from tenants.formats.table import read_table
+
+SPLITS = ("train", "dev", "test")
+FEWEST_ROWS = 10
+MOST_ROWS = 1_000_000
+MOST_LABELS = 1000
+PREVIEW_ROWS = 5
+
+
+@dataclass(slots=True)
+class DatasetDraft:
+    """A dataset that was checked and written to a workspace, but not yet stored."""
+
+    task: str
+    formats: dict[str, str] = field(default_factory=dict)
+    paths: dict[str, Path] = field(default_factory=dict)
+    censuses: dict[str, Census] = field(default_factory=dict)
+    preview: dict[str, list[Example]] = field(default_factory=dict)
+    automatic: list[str] = field(default_factory=list)
+    leaks: list[dict[str, Any]] = field(default_factory=list)
+
+    @property
+    def labels(self) -> list[str]:
+        """The labels of all splits (the kinds of span, for tagging), sorted."""
+        return sorted(set().union(*(census.labels for census in self.censuses.values())))
+
+    @property
+    def rows(self) -> int:
+        """The rows of all splits."""
+        return sum(census.rows for census in self.censuses.values())
+
+
+def draft_dataset(
+    *, files: Mapping[str, Source], task: str, columns: Mapping[str, str] | None, workspace: Path
+) -> DatasetDraft:
+    """Read the files of the splits (``train``, and perhaps ``dev`` and ``test``) and write canonical ones.
+
+    A split that is not given is taken from train. Raises a typed error that names file, row and field.
+    """
+    names = column_names(task, columns)
+    _refuse_splits(files)
+    draft = DatasetDraft(task=task)
+    checker = RowChecker(task)
+    for split in (split for split in SPLITS if split in files):
+        _read_split(draft, split, files[split], names, checker, workspace)
+    _refuse_few(draft)
+    draft.leaks = leakage(draft.censuses)
+    refuse_leakage(draft.leaks)
+    draft.automatic = [split for split in SPLITS if split not in files]
+    if draft.automatic:
+        _carve(draft, workspace)
+    return draft
+
+
+def read_rows(source: Source, task: str, names: Mapping[str, str]) -> tuple[str, Iterator[RawRow]]:
+    """The format of the file, by its name and else by its first characters, and its rows."""
+    suffix = Path(source.name).suffix.lower()
+    if suffix in {".jsonl", ".ndjson", ".json"}:
+        return "jsonl", read_jsonl(source, names)
+    if suffix in {".csv", ".tsv"}:
+        return suffix[1:], read_table(source, names)
+    first = next((line.text for line in read_lines(source) if line.text.strip()), "")
+    if first.lstrip().startswith("{"):
+        return "jsonl", read_jsonl(source, names)
+    if task == "tagging":
+        return "conll", read_conll(source, names)
+    return "csv", read_table(source, names)
+
+
+def _refuse_splits(files: Mapping[str, Source]) -> None:
+    unknown = sorted(set(files) - set(SPLITS))
+    if unknown:
+        raise HmiError(
+            ErrorCode.INVALID_FIELD,
+            f"A split is one of {', '.join(SPLITS)}; not {', '.join(map(repr, unknown))}.",
+            param="files",
+        )
+    if "train" not in files:
+        raise HmiError(ErrorCode.MISSING_FIELD, "A dataset needs a file of the split train.", param="train")
+
+
+def _read_split(
+    draft: DatasetDraft,
+    split: str,
+    source: Source,
+    names: Mapping[str, str],
+    checker: RowChecker,
+    workspace: Path,
+) -> None:
+    if source.path.stat().st_size == 0 or not any(line.text.strip() for line in read_lines(source)):
+        raise bad_file(ErrorCode.EMPTY_FILE, "the file is empty.", file=source.name)
+    draft.formats[split], rows = read_rows(source, draft.task, names)
+    census = draft.censuses[split] = Census()
+    preview = draft.preview[split] = []
+    path = draft.paths[split] = workspace / f"{split}.jsonl"
+    with path.open("x", encoding="utf-8", newline="\n") as canonical:
+        for raw in rows:
+            example = checker.example(raw, source.name)
+            census.add(example)
+            _refuse_many(census, source.name, raw.row)
+            if len(preview) < PREVIEW_ROWS:
+                preview.append(example)
+            canonical.write(example.to_line())
+    if not census.rows:
+        raise bad_file(ErrorCode.TOO_FEW_ROWS, "there is no row below the header.", file=source.name, rows=0)
+
+
+def _refuse_many(census: Census, file: str, row: int) -> None:
+    if census.rows > MOST_ROWS:
+        raise bad_file(
+            ErrorCode.FILE_TOO_LARGE, f"more than {MOST_ROWS:,} rows.", file=file, row=row, limit=MOST_ROWS
+        )
+    if len(census.labels) > MOST_LABELS:
+        raise bad_file(
+            ErrorCode.INVALID_FIELD,
+            f"more than {MOST_LABELS:,} different labels. Is this the column of the labels?",
+            file=file,
+            row=row,
+            field="label",
+            limit=MOST_LABELS,
+        )
+
+
+def _refuse_few(draft: DatasetDraft) -> None:
+    if draft.rows < FEWEST_ROWS:
+        raise HmiError(
+            ErrorCode.TOO_FEW_ROWS,
+            f"{draft.rows} rows are too few; a dataset has at least {FEWEST_ROWS}.",
+            param="files",
+            details={"rows": draft.rows, "needed": FEWEST_ROWS},
+        )
+    labels = draft.censuses["train"].labels
+    if not labels:
+        raise HmiError(ErrorCode.ONE_LABEL, "Every tag of train is O: nothing to learn.", param="train")
+    if draft.task == "classification" and len(labels) == 1:
+        only = next(iter(labels))
+        raise HmiError(
+            ErrorCode.ONE_LABEL,
+            f"All rows of train have the label {only!r}; there must be at least two labels.",
+            param="train",
+            details={"label": only, "rows": labels[only]},
+        )
+
+
+def _carve(draft: DatasetDraft, workspace: Path) -> None:
+    """Part train into itself and the splits that were not given."""
+    given = draft.censuses["train"]
+    chosen = carve(given, draft.automatic)
+    whole = draft.paths["train"].rename(workspace / "whole.jsonl")
+    parts = ("train", *draft.automatic)
+    draft.paths |= {split: workspace / f"{split}.jsonl" for split in parts}
+    draft.censuses |= {split: Census() for split in parts}
+    with ExitStack() as stack:
+        files = {
+            split: stack.enter_context(draft.paths[split].open("x", encoding="utf-8", newline="\n"))
+            for split in parts
+        }
+        for example in read_examples(whole):
+            split = chosen.get(fingerprint(example.plain), "train")
+            draft.censuses[split].add(example)
+            files[split].write(example.to_line())
+    whole.unlink()

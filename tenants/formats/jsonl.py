@@ -1,0 +1,54 @@
+"""JSON lines: one object a line."""
+
+import json
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from tenants.errors import ErrorCode
+from tenants.formats.failures import bad_file
+from tenants.formats.lines import Line, Source, read_lines
+from tenants.formats.rows import RawRow, refuse_missing
+
+
+def read_jsonl(source: Source, names: Mapping[str, str]) -> Iterator[RawRow]:
+    """The records; blank lines are skipped. Raises ``malformed_row`` or ``missing_column`` with the row."""
+    row = 0
+    for line in read_lines(source):
+        if not line.text.strip():
+            continue
+        row += 1
+        found = _object(line, row, source.name)
+        refuse_missing(names, found, file=source.name, row=row, line=line.number)
+        yield RawRow(row, line.number, {column: found[name] for column, name in names.items()})
+
+
+def _object(line: Line, row: int, file: str) -> dict[str, Any]:
+    try:
+        found = json.loads(line.text)
+    except json.JSONDecodeError as error:
+        raise bad_file(
+            ErrorCode.MALFORMED_ROW,
+            f"not valid JSON: {error.msg} at column {error.colno}.",
+            file=file,
+            row=row,
+            line=line.number,
+            column=error.colno,
+        ) from error
+    except (ValueError, RecursionError) as error:
+        # A number of thousands of digits, or brackets nested by the thousand.
+        raise bad_file(
+            ErrorCode.MALFORMED_ROW, "this JSON is beyond all measure.", file=file, row=row, line=line.number
+        ) from error
+    if not isinstance(found, dict):
+        raise bad_file(
+            ErrorCode.MALFORMED_ROW,
+            f"JSON lines hold one object a line; this is {_kind(found)}.",
+            file=file,
+            row=row,
+            line=line.number,
+        )
+    return found
+
+
+def _kind(found: object) -> str:
+    return {list: "an array", str: "a string", type(None): "null"}.get(type(found), "a number or truth value")

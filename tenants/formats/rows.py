@@ -1,0 +1,76 @@
+"""What a format yields before anything is checked, and which columns a task needs."""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from tenants.errors import ErrorCode, HmiError
+from tenants.formats.failures import bad_file
+
+NEEDED: dict[str, tuple[str, ...]] = {"classification": ("text", "label"), "tagging": ("tokens", "tags")}
+"""The canonical columns of each task."""
+
+
+@dataclass(frozen=True, slots=True)
+class RawRow:
+    """One record, its values by canonical column; ``row`` counts records and ``line`` lines, both from 1."""
+
+    row: int
+    line: int
+    fields: dict[str, Any]
+    lines_per_item: int = 0
+    """1 where each item of a list has its own line (CoNLL), so that a fault in it can be located."""
+
+
+def needed_columns(task: str) -> tuple[str, ...]:
+    """The canonical columns of the task; an unknown one is ``invalid_field``."""
+    try:
+        return NEEDED[task]
+    except KeyError:
+        raise HmiError(
+            ErrorCode.INVALID_FIELD, f"A task is one of {', '.join(NEEDED)}; not {task!r}.", param="task"
+        ) from None
+
+
+def column_names(task: str, columns: Mapping[str, str] | None) -> dict[str, str]:
+    """Canonical column -> its name in the file: as ``columns`` maps it, else the same name."""
+    needed = needed_columns(task)
+    given = dict(columns or {})
+    unknown = sorted(set(given) - set(needed))
+    if unknown:
+        raise HmiError(
+            ErrorCode.INVALID_FIELD,
+            f"Columns of {task} are {' and '.join(needed)}; {', '.join(map(repr, unknown))} is none of them.",
+            param="columns",
+        )
+    if not all(isinstance(name, str) and name for name in given.values()):
+        raise HmiError(
+            ErrorCode.INVALID_FIELD, "Each column is mapped to a name in the file.", param="columns"
+        )
+    return {column: given.get(column, column) for column in needed}
+
+
+def refuse_missing(
+    names: Mapping[str, str],
+    found: Iterable[str],
+    *,
+    file: str,
+    row: int | None = None,
+    line: int | None = None,
+) -> None:
+    """Raise ``missing_column`` unless all the named columns were found."""
+    present = list(found)
+    missing = [name for name in names.values() if name not in present]
+    if missing:
+        shown = ", ".join(map(repr, present[:20])) or "none"
+        raise bad_file(
+            ErrorCode.MISSING_COLUMN,
+            f"needs the column {' and '.join(map(repr, missing))}; found: {shown}."
+            " Rename the columns, or say which is which.",
+            file=file,
+            row=row,
+            line=line,
+            needed=list(names.values()),
+            missing=missing,
+            found=present[:20],
+        )

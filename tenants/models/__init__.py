@@ -1,0 +1,29 @@
+"""The models of the application; Django finds them here."""
+
+from tenants.models.api_key import ApiKey, Scope
+from tenants.models.audit import AuditEvent
+from tenants.models.corpus import Corpus
+from tenants.models.dataset import Dataset, DatasetSplit, Split, Task
+from tenants.models.scoping import TenantScopedManager, UnscopedQuery
+from tenants.models.tenant import Membership, Quota, Role, Tenant
+from tenants.models.usage import UsageDay
+from tenants.models.user import User
+
+__all__ = [
+    "ApiKey",
+    "AuditEvent",
+    "Corpus",
+    "Dataset",
+    "DatasetSplit",
+    "Membership",
+    "Quota",
+    "Role",
+    "Scope",
+    "Split",
+    "Task",
+    "Tenant",
+    "TenantScopedManager",
+    "UnscopedQuery",
+    "UsageDay",
+    "User",
+]

@@ -1,0 +1,65 @@
+"""API keys: hashed, with a visible prefix, scopes, expiry and revocation."""
+
+from typing import ClassVar
+
+from django.conf import settings
+from django.db import models
+from django.db.models import Q
+from rest_framework_api_key.crypto import KeyGenerator
+from rest_framework_api_key.models import AbstractAPIKey, BaseAPIKeyManager
+
+from tenants.models.scoping import TenantScopedManager
+from tenants.models.tenant import Tenant
+
+
+class Scope(models.TextChoices):
+    """What a key may be used for."""
+
+    INFER = "infer", "Send infer requests"
+    MANAGE = "manage", "Manage domains, hPLMs and uploads"
+
+
+class ApiKeyManager(BaseAPIKeyManager):
+    """Creates keys and finds them by their plaintext."""
+
+    def get_usable_keys(self) -> "models.QuerySet[ApiKey]":
+        return self.filter(revoked=False).select_related("tenant")
+
+
+class ScopedApiKeyManager(TenantScopedManager["ApiKey"]):
+    """``AbstractAPIKey.is_valid`` asks the manager called ``objects`` for the generator."""
+
+    key_generator = KeyGenerator()
+
+
+class ApiKey(AbstractAPIKey):
+    """A tenant's key. Only a hash of it is stored; its prefix is what people see of it later.
+
+    The primary key contains that hash, so pages and APIs name a key by its prefix.
+    """
+
+    tenant = models.ForeignKey(Tenant, on_delete=models.PROTECT, related_name="api_keys")
+    scopes = models.JSONField(help_text='A list of "infer" and "manage".')
+    created_by = models.ForeignKey(
+        settings.AUTH_USER_MODEL, on_delete=models.PROTECT, null=True, blank=True, related_name="+"
+    )
+    last_used_at = models.DateTimeField(null=True, blank=True, editable=False)
+
+    unscoped: ClassVar[ApiKeyManager] = ApiKeyManager()
+    objects: ClassVar[ScopedApiKeyManager] = ScopedApiKeyManager()  # type: ignore[assignment]  # narrower
+
+    class Meta(AbstractAPIKey.Meta):
+        abstract = False
+        constraints = (
+            models.CheckConstraint(
+                condition=Q(scopes__contains=[]) & Q(scopes__contained_by=Scope.values) & ~Q(scopes=[]),
+                name="api_key_scopes_are_known",
+            ),
+        )
+
+    def __str__(self) -> str:
+        return f"{self.prefix} ({self.name})"
+
+    def allows(self, scope: Scope) -> bool:
+        """Whether the key was given this scope."""
+        return scope.value in self.scopes

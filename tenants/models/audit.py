@@ -1,0 +1,37 @@
+"""Who did what, when. Written once, never changed (a trigger sees to it)."""
+
+from django.conf import settings
+from django.db import models
+from django.db.models import Q
+from django.db.models.functions import Now
+
+from tenants.models.api_key import ApiKey
+from tenants.models.scoping import TenantScopedManager
+from tenants.models.tenant import Tenant
+
+
+class AuditEvent(models.Model):
+    """One thing that was done. No tenant: the platform's. No actor and no key: the system itself."""
+
+    tenant = models.ForeignKey(
+        Tenant, on_delete=models.PROTECT, null=True, blank=True, related_name="audit_events"
+    )
+    actor = models.ForeignKey(
+        settings.AUTH_USER_MODEL, on_delete=models.PROTECT, null=True, blank=True, related_name="+"
+    )
+    api_key = models.ForeignKey(ApiKey, on_delete=models.PROTECT, null=True, blank=True, related_name="+")
+    verb = models.CharField(max_length=64, help_text='Such as "dataset.upload".')
+    subject = models.CharField(max_length=200, help_text="What it was done to.")
+    detail = models.JSONField(default=dict, blank=True)
+    at = models.DateTimeField(auto_now_add=True, db_default=Now())
+
+    unscoped = models.Manager()
+    objects = TenantScopedManager()
+
+    class Meta:
+        ordering = ("-at", "-id")
+        indexes = (models.Index(fields=("tenant", "-at"), name="audit_by_tenant_and_time"),)
+        constraints = (models.CheckConstraint(condition=~Q(verb=""), name="audit_event_has_a_verb"),)
+
+    def __str__(self) -> str:
+        return f"{self.verb} {self.subject}"

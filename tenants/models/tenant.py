@@ -1,0 +1,92 @@
+"""Tenants, who belongs to them, and how much they may use."""
+
+from django.conf import settings
+from django.db import models
+from django.db.models import Q
+from django.db.models.functions import Now
+
+from tenants.models.scoping import TenantScopedManager
+
+SLUG_PATTERN = r"^[a-z0-9]([a-z0-9-]{0,48}[a-z0-9])?$"
+
+GIGABYTE = 1_000_000_000
+
+
+class Tenant(models.Model):
+    """An organisation or person that owns hPLMs, domains and uploads."""
+
+    slug = models.SlugField(max_length=50, unique=True, help_text="Lower-case letters, digits and hyphens.")
+    name = models.CharField(max_length=200)
+    created_at = models.DateTimeField(auto_now_add=True, db_default=Now())
+    suspended_at = models.DateTimeField(null=True, blank=True, editable=False)
+
+    class Meta:
+        ordering = ("slug",)
+        constraints = (
+            models.CheckConstraint(condition=Q(slug__regex=SLUG_PATTERN), name="tenant_slug_is_plain"),
+            models.CheckConstraint(condition=~Q(name=""), name="tenant_has_a_name"),
+        )
+
+    def __str__(self) -> str:
+        return self.slug
+
+    @property
+    def is_suspended(self) -> bool:
+        """Whether the platform has stopped this tenant's requests."""
+        return self.suspended_at is not None
+
+
+class Role(models.TextChoices):
+    """What a member may do; each role includes those below it."""
+
+    OWNER = "owner", "Owner"
+    DEVELOPER = "developer", "Developer"
+    VIEWER = "viewer", "Viewer"
+
+    @property
+    def rank(self) -> int:
+        """Higher may do more."""
+        return {Role.VIEWER: 1, Role.DEVELOPER: 2, Role.OWNER: 3}[self]
+
+    def includes(self, other: "Role") -> bool:
+        """Whether this role may do what the other may."""
+        return self.rank >= other.rank
+
+
+class Membership(models.Model):
+    """A user's role in a tenant."""
+
+    tenant = models.ForeignKey(Tenant, on_delete=models.CASCADE, related_name="memberships")
+    user = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.CASCADE, related_name="memberships")
+    role = models.CharField(max_length=16, choices=Role.choices)
+    created_at = models.DateTimeField(auto_now_add=True, db_default=Now())
+
+    unscoped = models.Manager()
+    objects = TenantScopedManager()
+
+    class Meta:
+        ordering = ("tenant", "user")
+        constraints = (
+            models.UniqueConstraint(fields=("tenant", "user"), name="one_membership_per_tenant_and_user"),
+            models.CheckConstraint(condition=Q(role__in=Role.values), name="membership_role_is_known"),
+        )
+
+    def __str__(self) -> str:
+        return f"{self.user_id} in {self.tenant_id}: {self.role}"
+
+
+class Quota(models.Model):
+    """How much a tenant may have and use. Its row is also the lock for counting against it."""
+
+    tenant = models.OneToOneField(Tenant, on_delete=models.CASCADE, related_name="quota")
+    max_domains = models.PositiveIntegerField(default=3, db_default=3)
+    max_hplms = models.PositiveIntegerField(default=50, db_default=50)
+    max_storage_bytes = models.PositiveBigIntegerField(default=5 * GIGABYTE, db_default=5 * GIGABYTE)
+    max_requests_per_day = models.PositiveIntegerField(default=1_000_000, db_default=1_000_000)
+    max_active_jobs = models.PositiveIntegerField(default=10, db_default=10)
+
+    unscoped = models.Manager()
+    objects = TenantScopedManager()
+
+    def __str__(self) -> str:
+        return f"quota of {self.tenant_id}"

@@ -1,0 +1,35 @@
+"""Infer requests added up per tenant, hPLM and day."""
+
+from django.db import models
+
+from tenants.models.scoping import TenantScopedManager
+from tenants.models.tenant import Tenant
+
+
+class UsageDay(models.Model):
+    """One day (UTC) of one hPLM. The name stays when the hPLM is deleted: bills outlive models."""
+
+    tenant = models.ForeignKey(Tenant, on_delete=models.PROTECT, related_name="usage_days")
+    hplm_name = models.CharField(max_length=100)
+    day = models.DateField()
+    requests = models.PositiveBigIntegerField(default=0)
+    inputs = models.PositiveBigIntegerField(default=0)
+    tokens = models.PositiveBigIntegerField(default=0)
+    failed = models.PositiveBigIntegerField(default=0, help_text="Requests that ended in an error.")
+
+    unscoped = models.Manager()
+    objects = TenantScopedManager()
+
+    class Meta:
+        ordering = ("-day", "hplm_name")
+        constraints = (
+            models.UniqueConstraint(
+                fields=("tenant", "day", "hplm_name"), name="one_usage_row_per_tenant_day_and_hplm"
+            ),
+            models.CheckConstraint(
+                condition=models.Q(failed__lte=models.F("requests")), name="usage_failed_within_requests"
+            ),
+        )
+
+    def __str__(self) -> str:
+        return f"{self.tenant_id}/{self.hplm_name} on {self.day}"

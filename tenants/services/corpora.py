@@ -1,0 +1,92 @@
+"""Uploading and deleting corpora."""
+
+from typing import Any
+
+from django.db import IntegrityError, transaction
+from django.db.models import ProtectedError
+
+from tenants.errors import ErrorCode, HmiError
+from tenants.formats.corpus import CorpusDraft, corpus_report, draft_corpus
+from tenants.models import Corpus, Tenant
+from tenants.services.audit import Actor, audit_record, person
+from tenants.services.intake import filed, files_release, take_in
+from tenants.services.names import clean_name
+from tenants.services.quotas import quota_check_storage, quota_lock
+from tenants.storage import Measured, Readable, measure, upload_store
+
+
+def corpus_upload(
+    *, tenant: Tenant | None, name: str, stream: Readable, filename: str, actor: Actor = None
+) -> Corpus:
+    """Check and store a corpus of the tenant (of the platform, when there is none).
+
+    Raises a typed error that says what is wrong with the file and where, ``conflict`` when the name is taken,
+    ``quota_exceeded``; then neither row nor file remains.
+    """
+    cleaned = clean_name(name)
+    with upload_store().workspace() as workspace:
+        source, received = take_in(stream, workspace, filename=filename, key="corpus")
+        draft = draft_corpus(file=source, workspace=workspace)
+        measured = measure(draft.path)
+        with filed({draft.path: measured}):
+            _check_quota(tenant, measured)
+            return _corpus_insert(tenant, cleaned, draft, measured, received, actor)
+
+
+def corpus_preview(*, stream: Readable, filename: str) -> dict[str, Any]:
+    """What an upload would say: ``report`` and the first ``rows``. Nothing is stored."""
+    with upload_store().workspace() as workspace:
+        source, received = take_in(stream, workspace, filename=filename, key="corpus")
+        draft = draft_corpus(file=source, workspace=workspace)
+        return {"report": corpus_report(draft) | {"file": received}, "rows": draft.preview}
+
+
+def corpus_delete(*, corpus: Corpus, actor: Actor) -> None:
+    """Delete a corpus, and its file unless other uploads share it. In use: ``has_dependents``."""
+    with transaction.atomic():
+        audit_record(verb="corpus.delete", subject=corpus.name, tenant=corpus.tenant, actor=actor)
+        digest = corpus.sha256
+        try:
+            corpus.delete()
+        except ProtectedError as error:
+            raise HmiError(
+                ErrorCode.HAS_DEPENDENTS, f"The corpus {corpus.name!r} is in use and stays.", param="corpus"
+            ) from error
+        transaction.on_commit(lambda: files_release([digest]))
+
+
+def _check_quota(tenant: Tenant | None, measured: Measured) -> None:
+    if tenant is not None:
+        quota_lock(tenant=tenant)
+        quota_check_storage(tenant=tenant, adding_bytes=measured.size)
+
+
+def _corpus_insert(
+    tenant: Tenant | None,
+    name: str,
+    draft: CorpusDraft,
+    measured: Measured,
+    received: dict[str, Any],
+    actor: Actor,
+) -> Corpus:
+    corpus = Corpus(
+        tenant=tenant,
+        name=name,
+        sha256=measured.sha256,
+        size_bytes=measured.size,
+        rows=draft.rows,
+        words=draft.words.total,
+        report=corpus_report(draft) | {"file": received},
+        created_by=person(actor),
+    )
+    try:
+        with transaction.atomic():
+            corpus.save(force_insert=True)
+    except IntegrityError as error:
+        raise HmiError(
+            ErrorCode.CONFLICT, f"There is already a corpus with the name {name!r}.", param="name"
+        ) from error
+    audit_record(
+        verb="corpus.upload", subject=name, tenant=tenant, actor=actor, detail={"sha256": measured.sha256}
+    )
+    return corpus

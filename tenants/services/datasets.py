@@ -1,0 +1,121 @@
+"""Uploading, previewing and deleting datasets."""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from django.db import IntegrityError, transaction
+from django.db.models import ProtectedError
+
+from tenants.errors import ErrorCode, HmiError
+from tenants.formats.dataset import SPLITS, DatasetDraft, draft_dataset
+from tenants.formats.report import dataset_preview_rows, dataset_report
+from tenants.formats.rows import needed_columns
+from tenants.models import Dataset, DatasetSplit, Tenant
+from tenants.services.audit import Actor, audit_record, person
+from tenants.services.intake import filed, files_release, take_in
+from tenants.services.names import clean_name
+from tenants.services.quotas import quota_check_storage, quota_lock
+from tenants.storage import Measured, Readable, measure, upload_store
+
+Files = Mapping[str, tuple[str, Readable]]
+"""Split -> (file name, stream)."""
+
+
+def dataset_upload(
+    *,
+    tenant: Tenant,
+    name: str,
+    task: str,
+    files: Files,
+    columns: Mapping[str, str] | None = None,
+    actor: Actor = None,
+) -> Dataset:
+    """Check and store a dataset; splits that are not given are taken from train.
+
+    ``columns`` maps the canonical columns (``text`` and ``label``, or ``tokens`` and ``tags``) to those of
+    the files. Raises a typed error that says what is wrong and where, ``conflict`` when the name is taken,
+    ``quota_exceeded``; then neither rows nor files remain.
+    """
+    cleaned = clean_name(name)
+    with upload_store().workspace() as workspace:
+        draft, received = _draft(files, task, columns, workspace)
+        measured = {split: measure(draft.paths[split]) for split in SPLITS}
+        with filed({draft.paths[split]: measured[split] for split in SPLITS}):
+            quota_lock(tenant=tenant)
+            quota_check_storage(tenant=tenant, adding_bytes=sum(file.size for file in measured.values()))
+            dataset = _dataset_insert(tenant, cleaned, draft, received, actor)
+            _splits_insert(dataset, draft, measured)
+            return dataset
+
+
+def dataset_preview(*, task: str, files: Files, columns: Mapping[str, str] | None = None) -> dict[str, Any]:
+    """What an upload would say: ``report`` and the first ``rows`` of each file. Nothing is stored."""
+    with upload_store().workspace() as workspace:
+        draft, received = _draft(files, task, columns, workspace)
+        return {"report": dataset_report(draft) | {"files": received}, "rows": dataset_preview_rows(draft)}
+
+
+def dataset_delete(*, dataset: Dataset, actor: Actor) -> None:
+    """Delete a dataset, and its files unless other uploads share them. In use: ``has_dependents``."""
+    with transaction.atomic():
+        digests = list(dataset.splits.values_list("sha256", flat=True))
+        audit_record(verb="dataset.delete", subject=dataset.name, tenant=dataset.tenant, actor=actor)
+        try:
+            dataset.delete()
+        except ProtectedError as error:
+            raise HmiError(
+                ErrorCode.HAS_DEPENDENTS,
+                f"The dataset {dataset.name!r} is in use and stays.",
+                param="dataset",
+            ) from error
+        transaction.on_commit(lambda: files_release(digests))
+
+
+def _draft(
+    files: Files, task: str, columns: Mapping[str, str] | None, workspace: Path
+) -> tuple[DatasetDraft, dict[str, Any]]:
+    needed_columns(task)
+    taken = {
+        # The splits' names are checked later: they come from the request, and are no names for files.
+        split: take_in(stream, workspace, filename=filename, key=str(number))
+        for number, (split, (filename, stream)) in enumerate(files.items())
+    }
+    sources = {split: source for split, (source, _) in taken.items()}
+    draft = draft_dataset(files=sources, task=task, columns=columns, workspace=workspace)
+    return draft, {split: received for split, (_, received) in taken.items()}
+
+
+def _dataset_insert(
+    tenant: Tenant, name: str, draft: DatasetDraft, received: dict[str, Any], actor: Actor
+) -> Dataset:
+    dataset = Dataset(
+        tenant=tenant,
+        name=name,
+        task=draft.task,
+        labels=draft.labels,
+        report=dataset_report(draft) | {"files": received},
+        created_by=person(actor),
+    )
+    try:
+        with transaction.atomic():
+            dataset.save(force_insert=True)
+    except IntegrityError as error:
+        raise HmiError(
+            ErrorCode.CONFLICT, f"There is already a dataset with the name {name!r}.", param="name"
+        ) from error
+    audit_record(verb="dataset.upload", subject=name, tenant=tenant, actor=actor, detail={"task": draft.task})
+    return dataset
+
+
+def _splits_insert(dataset: Dataset, draft: DatasetDraft, measured: Mapping[str, Measured]) -> None:
+    DatasetSplit.unscoped.bulk_create(
+        DatasetSplit(
+            dataset=dataset,
+            split=split,
+            sha256=measured[split].sha256,
+            size_bytes=measured[split].size,
+            rows=draft.censuses[split].rows,
+        )
+        for split in SPLITS
+    )

@@ -1,0 +1,70 @@
+"""How an upload becomes rows and files: all of it or nothing."""
+
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path, PurePosixPath
+from typing import Any
+
+from django.conf import settings
+from django.db import connection, transaction
+
+from tenants.formats.lines import Source
+from tenants.models import Corpus, DatasetSplit
+from tenants.storage import Measured, Readable, receive, upload_store
+
+
+def take_in(stream: Readable, workspace: Path, *, filename: str, key: str) -> tuple[Source, dict[str, Any]]:
+    """Stream an upload to the workspace; where it lies, and what the report says of it."""
+    name = clean_filename(filename)
+    path = workspace / f"{key}.upload"
+    measured = receive(stream, path, name=name, limit=settings.HMI_UPLOAD_MAX_BYTES)
+    return Source(path, name), {"filename": name, "sha256": measured.sha256, "size_bytes": measured.size}
+
+
+def clean_filename(filename: str) -> str:
+    """The last part of the name, printable and not too long: it is shown and stored, never opened."""
+    name = PurePosixPath(filename.replace("\\", "/")).name
+    return "".join(character for character in name if character.isprintable())[-150:] or "upload"
+
+
+@contextmanager
+def filed(files: Mapping[Path, Measured]) -> Iterator[None]:
+    """One transaction in which rows that refer to these files are made; then the files go to their place.
+
+    When anything fails, neither rows nor files remain. The files are renamed before the commit, so that no
+    committed row lacks its file. The transaction must be the outermost: a later roll-back would leave files.
+    """
+    store = upload_store()
+    digests = {measured.sha256 for measured in files.values()}
+    try:
+        with transaction.atomic(durable=True):
+            _lock(digests)
+            yield
+            for path, measured in files.items():
+                store.place(path, measured)
+    except BaseException:
+        files_release(digests)
+        raise
+
+
+def files_release(digests: Iterable[str]) -> None:
+    """Remove the files that no row refers to any more. Uploads of the same content wait meanwhile."""
+    store = upload_store()
+    for digest in sorted(set(digests)):
+        with transaction.atomic():
+            _lock([digest])
+            if not _is_referred_to(digest):
+                store.discard(digest)
+
+
+def _is_referred_to(digest: str) -> bool:
+    return (
+        Corpus.unscoped.filter(sha256=digest).exists() or DatasetSplit.unscoped.filter(sha256=digest).exists()
+    )
+
+
+def _lock(digests: Iterable[str]) -> None:
+    """Hold these contents until the transaction ends; in one order, so that nobody waits in a circle."""
+    with connection.cursor() as cursor:
+        for digest in sorted(digests):
+            cursor.execute("SELECT pg_advisory_xact_lock(%s)", [int(digest[:15], 16)])

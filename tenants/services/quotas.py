@@ -1,0 +1,69 @@
+"""Refusing what a tenant's quota does not allow.
+
+What counts lives in several apps, so the caller says how much there already is. To count and then
+create without a race, take ``quota_lock`` first, in the same transaction.
+"""
+
+from datetime import UTC, datetime, timedelta
+
+from tenants.errors import ErrorCode, HmiError
+from tenants.models import Quota, Tenant
+from tenants.selectors import quota_of, requests_today, storage_used
+
+
+def quota_lock(*, tenant: Tenant) -> Quota:
+    """The tenant's quota, its row locked until the transaction ends."""
+    Quota.unscoped.get_or_create(tenant=tenant)
+    return Quota.objects.for_tenant(tenant).select_for_update().get()
+
+
+def quota_check_domains(*, tenant: Tenant, having: int) -> None:
+    """May the tenant, having so many domains, have one more? Otherwise ``quota_exceeded``."""
+    _check(limit=quota_of(tenant).max_domains, used=having, asked=1, what="domains")
+
+
+def quota_check_hplms(*, tenant: Tenant, having: int) -> None:
+    """May the tenant, having so many hPLMs, have one more? Otherwise ``quota_exceeded``."""
+    _check(limit=quota_of(tenant).max_hplms, used=having, asked=1, what="hplms")
+
+
+def quota_check_active_jobs(*, tenant: Tenant, having: int, adding: int = 1) -> None:
+    """May so many jobs be added to the active ones? Otherwise ``quota_exceeded``."""
+    _check(limit=quota_of(tenant).max_active_jobs, used=having, asked=adding, what="active jobs")
+
+
+def quota_check_storage(*, tenant: Tenant, adding_bytes: int) -> None:
+    """Do uploads of this size still fit? Otherwise ``quota_exceeded``."""
+    _check(
+        limit=quota_of(tenant).max_storage_bytes,
+        used=storage_used(tenant),
+        asked=adding_bytes,
+        what="bytes of storage",
+    )
+
+
+def quota_check_requests(*, tenant: Tenant) -> None:
+    """May the tenant send one more infer request today (UTC)? Otherwise ``quota_exceeded``."""
+    _check(
+        limit=quota_of(tenant).max_requests_per_day,
+        used=requests_today(tenant),
+        asked=1,
+        what="requests a day",
+        retry_after=_seconds_to_midnight(),
+    )
+
+
+def _check(*, limit: int, used: int, asked: int, what: str, retry_after: int | None = None) -> None:
+    if used + asked > limit:
+        raise HmiError(
+            ErrorCode.QUOTA_EXCEEDED,
+            f"The quota allows {limit:,} {what}; {used:,} are taken and this asks for {asked:,} more.",
+            details={"quota": what, "limit": limit, "used": used, "asked": asked},
+            retry_after=retry_after,
+        )
+
+
+def _seconds_to_midnight() -> int:
+    now = datetime.now(UTC)
+    midnight = (now + timedelta(days=1)).replace(hour=0, minute=0, second=0, microsecond=0)
+    return int((midnight - now).total_seconds()) + 1

@@ -1,0 +1,50 @@
+"""Making, suspending and resuming tenants."""
+
+from django.db import IntegrityError, transaction
+from django.utils import timezone
+
+from tenants.errors import ErrorCode, HmiError
+from tenants.models import Membership, Quota, Role, Tenant, User
+from tenants.services.audit import Actor, audit_record
+from tenants.services.names import clean_name, clean_slug
+
+
+@transaction.atomic
+def tenant_create(*, slug: str, name: str, owner: User | None = None, actor: Actor = None) -> Tenant:
+    """A new tenant with the default quota and, when given, its first owner. A taken slug: ``conflict``."""
+    tenant = Tenant(slug=clean_slug(slug), name=clean_name(name, longest=200))
+    try:
+        with transaction.atomic():
+            tenant.save(force_insert=True)
+    except IntegrityError as error:
+        raise HmiError(
+            ErrorCode.CONFLICT, f"There is already a tenant with the slug {slug!r}.", param="slug"
+        ) from error
+    Quota.unscoped.create(tenant=tenant)
+    if owner is not None:
+        Membership.unscoped.create(tenant=tenant, user=owner, role=Role.OWNER)
+    audit_record(verb="tenant.create", subject=tenant.slug, tenant=tenant, actor=actor or owner)
+    return tenant
+
+
+@transaction.atomic
+def tenant_suspend(*, tenant: Tenant, actor: Actor, reason: str = "") -> bool:
+    """Stop all requests of the tenant; true when this call did it."""
+    now = timezone.now()
+    if not Tenant.objects.filter(pk=tenant.pk, suspended_at=None).update(suspended_at=now):
+        return False
+    tenant.suspended_at = now
+    audit_record(
+        verb="tenant.suspend", subject=tenant.slug, tenant=tenant, actor=actor, detail={"reason": reason}
+    )
+    return True
+
+
+@transaction.atomic
+def tenant_resume(*, tenant: Tenant, actor: Actor) -> bool:
+    """Let a suspended tenant work again; true when this call did it."""
+    if not Tenant.objects.filter(pk=tenant.pk, suspended_at__isnull=False).update(suspended_at=None):
+        return False
+    tenant.suspended_at = None
+    audit_record(verb="tenant.resume", subject=tenant.slug, tenant=tenant, actor=actor)
+    return True

@@ -1,0 +1,88 @@
+"""What every test may ask for. Servers start when the first test that needs one runs, and end with pytest."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+import redis
+from django.conf import settings as django_settings
+from pytest_django import Settings
+
+from tests.services import running, throwaway_postgres, throwaway_valkey
+
+FOLDERS = ("unit", "integration", "e2e", "architecture")
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Mark every test by the folder it stands in: `pytest -m unit`."""
+    root = Path(__file__).parent
+    for item in items:
+        folder = item.path.relative_to(root).parts[0] if item.path.is_relative_to(root) else ""
+        if folder in FOLDERS:
+            item.add_marker(getattr(pytest.mark, folder))
+
+
+@pytest.fixture(scope="session")
+def hmi_home() -> Path:
+    """The throwaway HMI_HOME of this run."""
+    return Path(django_settings.HMI_HOME)
+
+
+@pytest.fixture(scope="session")
+def postgres(hmi_home: Path) -> Iterator[None]:
+    """A running PostgreSQL, the one that `settings.DATABASES` names."""
+    server = throwaway_postgres(hmi_home, binaries=django_settings.HMI_POSTGRES_BIN)
+    with running(server.prepare(), server.ready):
+        yield
+
+
+@pytest.fixture(scope="session")
+def django_db_modify_db_settings(postgres: None) -> None:
+    """pytest-django asks for this before it makes the test database: the moment to have a server."""
+
+
+@pytest.fixture(scope="session")
+def redis_url(hmi_home: Path) -> Iterator[str]:
+    """The URL of a running Valkey, the one that `settings.REDIS_URL` names."""
+    server = throwaway_valkey(hmi_home, binary=django_settings.HMI_REDIS_BIN)
+    with running(server.prepare(), server.ready):
+        yield django_settings.REDIS_URL
+
+
+@pytest.fixture
+def redis_client(redis_url: str) -> Iterator[redis.Redis]:
+    """A client of an emptied Valkey."""
+    with redis.Redis.from_url(redis_url) as client:
+        client.flushall()
+        yield client
+
+
+@pytest.fixture
+def artifact_root(tmp_path: Path, settings: Settings) -> Path:
+    """An empty artifact root of this test's own."""
+    settings.HMI_ARTIFACT_ROOT = tmp_path / "artifacts"
+    settings.HMI_ARTIFACT_ROOT.mkdir()
+    return Path(settings.HMI_ARTIFACT_ROOT)
+
+
+@pytest.fixture
+def upload_root(tmp_path: Path, settings: Settings) -> Path:
+    """An empty upload root of this test's own."""
+    settings.HMI_UPLOAD_ROOT = tmp_path / "uploads"
+    settings.HMI_UPLOAD_ROOT.mkdir()
+    return Path(settings.HMI_UPLOAD_ROOT)
+
+
+@pytest.fixture
+def service_env(redis_url: str, db: None) -> dict[str, str]:
+    """Environment variables that point a subprocess of a test at this run's database, Valkey and folders."""
+    database = django_settings.DATABASES["default"]
+    return {
+        "DJANGO_SETTINGS_MODULE": "hmi_site.settings",
+        "DATABASE_URL": f"postgresql:///{database['NAME']}?host={database['HOST']}&user={database['USER']}",
+        "REDIS_URL": redis_url,
+        "HMI_HOME": str(django_settings.HMI_HOME),
+        "HMI_ARTIFACT_ROOT": str(django_settings.HMI_ARTIFACT_ROOT),
+        "HMI_UPLOAD_ROOT": str(django_settings.HMI_UPLOAD_ROOT),
+        "HMI_SECRET_KEY": django_settings.SECRET_KEY,
+    }

@@ -1,0 +1,87 @@
+"""A real browser against the running site."""
+
+import os
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from urllib.parse import urlsplit
+
+import pytest
+from playwright.sync_api import Browser, BrowserContext, ConsoleMessage, Page, Request, sync_playwright
+from pytest_django import Settings
+from pytest_django.live_server_helper import LiveServer
+
+from tests.e2e.browser import ARGUMENTS, chromium
+from tests.e2e.world import PASSWORD, World, world_build
+
+DESKTOP = {"width": 1280, "height": 900}
+
+
+@pytest.fixture(scope="session")
+def browser() -> Iterator[Browser]:
+    """One Chromium for the run."""
+    executable = chromium()
+    # Playwright's synchronous API keeps an idle event loop in this thread, which Django takes for asynchronous code.
+    os.environ["DJANGO_ALLOW_ASYNC_UNSAFE"] = "true"
+    with sync_playwright() as playwright:
+        yield playwright.chromium.launch(executable_path=executable, args=ARGUMENTS)
+    del os.environ["DJANGO_ALLOW_ASYNC_UNSAFE"]
+
+
+@dataclass(slots=True)
+class Watch:
+    """What a page must never do: complain on the console, or ask another host for anything."""
+
+    host: str
+    faults: list[str] = field(default_factory=list)
+
+    def console(self, message: ConsoleMessage) -> None:
+        """Note an error on the console."""
+        if message.type == "error" and "status of 4" not in message.text:
+            self.faults.append(f"console: {message.text}")
+
+    def request(self, request: Request) -> None:
+        """Note a request that leaves the site."""
+        address = urlsplit(request.url)
+        if address.scheme in ("http", "https") and address.netloc != self.host:
+            self.faults.append(f"asked another host: {request.url}")
+
+
+@pytest.fixture
+def world(transactional_db: None, redis_url: str, artifact_root: object, upload_root: object) -> World:
+    """An owner, a viewer and a stranger, with a small version tree."""
+    return world_build()
+
+
+@pytest.fixture
+def context(browser: Browser, live_server: LiveServer) -> Iterator[BrowserContext]:
+    """A fresh browser profile; the test fails if a page broke a rule that holds for all pages."""
+    watch = Watch(urlsplit(live_server.url).netloc)
+    context = browser.new_context(base_url=live_server.url, viewport=DESKTOP, locale="en-GB")
+    context.set_default_timeout(10_000)
+    context.on("console", watch.console)
+    context.on("request", watch.request)
+    yield context
+    context.close()
+    assert watch.faults == []
+
+
+@pytest.fixture
+def page(context: BrowserContext) -> Page:
+    """An empty tab."""
+    return context.new_page()
+
+
+@pytest.fixture
+def signed_in(page: Page, world: World) -> Page:
+    """A tab in which the owner has signed in, at the home of the tenant."""
+    return sign_in(page, world.owner.username)
+
+
+def sign_in(page: Page, username: str) -> Page:
+    """Sign in through the form."""
+    page.goto("/login/")
+    page.get_by_label("User name").fill(username)
+    page.get_by_label("Password").fill(PASSWORD)
+    page.get_by_role("button", name="Sign in").click()
+    page.wait_for_url("**/t/**")
+    return page

@@ -1,0 +1,115 @@
+"""In whatever order workers read, answer, crash and claim: every accepted request gets exactly one answer."""
+
+import itertools
+from collections import Counter
+
+import pytest
+from hypothesis import HealthCheck, settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
+from redis import Redis
+
+from inference.queueing import keys
+from inference.queueing.connection import connect
+from inference.queueing.transport import Entry, QueueFull, RequestConsumer, RequestQueue
+from tests.integration.queueing.requests import a_reply, a_request, a_worker, crash, replies_in
+
+CAPACITY = 5
+
+
+class QueueMachine(RuleBasedStateMachine):
+    """Workers come and go while requests arrive. ``alive`` holds each living worker with what it works on;
+    ``stalled`` workers lost their heartbeat but may still wake up and answer."""
+
+    redis: Redis
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.redis.flushall()
+        self.queue = RequestQueue(self.redis, capacity=CAPACITY)
+        self.numbers = itertools.count()
+        self.accepted: set[str] = set()
+        self.alive: list[tuple[RequestConsumer, list[Entry]]] = []
+        self.stalled: list[tuple[RequestConsumer, list[Entry]]] = []
+
+    @rule()
+    def submit(self) -> None:
+        request_id = f"r{next(self.numbers)}"
+        try:
+            self.queue.submit(a_request(request_id))
+            self.accepted.add(request_id)
+        except QueueFull:
+            assert self.queue.depth() == CAPACITY
+
+    @precondition(lambda self: self.accepted)
+    @rule(data=st.data())
+    def submit_again(self, data: st.DataObject) -> None:
+        self.queue.submit(a_request(data.draw(st.sampled_from(sorted(self.accepted)))))
+
+    @rule()
+    def start_worker(self) -> None:
+        self.alive.append((a_worker(self.redis, f"w{next(self.numbers)}"), []))
+
+    @precondition(lambda self: self.alive)
+    @rule(data=st.data(), count=st.integers(1, 4))
+    def read(self, data: st.DataObject, count: int) -> None:
+        worker, entries = data.draw(st.sampled_from(self.alive))
+        entries.extend(worker.read(count, 0))
+
+    @precondition(lambda self: self.alive)
+    @rule(data=st.data(), count=st.integers(1, 4))
+    def claim(self, data: st.DataObject, count: int) -> None:
+        worker, entries = data.draw(st.sampled_from(self.alive))
+        entries.extend(worker.claim_abandoned(count))
+
+    @precondition(lambda self: self.alive)
+    @rule(data=st.data())
+    def lose_a_delivery(self, data: st.DataObject) -> None:
+        worker, _ = data.draw(st.sampled_from(self.alive))
+        self.redis.xreadgroup(keys.GROUP, worker.name, {keys.REQUESTS: ">"}, count=1)
+
+    @precondition(lambda self: any(entries for _, entries in self.alive + self.stalled))
+    @rule(data=st.data())
+    def answer(self, data: st.DataObject) -> None:
+        busy = [pair for pair in self.alive + self.stalled if pair[1]]
+        worker, entries = data.draw(st.sampled_from(busy))
+        entry = entries.pop(data.draw(st.integers(0, len(entries) - 1)))
+        worker.answer(entry, a_reply(entry.request))
+
+    @precondition(lambda self: self.alive)
+    @rule(data=st.data(), wakes_up=st.booleans())
+    def lose_heartbeat(self, data: st.DataObject, wakes_up: bool) -> None:
+        pair = self.alive.pop(data.draw(st.integers(0, len(self.alive) - 1)))
+        crash(self.redis, pair[0].name)
+        if wakes_up:
+            self.stalled.append(pair)
+
+    @invariant()
+    def never_two_answers_nor_an_answer_to_nothing(self) -> None:
+        answers = Counter(reply.id for reply in replies_in(self.redis))
+        assert set(answers.values()) <= {1}
+        assert set(answers) <= self.accepted
+        assert self.queue.depth() == len(self.accepted) - len(answers) <= CAPACITY
+
+    def teardown(self) -> None:
+        """One last healthy worker finishes whatever is left."""
+        for worker, _ in self.alive:
+            crash(self.redis, worker.name)
+        last = a_worker(self.redis, "last")
+        while self.queue.depth():
+            for entry in last.read(10, 0) + last.claim_abandoned(10):
+                last.answer(entry, a_reply(entry.request))
+        assert {reply.id for reply in replies_in(self.redis)} == self.accepted
+        self.never_two_answers_nor_an_answer_to_nothing()
+
+
+@pytest.fixture
+def machine(redis_url: str) -> type[QueueMachine]:
+    return type("Machine", (QueueMachine,), {"redis": connect(redis_url)})
+
+
+def test_every_accepted_request_gets_exactly_one_answer(machine: type[QueueMachine]) -> None:
+    machine.TestCase.settings = settings(
+        max_examples=60, stateful_step_count=30, deadline=None, suppress_health_check=list(HealthCheck)
+    )
+    machine.TestCase("runTest").debug()

@@ -1,0 +1,43 @@
+"""Signs of life, against a real server."""
+
+import time
+
+from redis import Redis
+
+from inference.queueing import keys
+from inference.queueing.heartbeat import Heartbeat
+from inference.queueing.status import WorkerStatus, workers_alive
+from inference.queueing.transport import RequestConsumer
+
+READY = WorkerStatus(
+    name="w1", state="ready", device="cpu", dtype="float32", roots=("mini",), batches=3, rows=9
+)
+
+
+def test_a_heartbeat_outlives_its_ttl_while_entered_and_not_after(redis: Redis) -> None:
+    with Heartbeat(redis, "w1", READY.to_json, life_s=0.15):
+        RequestConsumer(redis, "w1").open()
+        time.sleep(0.4)
+        assert workers_alive(redis) == [READY]
+    assert workers_alive(redis) == []
+
+
+def test_a_heartbeat_of_a_dead_process_expires(redis: Redis) -> None:
+    beat = Heartbeat(redis, "w1", READY.to_json, life_s=0.1)
+    beat.beat()
+    time.sleep(0.2)
+    assert redis.exists(keys.worker("w1")) == 0
+
+
+def test_a_changed_status_shows_at_the_next_beat(redis: Redis) -> None:
+    RequestConsumer(redis, "w1").open()
+    states = iter([b"not a status", READY.to_json()])
+    beat = Heartbeat(redis, "w1", lambda: next(states))
+    beat.beat()
+    assert workers_alive(redis) == []
+    beat.beat()
+    assert workers_alive(redis) == [READY]
+
+
+def test_without_a_queue_nobody_is_alive(redis: Redis) -> None:
+    assert workers_alive(redis) == []

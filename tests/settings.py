@@ -1,0 +1,59 @@
+"""Settings of a test run: the product's own, in a throwaway home in memory, deaf to the person's environment."""
+
+import atexit
+import fcntl
+import os
+import shutil
+import tempfile
+from pathlib import Path
+
+MEMORY = Path("/dev/shm")  # noqa: S108 - the folder made in it is private
+NEEDED_BYTES = 512 * 1024**2
+HOME_PREFIX = "hmi-tests-"
+LOCK = "lock"
+KEPT = frozenset({"HMI_POSTGRES_BIN", "HMI_REDIS_BIN", "HMI_DEVICE", "HMI_TEST_HOME"})
+
+
+def home_base() -> Path:
+    """Memory where there is enough of it, else the disk; both have short names, as sockets need."""
+    roomy = MEMORY.is_dir() and os.access(MEMORY, os.W_OK) and shutil.disk_usage(MEMORY).free > NEEDED_BYTES
+    return MEMORY if roomy else Path("/tmp")  # noqa: S108
+
+
+def make_home() -> Path:
+    """A private folder that is removed when this process ends, or by a later run if it is killed."""
+    remove_abandoned_homes()
+    made = Path(tempfile.mkdtemp(prefix=HOME_PREFIX, dir=home_base()))
+    fcntl.flock(os.open(made / LOCK, os.O_CREAT | os.O_RDWR, 0o600), fcntl.LOCK_EX)  # until this process ends
+    atexit.register(shutil.rmtree, made, ignore_errors=True)
+    return made
+
+
+def remove_abandoned_homes() -> None:
+    """Remove the homes whose lock nobody holds."""
+    for folder in home_base().glob(f"{HOME_PREFIX}*"):
+        try:
+            with (folder / LOCK).open("r") as lock:
+                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                shutil.rmtree(folder, ignore_errors=True)
+        except OSError:
+            continue
+
+
+for name in [name for name in os.environ if name.startswith("HMI_") and name not in KEPT]:
+    del os.environ[name]
+for name in ("DATABASE_URL", "REDIS_URL"):
+    os.environ.pop(name, None)
+if "HMI_TEST_HOME" in os.environ:  # a process that a test started
+    home = Path(os.environ["HMI_TEST_HOME"])
+else:
+    home = make_home()
+    os.environ["HMI_TEST_HOME"] = str(home)
+os.environ["HMI_HOME"] = str(home)
+os.environ["HMI_RUNTIME_DIR"] = str(home / "run")
+os.environ["HMI_SECRET_KEY"] = "only for tests"  # noqa: S105
+
+from hmi_site.settings import *  # noqa: E402, F403
+
+PASSWORD_HASHERS = ["django.contrib.auth.hashers.MD5PasswordHasher"]
+CELERY_BROKER_TRANSPORT_OPTIONS = {"max_retries": 1}

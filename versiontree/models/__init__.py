@@ -1,0 +1,22 @@
+"""The rows of the version tree."""
+
+from versiontree.models.alias import Alias, AliasMove
+from versiontree.models.artifact import Artifact, VersionArtifact
+from versiontree.models.domain import Domain
+from versiontree.models.hplm import Hplm
+from versiontree.models.job import Job, JobEvent
+from versiontree.models.root import Root
+from versiontree.models.version import Version
+
+__all__ = [
+    "Alias",
+    "AliasMove",
+    "Artifact",
+    "Domain",
+    "Hplm",
+    "Job",
+    "JobEvent",
+    "Root",
+    "Version",
+    "VersionArtifact",
+]

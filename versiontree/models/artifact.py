@@ -1,0 +1,61 @@
+"""Artifacts: what is in the store, and which version uses it."""
+
+from django.db import models
+
+from tenants.models import TenantScopedManager
+from versiontree.models.version import Version
+
+
+class Role(models.TextChoices):
+    """What an artifact is for a version; also the kind of the artifact."""
+
+    ROOT = "root", "Root"
+    LOWER = "lower", "Lower layers"
+    PLOT = "plot", "PLOT"
+    HPLM = "hplm", "Adapters and head"
+
+
+class Artifact(models.Model):
+    """An immutable folder of the artifact store; rows are never changed (a trigger sees to it)."""
+
+    kind = models.CharField(max_length=8, choices=Role.choices)
+    digest = models.CharField(max_length=64)
+    size = models.BigIntegerField(help_text="Bytes.")
+    files = models.JSONField(help_text="Relative name to sha256 and size.")
+    created_at = models.DateTimeField(auto_now_add=True)
+
+    class Meta:
+        ordering = ["id"]
+        constraints = [
+            models.UniqueConstraint(fields=["kind", "digest"], name="artifact_is_unique"),
+            models.CheckConstraint(
+                condition=models.Q(digest__regex="^[0-9a-f]{64}$"), name="artifact_digest_is_sha256"
+            ),
+            models.CheckConstraint(condition=models.Q(kind__in=Role.values), name="artifact_kind_is_known"),
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.kind}/{self.digest[:12]}"
+
+
+class VersionArtifact(models.Model):
+    """An artifact in one role of one version; added while the version is building, fixed after."""
+
+    version = models.ForeignKey(Version, on_delete=models.CASCADE, related_name="artifact_links")
+    artifact = models.ForeignKey(Artifact, on_delete=models.PROTECT, related_name="version_links")
+    role = models.CharField(max_length=8, choices=Role.choices)
+
+    unscoped = models.Manager()
+    objects = TenantScopedManager(tenant_path="version__tenant")
+
+    class Meta:
+        ordering = ["id"]
+        constraints = [
+            models.UniqueConstraint(fields=["version", "role"], name="version_artifact_role_is_unique"),
+            models.CheckConstraint(
+                condition=models.Q(role__in=Role.values), name="version_artifact_role_is_known"
+            ),
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.role} of version {self.version_id}"

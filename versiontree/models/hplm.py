@@ -1,0 +1,40 @@
+"""An hPLM: a tenant's named model."""
+
+from django.conf import settings
+from django.db import models
+
+from tenants.models import Task, Tenant, TenantScopedManager
+from versiontree.models.constraints import slug_check
+
+
+class Hplm(models.Model):
+    """A leaf of the tree; the name is free again once the hPLM is deleted (its rows stay for the record)."""
+
+    tenant = models.ForeignKey(Tenant, on_delete=models.PROTECT, related_name="hplms")
+    name = models.CharField(max_length=63)
+    task = models.CharField(max_length=16, choices=Task.choices)
+    created_by = models.ForeignKey(
+        settings.AUTH_USER_MODEL, null=True, blank=True, on_delete=models.SET_NULL, related_name="+"
+    )
+    created_at = models.DateTimeField(auto_now_add=True)
+    deleted_at = models.DateTimeField(null=True, blank=True)
+
+    unscoped = models.Manager()
+    objects = TenantScopedManager()
+
+    class Meta:
+        ordering = ["name"]
+        verbose_name = "hPLM"
+        verbose_name_plural = "hPLMs"
+        constraints = [
+            models.UniqueConstraint(
+                fields=["tenant", "name"],
+                condition=models.Q(deleted_at__isnull=True),
+                name="hplm_name_is_unique",
+            ),
+            models.CheckConstraint(condition=models.Q(task__in=Task.values), name="hplm_task_is_known"),
+            slug_check("hplm_name_is_a_slug"),
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.tenant.slug}/{self.name}"

@@ -1,0 +1,258 @@
+"""Reads. Each says whose rows it returns; ``tenant=None`` is the platform; foreign means not found."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TypeVar
+from uuid import UUID
+
+from django.db.models import Model, Prefetch, Q, QuerySet
+from tree_queries.query import TreeQuerySet
+
+from tenants.errors import ErrorCode, HmiError
+from tenants.models import Tenant
+from versiontree.errors import not_found
+from versiontree.models import (
+    Alias,
+    AliasMove,
+    Artifact,
+    Domain,
+    Hplm,
+    Job,
+    JobEvent,
+    Root,
+    Version,
+    VersionArtifact,
+)
+from versiontree.models.alias import DEFAULT_ALIAS
+from versiontree.models.version import VersionKind, VersionState
+from versiontree.references import ModelReference, parse_reference
+
+Row = TypeVar("Row", bound=Model)
+
+
+@dataclass(frozen=True, slots=True)
+class ResolvedModel:
+    """Exactly which version answers: it travels with the request."""
+
+    tenant_slug: str
+    hplm_name: str
+    version_number: int
+    digest: str
+    task: str
+    labels: tuple[str, ...]
+    hplm_id: int
+
+
+@dataclass(frozen=True, slots=True)
+class BuildInputs:
+    """What a version's jobs work on: root, nearest lower layers, PLOT chain, its own hPLM, the one before."""
+
+    root: Artifact | None
+    lower: Artifact | None
+    plots: tuple[Artifact, ...]
+    hplm: Artifact | None
+    start_from: Artifact | None
+
+
+def resolve_model(tenant: Tenant, reference: str) -> ResolvedModel:
+    """The version that a reference means for this tenant, in one query when it is there.
+
+    Raises ``invalid_field`` (not a reference), ``not_found`` (unknown, deleted or another tenant's),
+    ``model_not_ready`` (there, but nothing of it can answer yet).
+    """
+    wanted = parse_reference(reference)
+    if wanted.tenant not in (None, tenant.slug):
+        raise not_found("model", param="model")
+    version = _version_by_number(tenant, wanted) if wanted.number else _version_by_alias(tenant, wanted)
+    hplm = version.hplm if version else None
+    if version is None or hplm is None:
+        raise _why_unresolved(tenant, wanted)
+    return ResolvedModel(
+        tenant_slug=tenant.slug,
+        hplm_name=wanted.hplm,
+        version_number=version.number,
+        digest=version.digest,
+        task=hplm.task,
+        labels=tuple(version.config.get("labels", ())),
+        hplm_id=hplm.pk,
+    )
+
+
+def roots_all() -> QuerySet[Root]:
+    """All roots, by name: they are everybody's."""
+    return Root.objects.all()
+
+
+def domains_visible_to(tenant: Tenant | None) -> QuerySet[Domain]:
+    """The platform's domains and the tenant's own."""
+    return (
+        Domain.unscoped.filter(_visible(tenant))
+        .select_related("root", "tenant")
+        .order_by("root__name", "name")
+    )
+
+
+def domain_of(tenant: Tenant | None, domain_id: int) -> Domain:
+    """A domain that the tenant owns (None: the platform does), or ``not_found``."""
+    found = Domain.unscoped.select_related("root", "tenant").filter(pk=domain_id, tenant=tenant).first()
+    return _found(found, "domain")
+
+
+def hplms_of(tenant: Tenant) -> QuerySet[Hplm]:
+    """The tenant's hPLMs that are not deleted, with their aliases."""
+    aliases = Alias.objects.for_tenant(tenant).select_related("version")
+    living = Hplm.objects.for_tenant(tenant).filter(deleted_at=None)
+    return (
+        living.select_related("tenant")
+        .prefetch_related(Prefetch("aliases", queryset=aliases))
+        .order_by("name")
+    )
+
+
+def hplm_of(tenant: Tenant, name: str) -> Hplm:
+    """The tenant's hPLM with this name, or ``not_found``."""
+    return _found(hplms_of(tenant).filter(name=name).first(), "hPLM")
+
+
+def versions_visible_to(tenant: Tenant | None) -> QuerySet[Version]:
+    """The platform's versions and the tenant's own, those of deleted hPLMs left out."""
+    rows: QuerySet[Version] = Version.unscoped.filter(_visible(tenant)).exclude(
+        hplm__deleted_at__isnull=False
+    )
+    return rows.select_related("root", "domain__root", "hplm__tenant", "tenant")
+
+
+def version_visible_to(tenant: Tenant | None, version_id: int) -> Version:
+    """A version of the platform's or the tenant's, or ``not_found``."""
+    return _found(versions_visible_to(tenant).filter(pk=version_id).first(), "version")
+
+
+def branches_ready_for(tenant: Tenant | None) -> QuerySet[Version]:
+    """The ready versions of roots and domains that the tenant can build upon, newest first."""
+    rows = versions_visible_to(tenant).filter(state=VersionState.READY)
+    return rows.exclude(kind=VersionKind.HPLM).order_by("-ready_at")
+
+
+def tree_for(tenant: Tenant | None) -> list[Version]:
+    """The tree as the tenant sees it, parents first, each node with ``tree_depth``; three queries."""
+    rows = _tree().tree_filter(_visible(tenant) & (Q(hplm=None) | Q(hplm__deleted_at=None)))
+    return list(
+        rows.select_related("root", "domain__root", "hplm__tenant", "tenant").prefetch_related(
+            "aliases", "jobs"
+        )
+    )
+
+
+def plot_chain(version: Version) -> list[Artifact]:
+    """The PLOTs to look a fragment up in, nearest first: those of the version's branch up to the root."""
+    return [link.artifact for link in _links_upwards(version) if link.role == "plot"]
+
+
+def build_inputs(version: Version) -> BuildInputs:
+    """The artifacts that the jobs of this version start from; what is not built yet is None."""
+    links = _links_upwards(version)
+
+    def nearest(role: str) -> Artifact | None:
+        return next((link.artifact for link in links if link.role == role), None)
+
+    own = [link.artifact for link in links if link.role == "hplm" and link.version_id == version.pk]
+    before = [link.artifact for link in links if link.role == "hplm" and link.version_id == version.parent_id]
+    return BuildInputs(
+        root=nearest("root"),
+        lower=nearest("lower"),
+        plots=tuple(link.artifact for link in links if link.role == "plot"),
+        hplm=own[0] if own else None,
+        start_from=before[0] if before else None,
+    )
+
+
+def jobs_of(tenant: Tenant | None) -> QuerySet[Job]:
+    """The tenant's jobs (None: the platform's), newest first, with their versions."""
+    return Job.unscoped.filter(tenant=tenant).select_related(
+        "version__root", "version__domain__root", "version__hplm__tenant", "tenant", "after"
+    )
+
+
+def job_detail(tenant: Tenant | None, job_id: UUID | str) -> Job:
+    """One of the owner's jobs, or ``not_found``."""
+    try:
+        wanted = UUID(str(job_id))
+    except ValueError as error:
+        raise not_found("job", param="job") from error
+    return _found(jobs_of(tenant).filter(pk=wanted).first(), "job")
+
+
+def job_events(job: Job, *, after: int = 0, limit: int = 500) -> Sequence[JobEvent]:
+    """What happened to the job since the event with this id, oldest first."""
+    return list(JobEvent.unscoped.filter(job=job, pk__gt=after).order_by("pk")[:limit])
+
+
+def aliases_of(hplm: Hplm) -> QuerySet[Alias]:
+    """The aliases of an hPLM with the versions they point at."""
+    return Alias.unscoped.filter(hplm=hplm).select_related("version", "hplm").order_by("name")
+
+
+def alias_moves_of(hplm: Hplm) -> QuerySet[AliasMove]:
+    """Where the aliases of an hPLM pointed, newest first."""
+    return AliasMove.unscoped.filter(hplm=hplm).select_related("from_version", "to_version", "moved_by")
+
+
+def versions_of(owner: Root | Domain | Hplm) -> QuerySet[Version]:
+    """The versions of a root, domain or hPLM, newest first."""
+    field = {Root: "root", Domain: "domain", Hplm: "hplm"}[type(owner)]
+    kind = {Root: VersionKind.ROOT, Domain: VersionKind.DOMAIN, Hplm: VersionKind.HPLM}[type(owner)]
+    rows: QuerySet[Version] = Version.unscoped.filter(**{field: owner}, kind=kind)
+    return rows.select_related("root", "domain__root", "hplm__tenant", "parent", "tenant").order_by("-number")
+
+
+def _visible(tenant: Tenant | None) -> Q:
+    return Q(tenant=None) | Q(tenant=tenant) if tenant else Q(tenant=None)
+
+
+def _found(row: Row | None, what: str) -> Row:
+    if row is None:
+        raise not_found(what)
+    return row
+
+
+def _tree() -> TreeQuerySet:
+    return TreeQuerySet(model=Version).with_tree_fields()
+
+
+def _links_upwards(version: Version) -> list[VersionArtifact]:
+    """The artifacts of the version and of all its ancestors, nearest first; two queries."""
+    branch = _tree().tree_filter(Q(root=version.root_id) & (Q(hplm=None) | Q(hplm=version.hplm_id)))
+    path: list[int] = branch.get(pk=version.pk).tree_path
+    distance = {pk: steps for steps, pk in enumerate(reversed(path))}
+    links = VersionArtifact.unscoped.filter(version__in=path).select_related("artifact")
+    return sorted(links, key=lambda link: distance[link.version_id])
+
+
+def _version_by_alias(tenant: Tenant, wanted: ModelReference) -> Version | None:
+    rows = Alias.objects.for_tenant(tenant).select_related("version__hplm")
+    alias = rows.filter(hplm__name=wanted.hplm, hplm__deleted_at=None, name=wanted.alias).first()
+    return alias.version if alias else None
+
+
+def _version_by_number(tenant: Tenant, wanted: ModelReference) -> Version | None:
+    rows = Version.objects.for_tenant(tenant).select_related("hplm")
+    return rows.filter(
+        hplm__name=wanted.hplm, hplm__deleted_at=None, number=wanted.number or 0, state=VersionState.READY
+    ).first()
+
+
+def _why_unresolved(tenant: Tenant, wanted: ModelReference) -> HmiError:
+    living = Version.objects.for_tenant(tenant).filter(hplm__name=wanted.hplm, hplm__deleted_at=None)
+    if wanted.number is not None:
+        living = living.filter(number=wanted.number)
+    elif wanted.alias != DEFAULT_ALIAS:
+        living = living.none()
+    version = living.order_by("-number").first()
+    if version is None:
+        return not_found("model", param="model")
+    return HmiError(
+        ErrorCode.MODEL_NOT_READY,
+        f"{wanted.hplm} cannot answer: version {version.number} is {version.get_state_display().lower()}.",
+        param="model",
+        details={"version": version.number, "state": version.state},
+    )

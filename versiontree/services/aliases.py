@@ -1,0 +1,63 @@
+"""Moving aliases: promotion and rollback are the same move."""
+
+from django.db import transaction
+from django.utils import timezone
+
+from tenants.errors import ErrorCode, HmiError
+from tenants.services.audit import Actor, audit_record, person
+from versiontree.errors import not_found
+from versiontree.models import Alias, AliasMove, Hplm, Version
+from versiontree.models.version import VersionState
+from versiontree.names import require_slug
+
+
+@transaction.atomic
+def alias_move(*, hplm: Hplm, name: str, version: Version, actor: Actor, reason: str = "") -> Alias:
+    """Point an alias of an hPLM at one of its ready versions; the alias is made when it is new.
+
+    Raises ``not_found`` (deleted hPLM, a version of something else), ``model_not_ready``, ``invalid_field``.
+    """
+    require_slug(name, param="name")
+    locked = Hplm.unscoped.select_for_update(no_key=True).filter(pk=hplm.pk, deleted_at=None).first()
+    if locked is None:
+        raise not_found("hPLM", param="hplm")
+    target = Version.unscoped.filter(pk=version.pk, hplm=locked).first()
+    if target is None:
+        raise not_found("version of this hPLM", param="version")
+    if target.state != VersionState.READY:
+        raise HmiError(
+            ErrorCode.MODEL_NOT_READY,
+            f"Version {target.number} is {target.get_state_display().lower()}, so nothing can point at it.",
+            param="version",
+        )
+    return alias_point(hplm=locked, name=name, version=target, actor=actor, reason=reason)
+
+
+def alias_point(*, hplm: Hplm, name: str, version: Version, actor: Actor, reason: str) -> Alias:
+    """Write the alias and its history; the caller has checked the version and opened the transaction."""
+    alias = Alias.unscoped.select_for_update().filter(hplm=hplm, name=name).first()
+    before = alias.version_id if alias else None
+    if alias is not None and before == version.pk:
+        return alias
+    now = timezone.now()
+    if alias is None:
+        alias = Alias(hplm=hplm, name=name)
+    alias.version, alias.moved_by, alias.moved_at = version, person(actor), now
+    alias.save(update_fields=["version", "moved_by", "moved_at"] if before else None)
+    AliasMove.unscoped.create(
+        hplm=hplm,
+        name=name,
+        from_version_id=before,
+        to_version=version,
+        reason=reason[:200],
+        moved_by=person(actor),
+        moved_at=now,
+    )
+    audit_record(
+        verb="alias.move",
+        subject=f"{hplm}@{name}",
+        tenant=hplm.tenant,
+        actor=actor,
+        detail={"version": version.number, "reason": reason},
+    )
+    return alias

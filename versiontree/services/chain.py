@@ -1,0 +1,89 @@
+"""What the end of one job means for the jobs behind it and for its version."""
+
+from collections.abc import Iterable
+
+from django.utils import timezone
+
+from tenants.errors import ErrorCode, HmiError
+from versiontree.artifacts import StoredArtifact
+from versiontree.models import Alias, Artifact, Hplm, Job, Version, VersionArtifact
+from versiontree.models.alias import DEFAULT_ALIAS
+from versiontree.models.job import JobState
+from versiontree.models.version import MAIN_ROLE, REQUIRED_ROLES, VersionKind, VersionState
+from versiontree.services.aliases import alias_point
+from versiontree.services.nudges import job_nudge
+from versiontree.services.transitions import job_move, version_move
+from versiontree.serving import manifest_publish_on_commit
+
+
+def artifacts_attach(*, version: Version, artifacts: Iterable[tuple[str, StoredArtifact]]) -> None:
+    """Write down which artifacts a job of this version made."""
+    for role, stored in artifacts:
+        row, _ = Artifact.objects.get_or_create(
+            kind=stored.kind,
+            digest=stored.digest,
+            defaults={"size": stored.size, "files": dict(stored.files)},
+        )
+        VersionArtifact.unscoped.create(version=version, artifact=row, role=role)
+
+
+def chain_advance(*, job: Job, version: Version) -> None:
+    """After a success: queue the jobs that waited for this one; when none is left the version is ready."""
+    for follower in Job.unscoped.filter(after=job, state=JobState.WAITING):
+        if job_move(job_id=follower.pk, from_states=[JobState.WAITING], to=JobState.QUEUED):
+            job_nudge(job_id=follower.pk, priority=follower.priority)
+    if not Job.unscoped.filter(version=version).exclude(state=JobState.SUCCEEDED).exists():
+        _finish(version)
+
+
+def chain_break(*, job: Job, reason: str) -> None:
+    """After a failure or a cancel: cancel the jobs that waited for this one; the version has failed."""
+    for follower in Job.unscoped.filter(after=job):
+        cancelled = job_move(
+            job_id=follower.pk,
+            from_states=[JobState.WAITING],
+            to=JobState.CANCELLED,
+            message=reason,
+            error_code=ErrorCode.JOB_CANCELLED,
+            error_message=reason,
+        )
+        if cancelled:
+            chain_break(job=follower, reason=reason)
+    version_move(version_id=job.version_id, from_state=VersionState.BUILDING, to=VersionState.FAILED)
+
+
+def chain_mend(*, job: Job) -> None:
+    """After a retry: the jobs behind this one wait again; the version is being built again."""
+    for follower in Job.unscoped.filter(after=job):
+        if job_move(job_id=follower.pk, from_states=[JobState.CANCELLED], to=JobState.WAITING, attempt=0):
+            chain_mend(job=follower)
+    version_move(version_id=job.version_id, from_state=VersionState.FAILED, to=VersionState.BUILDING)
+
+
+def _finish(version: Version) -> None:
+    kind = VersionKind(version.kind)
+    digests = dict(VersionArtifact.unscoped.filter(version=version).values_list("role", "artifact__digest"))
+    missing = REQUIRED_ROLES[kind] - digests.keys()
+    if missing:
+        raise HmiError(ErrorCode.INTERNAL, f"The jobs made no artifact for: {', '.join(sorted(missing))}.")
+    metrics = dict(Job.unscoped.filter(version=version).values_list("kind", "metrics"))
+    became_ready = version_move(
+        version_id=version.pk,
+        from_state=VersionState.BUILDING,
+        to=VersionState.READY,
+        digest=digests[MAIN_ROLE[kind]],
+        metrics=metrics,
+        ready_at=timezone.now(),
+    )
+    if became_ready and version.hplm is not None:
+        _promote(version.hplm, version)
+        manifest_publish_on_commit()
+
+
+def _promote(hplm: Hplm, version: Version) -> None:
+    """Point ``default`` at the new version, unless it points at a newer one or was told to stay."""
+    current = Alias.unscoped.filter(hplm=hplm, name=DEFAULT_ALIAS).select_related("version").first()
+    if current is None:
+        alias_point(hplm=hplm, name=DEFAULT_ALIAS, version=version, actor=None, reason="First version")
+    elif version.config.get("auto_promote", True) and current.version.number < version.number:
+        alias_point(hplm=hplm, name=DEFAULT_ALIAS, version=version, actor=None, reason="New version")

@@ -1,0 +1,171 @@
+"""Creating, updating and deleting hPLMs."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from django.db import IntegrityError, transaction
+from django.utils import timezone
+
+from tenants.errors import ErrorCode, HmiError
+from tenants.models import Dataset, Tenant
+from tenants.services.audit import Actor, audit_record, person
+from tenants.services.quotas import quota_check_hplms
+from versiontree.errors import not_found
+from versiontree.models import Alias, AliasMove, Hplm, Job, Version
+from versiontree.models.alias import DEFAULT_ALIAS
+from versiontree.models.job import ACTIVE, JobKind
+from versiontree.models.version import VersionKind, VersionState
+from versiontree.names import require_slug
+from versiontree.services.planting import JobPlan, dataset_check, parent_check, room_for_jobs, version_plant
+from versiontree.services.transitions import version_move
+from versiontree.serving import manifest_publish_on_commit
+from versiontree.training_settings import settings_check
+
+
+def hplm_create(
+    *,
+    tenant: Tenant,
+    name: str,
+    parent: Version,
+    dataset: Dataset,
+    actor: Actor,
+    settings: Mapping[str, Any] | None = None,
+    auto_promote: bool = True,
+) -> Version:
+    """A new hPLM under a ready version of a root or domain: jobs fine-tune it and measure it.
+
+    Raises ``invalid_field``, ``conflict`` (the name), ``not_found`` (parent or dataset), ``model_not_ready``,
+    ``quota_exceeded``.
+    """
+    require_slug(name)
+    config = _config(dataset, tenant, settings, auto_promote)
+    with transaction.atomic():
+        room_for_jobs(tenant=tenant, adding=2)
+        living = Hplm.objects.for_tenant(tenant).filter(deleted_at=None).count()
+        quota_check_hplms(tenant=tenant, having=living)
+        above = parent_check(parent=parent, tenant=tenant, kinds=[VersionKind.ROOT, VersionKind.DOMAIN])
+        hplm = _create(tenant, name, dataset.task, actor)
+        return _plant(hplm, above, config, actor, verb="hplm.create")
+
+
+def hplm_update(
+    *,
+    hplm: Hplm,
+    dataset: Dataset,
+    actor: Actor,
+    settings: Mapping[str, Any] | None = None,
+    auto_promote: bool = True,
+) -> Version:
+    """A further version of an hPLM, fine-tuned on from the one its ``default`` alias points at.
+
+    With ``auto_promote`` the alias moves to the new version once that is ready. Raises ``not_found``
+    (deleted, or a foreign dataset), ``invalid_field`` (a dataset of the other task), ``model_not_ready``,
+    ``quota_exceeded``.
+    """
+    with transaction.atomic():
+        room_for_jobs(tenant=hplm.tenant, adding=2)
+        locked = _lock(hplm)
+        config = _config(dataset, locked.tenant, settings, auto_promote)
+        if dataset.task != locked.task:
+            raise HmiError(
+                ErrorCode.INVALID_FIELD,
+                f"{locked.name} does {locked.get_task_display().lower()}; this dataset is for "
+                f"{dataset.get_task_display().lower()}.",
+                param="dataset",
+            )
+        return _plant(locked, _current(locked), config, actor, verb="hplm.update")
+
+
+@transaction.atomic
+def hplm_delete(*, hplm: Hplm, actor: Actor) -> None:
+    """Stop serving an hPLM and free its name. Its rows stay for the record; its versions are retired.
+
+    Raises ``has_dependents`` while jobs of it are active, ``not_found`` when it is deleted already.
+    """
+    locked = _lock(hplm)
+    active = list(Job.unscoped.filter(version__hplm=locked, state__in=ACTIVE).values_list("pk", flat=True))
+    if active:
+        raise HmiError(
+            ErrorCode.HAS_DEPENDENTS,
+            f"Jobs of {locked.name} are still active: cancel them first, or wait.",
+            details={"jobs": [str(pk) for pk in active]},
+        )
+    now = timezone.now()
+    for alias in Alias.unscoped.filter(hplm=locked):
+        AliasMove.unscoped.create(
+            hplm=locked,
+            name=alias.name,
+            from_version_id=alias.version_id,
+            to_version=None,
+            reason="hPLM deleted",
+            moved_by=person(actor),
+            moved_at=now,
+        )
+        alias.delete()
+    for version_id in Version.unscoped.filter(hplm=locked).order_by("pk").values_list("pk", flat=True):
+        version_move(version_id=version_id, from_state=VersionState.READY, to=VersionState.RETIRED)
+    Hplm.unscoped.filter(pk=locked.pk).update(deleted_at=now)
+    audit_record(verb="hplm.delete", subject=str(locked), tenant=locked.tenant, actor=actor)
+    manifest_publish_on_commit()
+
+
+def _config(
+    dataset: Dataset, tenant: Tenant, settings: Mapping[str, Any] | None, auto_promote: bool
+) -> dict[str, Any]:
+    kept = dataset_check(dataset=dataset, tenant=tenant)
+    return {
+        "dataset": kept,
+        "labels": kept["labels"],
+        "settings": settings_check(JobKind.FINE_TUNE, settings),
+        "auto_promote": bool(auto_promote),
+    }
+
+
+def _create(tenant: Tenant, name: str, task: str, actor: Actor) -> Hplm:
+    try:
+        with transaction.atomic():
+            return Hplm.unscoped.create(tenant=tenant, name=name, task=task, created_by=person(actor))
+    except IntegrityError as error:
+        raise HmiError(
+            ErrorCode.CONFLICT, f"There is an hPLM called {name!r} already.", param="name"
+        ) from error
+
+
+def _lock(hplm: Hplm) -> Hplm:
+    rows = Hplm.unscoped.select_for_update(no_key=True, of=("self",)).select_related("tenant")
+    locked = rows.filter(pk=hplm.pk, deleted_at=None).first()
+    if locked is None:
+        raise not_found("hPLM", param="hplm")
+    return locked
+
+
+def _current(hplm: Hplm) -> Version:
+    alias = Alias.unscoped.filter(hplm=hplm, name=DEFAULT_ALIAS).select_related("version__root").first()
+    if alias is None:
+        raise HmiError(
+            ErrorCode.MODEL_NOT_READY, f"No version of {hplm.name} is ready to go on from.", param="hplm"
+        )
+    return alias.version
+
+
+def _plant(hplm: Hplm, above: Version, config: dict[str, Any], actor: Actor, *, verb: str) -> Version:
+    version = version_plant(
+        of=hplm,
+        root=above.root,
+        parent=above,
+        tenant=hplm.tenant,
+        config=config,
+        plans=[
+            JobPlan(JobKind.FINE_TUNE, {"dataset": config["dataset"], "settings": config["settings"]}),
+            JobPlan(JobKind.EVALUATE, {"dataset": config["dataset"], "settings": {}}),
+        ],
+        actor=actor,
+    )
+    audit_record(
+        verb=verb,
+        subject=str(hplm),
+        tenant=hplm.tenant,
+        actor=actor,
+        detail={"version": version.number, "parent": above.pk, "dataset": config["dataset"]["name"]},
+    )
+    return version

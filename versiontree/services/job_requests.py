@@ -1,0 +1,109 @@
+"""What people ask of jobs: stop, and try again."""
+
+from django.db import transaction
+from django.utils import timezone
+
+from tenants.errors import ErrorCode, HmiError
+from tenants.services.audit import Actor, audit_record
+from versiontree.errors import not_found
+from versiontree.models import Hplm, Job, JobEvent, Version
+from versiontree.models.job import JobState
+from versiontree.services.chain import chain_break, chain_mend
+from versiontree.services.nudges import job_nudge
+from versiontree.services.planting import room_for_jobs
+from versiontree.services.transitions import job_move, version_lock
+
+
+@transaction.atomic
+def job_cancel(*, job: Job, actor: Actor) -> Job:
+    """Cancel a job that has not begun; ask a running one to stop. Ended already: ``invalid_transition``."""
+    version_lock(version_id=job.version_id)
+    if job_move(
+        job_id=job.pk,
+        from_states=[JobState.WAITING, JobState.QUEUED],
+        to=JobState.CANCELLED,
+        message=f"Cancelled by {actor or 'the system'}.",
+        error_code=ErrorCode.JOB_CANCELLED,
+        error_message="Cancelled.",
+    ):
+        chain_break(job=job, reason=f"{job.get_kind_display()} was cancelled.")
+    else:
+        _ask_to_stop(job, actor)
+    audit_record(verb="job.cancel", subject=str(job.pk), tenant=job.tenant, actor=actor)
+    return Job.unscoped.get(pk=job.pk)
+
+
+@transaction.atomic
+def job_retry(*, job: Job, actor: Actor) -> Job:
+    """Run a failed or cancelled job again, with all its attempts, and the jobs that were cancelled with it.
+
+    Raises ``invalid_transition`` (it has not ended, it succeeded, or the job before it must be retried
+    first), ``not_found`` (its hPLM was deleted), ``quota_exceeded``.
+    """
+    if job.tenant is not None:
+        quota_lock(tenant=job.tenant)
+        active = Job.objects.for_tenant(job.tenant).filter(state__in=ACTIVE).count()
+        quota_check_active_jobs(tenant=job.tenant, having=active)
+    _require_living_hplm(job)
+    version_lock(version_id=job.version_id)
+    before = Job.unscoped.get(pk=job.after_id) if job.after_id else None
+    if before is not None and before.state in (JobState.FAILED, JobState.CANCELLED):
+        raise HmiError(
+            ErrorCode.INVALID_TRANSITION,
+            f"Retry the job before it first: {before.get_kind_display().lower()}.",
+            details={"job": str(before.pk)},
+        )
+    if before is None or before.state == JobState.SUCCEEDED:
+        moved = job_move(
+            job_id=job.pk,
+            from_states=[JobState.FAILED, JobState.CANCELLED],
+            to=JobState.QUEUED,
+            message=f"Retried by {actor or 'the system'}.",
+            attempt=0,
+        )
+        job_nudge(job_id=job.pk, priority=job.priority)
+    else:
+        moved = job_move(job_id=job.pk, from_states=[JobState.CANCELLED], to=JobState.WAITING, attempt=0)
+    if not moved:
+        raise _illegal(job, "retried")
+    chain_mend(job=job)
+    audit_record(verb="job.retry", subject=str(job.pk), tenant=job.tenant, actor=actor)
+    return Job.unscoped.get(pk=job.pk)
+
+
+@transaction.atomic
+def version_retry(*, version: Version, actor: Actor) -> Job:
+    """Retry the first job of a version that failed or was cancelled, and with it the rest of the chain.
+
+    Raises ``invalid_transition`` when there is none, and what ``job_retry`` raises.
+    """
+    jobs = Job.unscoped.filter(version=version).select_related("version", "tenant").order_by("created_at")
+    job = jobs.filter(state__in=[JobState.FAILED, JobState.CANCELLED]).first()
+    if job is None:
+        raise HmiError(ErrorCode.INVALID_TRANSITION, f"No job of {version} failed or was cancelled.")
+    return job_retry(job=job, actor=actor)
+
+
+def _ask_to_stop(job: Job, actor: Actor) -> None:
+    running = Job.unscoped.filter(pk=job.pk, state=JobState.RUNNING)
+    if running.filter(cancel_requested_at=None).update(cancel_requested_at=timezone.now()):
+        job_event(
+            job_id=job.pk, kind="cancel_requested", message=f"{actor or 'The system'} wants it stopped."
+        )
+    elif not running.exists():
+        raise _illegal(job, "cancelled")
+
+
+def _require_living_hplm(job: Job) -> None:
+    hplm_id = job.version.hplm_id
+    if hplm_id is None:
+        return
+    if not Hplm.unscoped.select_for_update(no_key=True).filter(pk=hplm_id, deleted_at=None).exists():
+        raise not_found("hPLM", param="hplm")
+
+
+def _illegal(job: Job, verb: str) -> HmiError:
+    state = Job.unscoped.get(pk=job.pk).get_state_display().lower()
+    return HmiError(
+        ErrorCode.INVALID_TRANSITION, f"A job that is {state} cannot be {verb}.", details={"state": state}
+    )

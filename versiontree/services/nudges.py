@@ -1,0 +1,28 @@
+"""Telling Celery that a job is queued. The message is only a nudge: the job row is the truth."""
+
+import logging
+from typing import Final
+from uuid import UUID
+
+from celery import current_app
+from django.db import transaction
+
+log = logging.getLogger(__name__)
+
+RUN_JOB_TASK: Final = "workers.run_job"
+TRAINING_QUEUE: Final = "training"
+
+
+def job_nudge(*, job_id: UUID, priority: int = 0) -> None:
+    """Send the job's id to the training queue once the transaction is committed."""
+    transaction.on_commit(lambda: _send(job_id, priority))
+
+
+def _send(job_id: UUID, priority: int) -> None:
+    try:
+        current_app.send_task(
+            RUN_JOB_TASK, args=[str(job_id)], queue=TRAINING_QUEUE, priority=priority, retry=False
+        )
+    except Exception:
+        # The job stays queued and the reaper nudges again, so a broker that is down delays it and no more.
+        log.exception("Job %s is queued, but the broker took no message", job_id)

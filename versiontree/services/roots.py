@@ -1,0 +1,70 @@
+"""Registering roots."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from django.db import IntegrityError, transaction
+
+from tenants.errors import ErrorCode, HmiError
+from tenants.models import Corpus
+from tenants.services.audit import Actor, audit_record, person
+from versiontree.checkpoints import checkpoint_source
+from versiontree.models import Root, Version
+from versiontree.models.job import JobKind
+from versiontree.names import require_slug
+from versiontree.services.planting import JobPlan, corpus_check, version_plant
+from versiontree.training_settings import DEFAULT_ALPHA, alpha_check, settings_check
+
+
+def root_register(
+    *,
+    name: str,
+    source: str,
+    corpus: Corpus,
+    actor: Actor,
+    lower: int | None = None,
+    alpha: float = DEFAULT_ALPHA,
+    settings: Mapping[str, Any] | None = None,
+) -> Version:
+    """Register a checkpoint as a new root: jobs convert it and build its PLOT from a platform corpus.
+
+    ``lower`` is the number of layers below the cut (half of them by default), ``alpha`` the coverage in % of
+    the root's PLOT. Raises ``invalid_field``, ``conflict`` (the name), ``not_found`` (the corpus) and what
+    ``checkpoint_source`` raises.
+    """
+    require_slug(name)
+    place = checkpoint_source(source)
+    knobs = settings_check(
+        JobKind.CONVERT, {**(settings or {}), **({} if lower is None else {"lower": lower})}
+    )
+    kept = corpus_check(corpus=corpus, tenant=None)
+    coverage = alpha_check(alpha)
+    with transaction.atomic():
+        root = _create(name, place, actor)
+        version = version_plant(
+            of=root,
+            root=root,
+            parent=None,
+            tenant=None,
+            config={"source": place, "corpus": kept, "alpha": coverage, "settings": knobs},
+            plans=[
+                JobPlan(JobKind.CONVERT, {"source": place, "name": name, "corpus": kept, "settings": knobs}),
+                JobPlan(
+                    JobKind.BUILD_PLOT,
+                    {"corpus": kept, "alpha": coverage, "all_unigrams": True, "settings": {}},
+                ),
+            ],
+            actor=actor,
+        )
+        audit_record(verb="root.register", subject=name, tenant=None, actor=actor, detail={"source": place})
+    return version
+
+
+def _create(name: str, source: str, actor: Actor) -> Root:
+    try:
+        with transaction.atomic():
+            return Root.objects.create(name=name, source=source, created_by=person(actor))
+    except IntegrityError as error:
+        raise HmiError(
+            ErrorCode.CONFLICT, f"There is a root called {name!r} already.", param="name"
+        ) from error

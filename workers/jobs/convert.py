@@ -1,0 +1,34 @@
+"""Convert a checkpoint to a root and its local lower layers."""
+
+from pathlib import Path
+
+from django.conf import settings
+
+from versiontree.artifacts import ArtifactStore
+from versiontree.models import Job
+from workers.jobs.inputs import corpus_file
+from workers.jobs.outcome import JobOutcome
+from workers.training.progress import Reporter
+
+STAGES = (("open checkpoint", 0.05), ("closed form", 0.35), ("distil", 0.6))
+
+
+def run(job: Job, store: ArtifactStore, workspace: Path, reporter: Reporter) -> JobOutcome:  # noqa: ARG001
+    """Makes `root` and `lower`."""
+    from workers.training.convert import ConvertSettings, convert_root
+
+    out_root, out_lower = workspace / "root", workspace / "lower"
+    report = convert_root(
+        checkpoint=job.params["source"],
+        corpus=corpus_file(job),
+        out_root=out_root,
+        out_lower=out_lower,
+        settings=ConvertSettings(
+            name=job.params["name"],
+            device=settings.HMI_DEVICE,
+            precision=settings.HMI_DTYPE,
+            **job.params["settings"],
+        ),
+        reporter=reporter,
+    )
+    return JobOutcome(report, {"root": out_root, "lower": out_lower})

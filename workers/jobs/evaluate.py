@@ -1,0 +1,28 @@
+"""Measure an hPLM on its test split."""
+
+from pathlib import Path
+
+from versiontree.artifacts import ArtifactStore
+from versiontree.models import Job
+from versiontree.selectors import build_inputs
+from workers.jobs.inputs import artifact_folder, dataset_file
+from workers.jobs.outcome import JobOutcome
+from workers.training.progress import Reporter
+
+STAGES = (("look up", 0.5), ("evaluate", 0.5))
+
+
+def run(job: Job, store: ArtifactStore, workspace: Path, reporter: Reporter) -> JobOutcome:  # noqa: ARG001
+    """Makes nothing but figures."""
+    from workers.training.evaluate import evaluate
+
+    inputs = build_inputs(job.version)
+    metrics = evaluate(
+        root=artifact_folder(store, inputs.root),
+        plots=[artifact_folder(store, plot) for plot in inputs.plots],
+        hplm=artifact_folder(store, inputs.hplm),
+        dataset_file=dataset_file(job, "test"),
+        task=job.params["dataset"]["task"],
+        reporter=reporter,
+    )
+    return JobOutcome(metrics)

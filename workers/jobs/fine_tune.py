@@ -1,0 +1,38 @@
+"""Train a tenant's adapters and head."""
+
+from pathlib import Path
+
+from django.conf import settings
+
+from versiontree.artifacts import ArtifactStore
+from versiontree.models import Job
+from versiontree.selectors import build_inputs
+from workers.jobs.inputs import artifact_folder, dataset_file
+from workers.jobs.outcome import JobOutcome
+from workers.training.progress import Reporter
+
+STAGES = (("look up", 0.2), ("look up", 0.05), ("look up", 0.05), ("fine-tune", 0.7))
+
+
+def run(job: Job, store: ArtifactStore, workspace: Path, reporter: Reporter) -> JobOutcome:
+    """Makes `hplm`, going on from the version that this one updates."""
+    from workers.training.datasets import DatasetFiles
+    from workers.training.fine_tune import FineTuneSettings, fine_tune
+
+    inputs = build_inputs(job.version)
+    out = workspace / "hplm"
+    report = fine_tune(
+        root=artifact_folder(store, inputs.root),
+        plots=[artifact_folder(store, plot) for plot in inputs.plots],
+        dataset=DatasetFiles(
+            train=dataset_file(job, "train"), dev=dataset_file(job, "dev"), test=dataset_file(job, "test")
+        ),
+        task=job.params["dataset"]["task"],
+        out=out,
+        settings=FineTuneSettings(
+            device=settings.HMI_DEVICE, precision=settings.HMI_DTYPE, **job.params["settings"]
+        ),
+        reporter=reporter,
+        start_from=artifact_folder(store, inputs.start_from) if inputs.start_from else None,
+    )
+    return JobOutcome(report, {"hplm": out})

@@ -1,0 +1,33 @@
+"""Teach the lower layers a domain's text."""
+
+from pathlib import Path
+
+from django.conf import settings
+
+from versiontree.artifacts import ArtifactStore
+from versiontree.models import Job
+from versiontree.selectors import build_inputs
+from workers.jobs.inputs import artifact_folder, corpus_file
+from workers.jobs.outcome import JobOutcome
+from workers.training.progress import Reporter
+
+STAGES = (("fit language model head", 0.25), ("further pretrain", 0.75))
+
+
+def run(job: Job, store: ArtifactStore, workspace: Path, reporter: Reporter) -> JobOutcome:
+    """Makes `lower`, going on from that of the version's parent."""
+    from workers.training.further_pretrain import FurtherPretrainSettings, further_pretrain
+
+    inputs = build_inputs(job.version)
+    out = workspace / "lower"
+    report = further_pretrain(
+        root=artifact_folder(store, inputs.root),
+        lower=artifact_folder(store, inputs.lower),
+        corpus=corpus_file(job),
+        out=out,
+        settings=FurtherPretrainSettings(
+            device=settings.HMI_DEVICE, precision=settings.HMI_DTYPE, **job.params["settings"]
+        ),
+        reporter=reporter,
+    )
+    return JobOutcome(report, {"lower": out})

@@ -1,0 +1,36 @@
+"""The files a job works on."""
+
+from pathlib import Path
+
+from tenants.errors import ErrorCode, HmiError
+from tenants.services.intake import upload_store
+from versiontree.artifacts import ArtifactStore
+from versiontree.models import Artifact, Job
+
+
+def corpus_file(job: Job) -> Path:
+    """The canonical file of the corpus the job was made with."""
+    corpus = job.params["corpus"]
+    return _upload(corpus["sha256"], f"the corpus {corpus['name']!r}")
+
+
+def dataset_file(job: Job, split: str) -> Path:
+    """The canonical file of one split of the dataset the job was made with."""
+    dataset = job.params["dataset"]
+    return _upload(dataset["splits"][split], f"the {split} split of the dataset {dataset['name']!r}")
+
+
+def artifact_folder(store: ArtifactStore, artifact: Artifact | None) -> Path:
+    """Where an artifact lies that the jobs before this one have made."""
+    # The chain of jobs sees to it that they have, so this would be our own mistake.
+    assert artifact is not None, "an artifact of an earlier job is missing"
+    return store.path(artifact.kind, artifact.digest)
+
+
+def _upload(sha256: str, what: str) -> Path:
+    path = upload_store().path(sha256)
+    if not path.is_file():
+        raise HmiError(
+            ErrorCode.NOT_FOUND, f"The file of {what} is gone: it was deleted after the job was made."
+        )
+    return path

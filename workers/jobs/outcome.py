@@ -1,0 +1,31 @@
+"""What a job hands back."""
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from numbers import Integral, Real
+from pathlib import Path
+from typing import Any
+
+
+@dataclass(frozen=True, slots=True)
+class JobOutcome:
+    """`metrics` for the job's row; `artifacts`: finished folders by their role in the version."""
+
+    metrics: Mapping[str, Any]
+    artifacts: dict[str, Path] = field(default_factory=dict)
+
+
+def plain(value: Any) -> Any:
+    """The same figures as JSON that PostgreSQL takes: no NumPy numbers, null for what is not a finite number."""
+    if isinstance(value, Mapping):
+        return {str(key): plain(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [plain(item) for item in value]
+    if isinstance(value, bool | str) or value is None:
+        return value
+    if isinstance(value, Integral):
+        return int(value)
+    if isinstance(value, Real):
+        return float(value) if math.isfinite(value) else None
+    return str(value)

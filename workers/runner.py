@@ -1,0 +1,117 @@
+"""Running one job: claim it, work under a lease, keep what was made, write down how it ended."""
+
+import logging
+import os
+import socket
+from collections.abc import Callable
+from contextlib import suppress
+from importlib import import_module
+from pathlib import Path
+from typing import Protocol
+from uuid import UUID, uuid4
+
+from django.conf import settings
+from django.db import InterfaceError, OperationalError, connection
+
+from versiontree.artifacts import ArtifactStore, StoredArtifact
+from versiontree.errors import LeaseLost
+from versiontree.models import Job
+from versiontree.services.jobs import job_cancelled, job_claim, job_fail, job_release, job_succeed
+from workers.failures import explain
+from workers.jobs.outcome import JobOutcome, plain
+from workers.lease import LEASE_S, LeaseKeeper
+from workers.reporter import DatabaseReporter
+from workers.shutdown import WorkerStopping
+from workers.training.progress import Cancelled
+from workers.workspace import job_workspace
+
+log = logging.getLogger(__name__)
+
+STORE_STAGE = "store artifacts"
+
+
+class JobModule(Protocol):
+    """`workers.jobs.<kind>`: its stages with their share of the time, and the work itself."""
+
+    STAGES: tuple[tuple[str, float], ...]
+    run: Callable[[Job, ArtifactStore, Path, DatabaseReporter], JobOutcome]
+
+
+def run_job(job_id: UUID) -> None:
+    """Run the job if it is still there to be run: a second, a late and a lost delivery all come to nothing."""
+    worker = f"{socket.gethostname()}:{os.getpid()}:{uuid4().hex[:12]}"
+    job = job_claim(job_id=job_id, worker=worker, lease_s=LEASE_S)
+    if job is None:
+        log.info("Job %s is not waiting to be run", job_id)
+        return
+    log.info("Job %s (%s) begins, attempt %d", job_id, job.kind, job.attempt)
+    try:
+        _work(job, worker)
+        log.info("Job %s succeeded", job_id)
+    except Exception as error:
+        _end(job, worker, error)
+
+
+def _work(job: Job, worker: str) -> None:
+    module: JobModule = import_module(f"workers.jobs.{job.kind}")  # type: ignore[assignment]
+    store = ArtifactStore(Path(settings.HMI_ARTIFACT_ROOT))
+    keeper = LeaseKeeper(job_id=job.pk, worker=worker)
+    with keeper, job_workspace(store, job.pk) as folder:
+        reporter = DatabaseReporter(keeper, (*module.STAGES, (STORE_STAGE, 0.02)))
+        try:
+            outcome = module.run(job, store, folder, reporter)
+            artifacts = _ingest(outcome, store, reporter)
+        except Exception:
+            # Whatever broke after the lease was lost broke because of it.
+            if keeper.lost:
+                raise LeaseLost from None
+            raise
+        keeper.flush()
+        _fresh_connection()
+        job_succeed(job_id=job.pk, worker=worker, metrics=plain(outcome.metrics), artifacts=artifacts)
+
+
+def _ingest(
+    outcome: JobOutcome, store: ArtifactStore, reporter: DatabaseReporter
+) -> list[tuple[str, StoredArtifact]]:
+    reporter.stage(STORE_STAGE, len(outcome.artifacts))
+    stored = []
+    for done, (role, folder) in enumerate(outcome.artifacts.items(), start=1):
+        stored.append((role, store.ingest(role, folder)))
+        reporter.advance(done)
+    return stored
+
+
+def _end(job: Job, worker: str, error: Exception) -> None:
+    """Write down an end that is not a success. Whoever lost the lease, or the database, writes nothing."""
+    with suppress(LeaseLost):
+        try:
+            _fresh_connection()
+            match error:
+                case LeaseLost():
+                    log.warning("Job %s was taken away from %s", job.pk, worker)
+                case Cancelled():
+                    job_cancelled(job_id=job.pk, worker=worker)
+                case WorkerStopping():
+                    job_release(job_id=job.pk, worker=worker)
+                case OperationalError() | InterfaceError():
+                    # Not the job's fault, but it may happen again: the end of the lease counts an attempt.
+                    log.warning("Job %s lost the database and goes back later: %s", job.pk, error)
+                case _:
+                    log.warning("Job %s failed", job.pk, exc_info=error)
+                    failure = explain(error)
+                    job_fail(
+                        job_id=job.pk,
+                        worker=worker,
+                        code=failure.code,
+                        message=failure.message,
+                        traceback=failure.traceback,
+                    )
+        except (OperationalError, InterfaceError) as down:
+            log.warning("Job %s goes back when its lease ends: %s", job.pk, down)
+
+
+def _fresh_connection() -> None:
+    """A connection that was idle through an hour of training may be dead; the next query opens another."""
+    if not connection.in_atomic_block:
+        connection.close()

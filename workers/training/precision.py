@@ -1,0 +1,41 @@
+"""Threads, device and arithmetic of a training job."""
+
+import os
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass
+
+import torch
+
+from inference.hplm.devices import pick_device, pick_dtype
+from inference.hplm.errors import HplmError
+
+THREADS = "HMI_TRAIN_THREADS"
+
+
+@dataclass(frozen=True)
+class Arithmetic:
+    """Where a job computes and in what: weights stay float32, products are bfloat16 where it is native."""
+
+    device: torch.device
+    dtype: torch.dtype
+
+    def autocast(self) -> AbstractContextManager[object]:
+        """Context for forward passes."""
+        if self.dtype == torch.float32:
+            return nullcontext()
+        return torch.autocast(self.device.type, dtype=self.dtype)
+
+
+def arithmetic(*, device: str, precision: str, seed: int) -> Arithmetic:
+    """Set the threads (HMI_TRAIN_THREADS) and the seed of this process, and pick device and dtype.
+
+    `device` and `precision` are "auto" or a name that `pick_device` and `pick_dtype` know.
+    """
+    threads = os.environ.get(THREADS, "")
+    if threads:
+        if not threads.isdigit() or int(threads) < 1:
+            raise HplmError("invalid_field", f"{THREADS} must be a positive whole number, not {threads!r}.")
+        torch.set_num_threads(int(threads))
+    torch.manual_seed(seed)
+    where = pick_device(device)
+    return Arithmetic(where, pick_dtype(precision, where))
