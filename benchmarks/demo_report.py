@@ -19,10 +19,10 @@ from benchmarks import harness
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "hmi_site.settings")
 django.setup()
 
-from hmi_site.demo.models import demo_models  # noqa: E402
-from hmi_site.demo.traffic import send_traffic  # noqa: E402
+from hmi_site.demo.models import DemoModel, demo_models  # noqa: E402
+from hmi_site.demo.traffic import TrafficResult, send_traffic  # noqa: E402
 from hmi_site.demo.tree import demo_build  # noqa: E402
-from hmi_site.demo.waiting import DemoFailed  # noqa: E402
+from hmi_site.demo.waiting import DemoError  # noqa: E402
 from hmi_site.embedded.process import ChildError  # noqa: E402
 from hmi_site.launcher.stack import Stack  # noqa: E402
 
@@ -36,7 +36,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     console = Console()
     try:
         report = measure(console, requests=QUICK_REQUESTS if options.quick else REQUESTS)
-    except (ChildError, DemoFailed) as error:
+    except (ChildError, DemoError) as error:
         console.print(f"[red]The demo failed.[/red] {error}", highlight=False)
         return 1
     _print(report, console)
@@ -46,16 +46,24 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def measure(console: Console, *, requests: int) -> harness.Report:
-    """Start the product, build what is absent of the demo tree, send the traffic, and put the report together.
+    """Start the product, build what the demo tree lacks, send the traffic, put the report together.
 
     Raises:
-        ChildError, DemoFailed: a process or a job of the demo failed.
+        ChildError, DemoError: a process or a job of the demo failed.
     """
     started = time.monotonic()
     with Stack(console) as stack:
         demo_build(console)
         models = demo_models()
         result = send_traffic(stack.url, [model.traffic for model in models], requests, console)
+        return _report(models, result, requests, started)
+    # The stack leaves its block quietly when asked to stop; a demo that was stopped has no report.
+    raise DemoError("It was stopped before its end.")
+
+
+def _report(
+    models: Sequence[DemoModel], result: TrafficResult, requests: int, started: float
+) -> harness.Report:
     rows = [model.row for model in models]
     figures = {
         "models": len(rows),
@@ -94,7 +102,7 @@ def _print(report: harness.Report, console: Console) -> None:
     console.out(harness.markdown_table(report.rows), highlight=False)
     console.print("\nOne run of mixed traffic over HTTP\n", highlight=False)
     console.out(harness.markdown_table([_run_row(figures)]), highlight=False)
-    console.print("\nWhere a request's time goes, mean milliseconds, and what its fragments found in the tables\n")
+    console.print("\nWhere a request's time goes (mean ms), and the levels that its fragments found\n")
     console.out(harness.markdown_table([_split_row(figures)]), highlight=False)
     for failure in report.failures[:10]:
         console.print(f"[red]failed[/] {failure}", highlight=False)

@@ -10,8 +10,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-import psutil
-
 ROOT = Path(__file__).resolve().parent.parent
 Row = dict[str, Any]
 
@@ -64,7 +62,7 @@ def machine() -> dict[str, str | int]:
     return {
         "processor": _processor(),
         "cores": len(os.sched_getaffinity(0)),
-        "memory_gib": round(psutil.virtual_memory().total / 2**30),
+        "memory_gib": round(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30),
         "python": platform.python_version(),
     }
 
@@ -84,7 +82,10 @@ def markdown_table(rows: Sequence[Row]) -> str:
     cells = [[_cell(row[title]) for title in titles] for row in rows]
     widths = [max(map(len, column)) for column in zip(titles, *cells, strict=True)]
     right = [isinstance(rows[0][title], int | float) for title in titles]
-    ruler = ["-" * (width - 1) + ":" if number else "-" * width for width, number in zip(widths, right, strict=True)]
+    ruler = [
+        "-" * (width - 1) + ":" if number else "-" * width
+        for width, number in zip(widths, right, strict=True)
+    ]
     lines = [titles, ruler, *cells]
     return "\n".join(
         "| "

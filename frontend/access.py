@@ -32,6 +32,11 @@ class Place:
         """Whether the user may start work and change things here."""
         return Role(self.membership.role).includes(Role.DEVELOPER)
 
+    @property
+    def owns(self) -> bool:
+        """Whether the user may make and revoke API keys here."""
+        return Role(self.membership.role).includes(Role.OWNER)
+
 
 class TenantRequest(HttpRequest):
     """A request that has passed `tenant_page`."""
@@ -52,7 +57,7 @@ def tenant_page(role: Role = Role.VIEWER) -> Callable[[View], View]:
         def page(request: HttpRequest, slug: str, **kwargs: Any) -> HttpResponseBase:
             if not request.user.is_authenticated:
                 return _sign_in_first(request)
-            placed = cast(TenantRequest, request)
+            placed = cast("TenantRequest", request)
             placed.place = _place_of(placed.user, slug, role)
             return view(placed, **kwargs)
 

@@ -27,13 +27,18 @@ def go(request: TenantRequest, name: str, *args: object, said: str = "") -> Http
     return redirect(f"frontend:{name}", request.place.tenant.slug, *args)
 
 
-def act(request: TenantRequest, write: Callable[[], object], name: str, *args: object, said: str = "") -> HttpResponse:
-    """Do what a button asks, then go on. What cannot be done now is said there; not_found and forbidden stay errors."""
+def act(request: TenantRequest, write: Callable[[], object], *, said: str = "") -> bool:
+    """Do what a button asks and leave a message; true when it was refused, with the reason as the message.
+
+    What is not there or not allowed stays an error.
+    """
     try:
         write()
     except HmiError as refusal:
         if refusal.status in _HIDDEN:
             raise
         messages.error(request, refusal.message)
-        return go(request, name, *args)
-    return go(request, name, *args, said=said)
+        return True
+    if said:
+        messages.success(request, said)
+    return False

@@ -5,7 +5,11 @@ from dataclasses import dataclass
 from versiontree.models.job import STATUS_STYLE
 from versiontree.models.version import VERSION_STATE_STYLE, VersionState
 
-_HERE = {"active": ("Active", "success"), "expired": ("Expired", "warning"), "revoked": ("Revoked", "neutral")}
+_HERE = {
+    "active": ("Active", "success"),
+    "expired": ("Expired", "warning"),
+    "revoked": ("Revoked", "neutral"),
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,11 +22,13 @@ class Style:
 
 STYLES: dict[str, Style] = {
     **{state.value: Style(label, colour) for state, (label, colour) in STATUS_STYLE.items()},
-    **{state.value: Style(VersionState(state).label, colour) for state, colour in VERSION_STATE_STYLE.items()},
+    **{
+        state.value: Style(VersionState(state).label, colour) for state, colour in VERSION_STATE_STYLE.items()
+    },
     **{state: Style(label, colour) for state, (label, colour) in _HERE.items()},
 }
 
 
 def style_of(state: str) -> Style:
-    """The style of a state of a job, a version or an API key. Raises KeyError for a state that nobody listed."""
+    """The style of a state of a job, a version or an API key. Raises KeyError for one that nobody listed."""
     return STYLES[state]

@@ -9,4 +9,4 @@ class HmiSiteConfig(AppConfig):
     name = "hmi_site"
 
     def ready(self) -> None:
-        from hmi_site import celery, checks  # noqa: F401, PLC0415 - both register themselves
+        from hmi_site import celery, checks  # noqa: F401 - both register themselves

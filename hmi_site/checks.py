@@ -8,7 +8,8 @@ from typing import Any
 
 import redis
 from django.conf import settings
-from django.core.checks import CheckMessage, Error, Tags, Warning, register
+from django.core.checks import CheckMessage, Error, Tags, register
+from django.core.checks import Warning as Caution
 
 DEVICES = re.compile(r"auto|cpu|cuda(:\d+)?")
 DTYPES = ("auto", "bfloat16", "float16", "float32")
@@ -23,7 +24,11 @@ def check_compute(**_: Any) -> list[CheckMessage]:
     messages: list[CheckMessage] = []
     if not DEVICES.fullmatch(settings.HMI_DEVICE):
         messages.append(
-            Error(f"HMI_DEVICE is {settings.HMI_DEVICE!r}.", hint="Use auto, cpu, cuda or cuda:1.", id="hmi.E001")
+            Error(
+                f"HMI_DEVICE is {settings.HMI_DEVICE!r}.",
+                hint="Use auto, cpu, cuda or cuda:1.",
+                id="hmi.E001",
+            )
         )
     if settings.HMI_DTYPE not in DTYPES:
         messages.append(
@@ -41,7 +46,9 @@ def check_folders(**_: Any) -> list[CheckMessage]:
         "HMI_UPLOAD_ROOT": ("hmi.E005", settings.HMI_UPLOAD_ROOT),
     }
     return [
-        Error(f"{name} ({folder}) cannot be written.", hint=f"Set {name} to a folder of this user.", id=number)
+        Error(
+            f"{name} ({folder}) cannot be written.", hint=f"Set {name} to a folder of this user.", id=number
+        )
         for name, (number, folder) in folders.items()
         if not _writable(Path(folder))
     ]
@@ -50,7 +57,10 @@ def check_folders(**_: Any) -> list[CheckMessage]:
 @register()
 def check_programs(**_: Any) -> list[CheckMessage]:
     """The programs that HMI_POSTGRES_BIN and HMI_REDIS_BIN name."""
-    programs = {"HMI_POSTGRES_BIN": ("hmi.E006", "bin folder"), "HMI_REDIS_BIN": ("hmi.E007", "server program")}
+    programs = {
+        "HMI_POSTGRES_BIN": ("hmi.E006", "bin folder"),
+        "HMI_REDIS_BIN": ("hmi.E007", "server program"),
+    }
     return [
         Error(f"{name} ({path}) does not exist.", hint=f"Name the {what}, or unset it.", id=number)
         for name, (number, what) in programs.items()
@@ -64,7 +74,7 @@ def check_secret_key(**_: Any) -> list[CheckMessage]:
     if len(settings.SECRET_KEY) >= KEY_LENGTH:
         return []
     hint = f"Use {KEY_LENGTH} characters or more, or unset HMI_SECRET_KEY to have one made in HMI_HOME."
-    return [Warning("HMI_SECRET_KEY is short.", hint=hint, id="hmi.W001")]
+    return [Caution("HMI_SECRET_KEY is short.", hint=hint, id="hmi.W001")]
 
 
 @register(Tags.security)
@@ -74,12 +84,18 @@ def check_exposure(**_: Any) -> list[CheckMessage]:
     local = settings.HMI_HOST in {"127.0.0.1", "localhost", "::1"}
     if not local and not settings.HMI_HTTPS:
         hint = "Put a proxy that speaks HTTPS in front and set HMI_HTTPS=true."
-        messages.append(Warning(f"HMI_HOST is {settings.HMI_HOST}: others reach it unencrypted.", hint=hint, id="hmi.W002"))
+        messages.append(
+            Caution(
+                f"HMI_HOST is {settings.HMI_HOST}: others reach it unencrypted.", hint=hint, id="hmi.W002"
+            )
+        )
     if not local and settings.DEBUG:
-        messages.append(Error("HMI_DEBUG is on while others can reach the site.", hint="Unset it.", id="hmi.E008"))
+        messages.append(
+            Error("HMI_DEBUG is on while others can reach the site.", hint="Unset it.", id="hmi.E008")
+        )
     if settings.HMI_PORT < PRIVILEGED_PORTS and os.getuid() != 0:
         hint = "Use a port from 1024, or a proxy."
-        messages.append(Warning(f"HMI_PORT {settings.HMI_PORT} may need root.", hint=hint, id="hmi.W003"))
+        messages.append(Caution(f"HMI_PORT {settings.HMI_PORT} may need root.", hint=hint, id="hmi.W003"))
     return messages
 
 
@@ -94,12 +110,14 @@ def _redis_complaints() -> Iterator[CheckMessage]:
         with redis.Redis.from_url(settings.REDIS_URL, socket_timeout=2, socket_connect_timeout=2) as client:
             server: Any = client.info("server")
     except redis.RedisError as error:
-        yield Warning(f"REDIS_URL does not answer: {error}", hint="Start it, or correct REDIS_URL.", id="hmi.W004")
+        yield Caution(
+            f"REDIS_URL does not answer: {error}", hint="Start it, or correct REDIS_URL.", id="hmi.W004"
+        )
         return
     version = str(server["redis_version"])
     if int(version.split(".")[0]) < OLDEST_REDIS:
         hint = f"Use Redis {OLDEST_REDIS} or Valkey: older ones keep deleted stream entries pending for ever."
-        yield Warning(f"Redis {version} is too old.", hint=hint, id="hmi.W005")
+        yield Caution(f"Redis {version} is too old.", hint=hint, id="hmi.W005")
 
 
 def _writable(folder: Path) -> bool:

@@ -32,7 +32,9 @@ def integer(name: str, default: int, *, minimum: int | None = None, maximum: int
     return number
 
 
-def decimal(name: str, default: float, *, minimum: float | None = None, maximum: float | None = None) -> float:
+def decimal(
+    name: str, default: float, *, minimum: float | None = None, maximum: float | None = None
+) -> float:
     """A finite number within [minimum, maximum]."""
     value = text(name)
     if not value:
@@ -73,7 +75,7 @@ def path(name: str, default: Path) -> Path:
     value = text(name)
     if "\0" in value:
         raise _unusable(name, value, "a path")
-    return Path(os.path.abspath(Path(value).expanduser())) if value else default
+    return Path.cwd() / Path(value).expanduser() if value else default
 
 
 def optional_path(name: str) -> Path | None:

@@ -60,8 +60,12 @@ def as_hmi_error(error: Exception) -> HmiError | None:
         case exceptions.NotAcceptable():
             return HmiError(ErrorCode.INVALID_FIELD, str(error.detail), param="Accept")
         case exceptions.Throttled():
-            wait = None if error.wait is None else max(1, round(error.wait))
-            return HmiError(ErrorCode.QUOTA_EXCEEDED, str(error.detail), retry_after=wait)
+            wait: float | None = getattr(error, "wait", None)
+            return HmiError(
+                ErrorCode.QUOTA_EXCEEDED,
+                str(error.detail),
+                retry_after=None if wait is None else max(1, round(wait)),
+            )
         case RequestDataTooBig():
             return HmiError(ErrorCode.BODY_TOO_LARGE, "The body is too large.")
         case SuspiciousOperation():
@@ -101,7 +105,9 @@ def bad_request(request: HttpRequest, exception: Exception) -> HttpResponse:
 
 def forbidden(request: HttpRequest, exception: Exception) -> HttpResponse:
     """403."""
-    return answer(request, HmiError(ErrorCode.FORBIDDEN, str(exception) or "You may not do that."), "403.html")
+    return answer(
+        request, HmiError(ErrorCode.FORBIDDEN, str(exception) or "You may not do that."), "403.html"
+    )
 
 
 def not_found(request: HttpRequest, exception: Exception) -> HttpResponse:  # noqa: ARG001 - Django's signature

@@ -45,7 +45,9 @@ def _check_size(request: HttpRequest) -> None:
     try:
         size = int(request.META.get("CONTENT_LENGTH") or 0)
     except ValueError:
-        raise HmiError(ErrorCode.INVALID_FIELD, "Content-Length is not a number.", param="Content-Length") from None
+        raise HmiError(
+            ErrorCode.INVALID_FIELD, "Content-Length is not a number.", param="Content-Length"
+        ) from None
     form = request.content_type == "multipart/form-data"
     limit = settings.HMI_UPLOAD_MAX_BYTES + FORM_OVERHEAD_BYTES if form else settings.HMI_MAX_BODY_BYTES
     if size > limit:

@@ -16,12 +16,17 @@ class StrictJSONParser(BaseParser):
     media_type = "application/json"
 
     def parse(
-        self, stream: IO[bytes], media_type: str | None = None, parser_context: Mapping[str, Any] | None = None
+        self,
+        stream: IO[bytes],
+        media_type: str | None = None,
+        parser_context: Mapping[str, Any] | None = None,
     ) -> Any:
         """The parsed body."""
         raw = stream.read(settings.HMI_MAX_BODY_BYTES + 1)
         if len(raw) > settings.HMI_MAX_BODY_BYTES:
-            raise HmiError(ErrorCode.BODY_TOO_LARGE, f"At most {settings.HMI_MAX_BODY_BYTES:,} bytes are taken.")
+            raise HmiError(
+                ErrorCode.BODY_TOO_LARGE, f"At most {settings.HMI_MAX_BODY_BYTES:,} bytes are taken."
+            )
         data = parse_json(raw)
         refuse_bad_characters(data)
         return data

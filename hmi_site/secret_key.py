@@ -16,8 +16,8 @@ def read_or_make(home: Path) -> str:
 def _make(file: Path) -> None:
     file.parent.mkdir(parents=True, exist_ok=True)
     draft = file.with_name(f".secret_key.{os.getpid()}")
-    with open(os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w", encoding="ascii") as stream:
-        stream.write(secrets.token_urlsafe(48))
+    draft.touch(mode=0o600)
+    draft.write_text(secrets.token_urlsafe(48), encoding="ascii")
     try:
         os.link(draft, file)  # fails where another process was first: its key is the one
     except FileExistsError:

@@ -28,7 +28,7 @@ def database_from_url(url: str) -> dict[str, Any]:
         raise ImproperlyConfigured(f"DATABASE_URL cannot be read: {error}") from None
     if not parts.get("dbname"):
         raise ImproperlyConfigured("DATABASE_URL must name a database: postgresql://user@host/name.")
-    named = {"NAME": "dbname", "USER": "user", "PASSWORD": "password", "HOST": "host", "PORT": "port"}  # noqa: S106
+    named = {"NAME": "dbname", "USER": "user", "PASSWORD": "password", "HOST": "host", "PORT": "port"}
     settings: dict[str, Any] = {key: str(parts.pop(part, "")) for key, part in named.items()}
     return {**settings, "OPTIONS": {"connect_timeout": CONNECT_TIMEOUT_S, **parts}}
 

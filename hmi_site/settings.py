@@ -122,7 +122,11 @@ HMI_DB_POOL = env.integer("HMI_DB_POOL", 0, minimum=0)
 DATABASES: dict[str, dict[str, Any]] = {
     "default": {
         "ENGINE": "django.db.backends.postgresql",
-        **(services.database_from_url(DATABASE_URL) if DATABASE_URL else services.embedded_database(HMI_RUNTIME_DIR)),
+        **(
+            services.database_from_url(DATABASE_URL)
+            if DATABASE_URL
+            else services.embedded_database(HMI_RUNTIME_DIR)
+        ),
         "CONN_HEALTH_CHECKS": True,
     }
 }

@@ -89,6 +89,7 @@ class ManifestWatcher:
     """The current manifest, read again whenever the file was replaced."""
 
     def __init__(self, path: Path) -> None:
+        self.artifact_root = path.parent
         self._path = path
         self._seen: tuple[int, int, int] | None = None
         self._manifest = Manifest(artifact_root=path.parent)

@@ -9,7 +9,6 @@ import signal
 import sys
 import threading
 
-from redis import Redis
 from redis.exceptions import RedisError
 
 from inference.hplm.devices import pick_device, pick_dtype
@@ -48,24 +47,31 @@ class Worker:
 
     def run(self, stop: threading.Event) -> None:
         """Load, announce, serve, drain. Ready means: every root has computed a batch here."""
-        if not _reachable(self._redis, stop):
-            return
-        life_s = self._settings.life_s
+        url, name = self._settings.redis_url, self._settings.name
         # A connection of its own: the other one may be busy for seconds trying to reach a lost server.
-        with Heartbeat(
-            connect(self._settings.redis_url, retries=0), self._settings.name, self._status, life_s=life_s
-        ) as beat:
+        with Heartbeat(connect(url, retries=0), name, self._status, life_s=self._settings.life_s) as heart:
             self._catalogue.refresh()
-            self._consumer.open()
-            self._state = "ready"
-            beat.beat()
-            log.info("%s is ready", self._settings.name)
+            self._announce(heart, stop)
             self._server.run(stop)
             self._leave()
 
     def drain(self) -> None:
         """Say in the status that no more is taken in."""
         self._state = "draining"
+
+    def _announce(self, heart: Heartbeat, stop: threading.Event) -> None:
+        """Join the queue as ready, as soon as it can be reached."""
+        while not stop.is_set():
+            try:
+                heart.beat()
+                self._consumer.open()
+                self._state = "ready"
+                heart.beat()
+                log.info("%s is ready", self._settings.name)
+                return
+            except RedisError as error:
+                log.warning("waiting for the queue: %s", error)
+                stop.wait(LOST_WAIT_S)
 
     def _leave(self) -> None:
         try:
@@ -75,33 +81,20 @@ class Worker:
 
     def _status(self) -> bytes:
         catalogue, counters = self._catalogue, self._catalogue.counters
-        manifest = catalogue.manifest
         return WorkerStatus(
             name=self._settings.name,
             state=self._state,
             device=str(catalogue.device),
             dtype=str(catalogue.dtype).removeprefix("torch."),
             roots=tuple(executor.root.config.name for executor in list(catalogue.executors.values())),
-            revision=manifest.revision if manifest else 0,
-            hplms=len(manifest.hplms) if manifest else 0,
+            revision=catalogue.manifest.revision,
+            hplms=len(catalogue.manifest.hplms),
             last_batch_at=self._server.last_batch_at,
             last_error=self._server.last_error or catalogue.last_error,
             batches=counters.batches,
             rows=counters.rows,
             slot_mismatches=counters.slot_mismatches,
         ).to_json()
-
-
-def _reachable(redis: Redis, stop: threading.Event) -> bool:
-    """Wait for the queue's server; False when told to stop before it came."""
-    while not stop.is_set():
-        try:
-            redis.ping()
-            return True
-        except RedisError as error:
-            log.warning("waiting for the queue: %s", error)
-            stop.wait(LOST_WAIT_S)
-    return False
 
 
 def main() -> int:

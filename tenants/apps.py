@@ -8,3 +8,6 @@ class TenantsConfig(AppConfig):
     label = "tenants"
     verbose_name = "Tenants"
     default_auto_field = "django.db.models.BigAutoField"
+
+    def ready(self) -> None:
+        from tenants.api import schema  # noqa: F401 - registers itself

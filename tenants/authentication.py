@@ -38,7 +38,7 @@ class ApiKeyAuthentication(BaseAuthentication):
         cast("TenantRequest", request).tenant = key.tenant
         return AnonymousUser(), key
 
-    def authenticate_header(self, request: Request) -> str:  # noqa: ARG002 - the framework's signature
+    def authenticate_header(self, request: Request) -> str:
         return "Bearer"
 
 

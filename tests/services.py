@@ -43,5 +43,9 @@ def throwaway_postgres(home: Path, *, binaries: Path | None) -> Postgres:
 def throwaway_valkey(home: Path, *, binary: Path | None) -> Valkey:
     """A Valkey that forgets: no append-only file."""
     return Valkey(
-        data=home / "valkey", runtime=home / "run", log=home / "logs" / "valkey.log", binary=binary, durable=False
+        data=home / "valkey",
+        runtime=home / "run",
+        log=home / "logs" / "valkey.log",
+        binary=binary,
+        durable=False,
     )

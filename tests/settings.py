@@ -1,4 +1,4 @@
-"""Settings of a test run: the product's own, in a throwaway home in memory, deaf to the person's environment."""
+"""Settings of a test run: the product's own, in a throwaway home, deaf to the person's environment."""
 
 import atexit
 import fcntl
@@ -7,17 +7,19 @@ import shutil
 import tempfile
 from pathlib import Path
 
-MEMORY = Path("/dev/shm")  # noqa: S108 - the folder made in it is private
+MEMORY = Path("/dev/shm")
 NEEDED_BYTES = 512 * 1024**2
 HOME_PREFIX = "hmi-tests-"
 LOCK = "lock"
-KEPT = frozenset({"HMI_POSTGRES_BIN", "HMI_REDIS_BIN", "HMI_DEVICE", "HMI_TEST_HOME"})
+KEPT = frozenset(
+    {"HMI_POSTGRES_BIN", "HMI_REDIS_BIN", "HMI_DEVICE", "HMI_TEST_HOME", "HMI_CHROMIUM", "HMI_SCREENSHOTS"}
+)
 
 
 def home_base() -> Path:
     """Memory where there is enough of it, else the disk; both have short names, as sockets need."""
     roomy = MEMORY.is_dir() and os.access(MEMORY, os.W_OK) and shutil.disk_usage(MEMORY).free > NEEDED_BYTES
-    return MEMORY if roomy else Path("/tmp")  # noqa: S108
+    return MEMORY if roomy else Path("/tmp")
 
 
 def make_home() -> Path:
@@ -51,7 +53,7 @@ else:
     os.environ["HMI_TEST_HOME"] = str(home)
 os.environ["HMI_HOME"] = str(home)
 os.environ["HMI_RUNTIME_DIR"] = str(home / "run")
-os.environ["HMI_SECRET_KEY"] = "only for tests"  # noqa: S105
+os.environ["HMI_SECRET_KEY"] = "only for tests"
 
 from hmi_site.settings import *  # noqa: E402, F403
 

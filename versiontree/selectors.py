@@ -9,7 +9,7 @@ from django.db.models import Model, Prefetch, Q, QuerySet
 from tree_queries.query import TreeQuerySet
 
 from tenants.errors import ErrorCode, HmiError
-from tenants.models import Tenant
+from tenants.models import Corpus, Tenant
 from versiontree.errors import not_found
 from versiontree.models import (
     Alias,
@@ -98,6 +98,16 @@ def domain_of(tenant: Tenant | None, domain_id: int) -> Domain:
     return _found(found, "domain")
 
 
+def domain_visible_to(tenant: Tenant | None, domain_id: int) -> Domain:
+    """A domain of the platform's or the tenant's, or ``not_found``."""
+    return _found(domains_visible_to(tenant).filter(pk=domain_id).first(), "domain")
+
+
+def corpus_usable_by(tenant: Tenant | None, corpus_id: int) -> Corpus:
+    """A corpus of the platform's or the tenant's, or ``not_found``."""
+    return _found(Corpus.unscoped.filter(_visible(tenant), pk=corpus_id).first(), "corpus", param="corpus")
+
+
 def hplms_of(tenant: Tenant) -> QuerySet[Hplm]:
     """The tenant's hPLMs that are not deleted, with their aliases."""
     aliases = Alias.objects.for_tenant(tenant).select_related("version")
@@ -122,9 +132,16 @@ def versions_visible_to(tenant: Tenant | None) -> QuerySet[Version]:
     return rows.select_related("root", "domain__root", "hplm__tenant", "tenant")
 
 
-def version_visible_to(tenant: Tenant | None, version_id: int) -> Version:
+def version_visible_to(tenant: Tenant | None, version_id: int, *, param: str | None = None) -> Version:
     """A version of the platform's or the tenant's, or ``not_found``."""
-    return _found(versions_visible_to(tenant).filter(pk=version_id).first(), "version")
+    found = versions_visible_to(tenant).filter(pk=version_id).first()
+    return _found(found, "version", param=param)
+
+
+def hplm_version(hplm: Hplm, number: int) -> Version:
+    """The version of an hPLM with this number, or ``not_found``."""
+    found = Version.unscoped.filter(hplm=hplm, number=number).first()
+    return _found(found, "version of this hPLM", param="version")
 
 
 def branches_ready_for(tenant: Tenant | None) -> QuerySet[Version]:
@@ -209,9 +226,9 @@ def _visible(tenant: Tenant | None) -> Q:
     return Q(tenant=None) | Q(tenant=tenant) if tenant else Q(tenant=None)
 
 
-def _found(row: Row | None, what: str) -> Row:
+def _found(row: Row | None, what: str, *, param: str | None = None) -> Row:
     if row is None:
-        raise not_found(what)
+        raise not_found(what, param=param)
     return row
 
 

@@ -27,7 +27,7 @@ class Failure:
 
 
 def explain(error: BaseException) -> Failure:
-    """An expected failure keeps its own code and words; anything else is a crash and tells the tenant little."""
+    """An expected failure keeps its own code and words; a crash tells the tenant little."""
     code, message = _code_and_message(error)
     return Failure(code, message, trimmed_traceback(error))
 

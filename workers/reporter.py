@@ -6,9 +6,9 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from versiontree.errors import LeaseLost
-from workers import shutdown
 from workers.jobs.outcome import plain
 from workers.lease import Event, LeaseKeeper, Report
+from workers.processes import WorkerStopping, is_stopping
 from workers.training.progress import Cancelled
 
 METRICS_EVENT_EVERY_S = 2.0
@@ -41,12 +41,13 @@ class DatabaseReporter:
         self._total = 1
         self._step = 0
         self._metrics: dict[str, Any] = {}
+        self._untold = False
         self._progress = 0.0
 
     def stage(self, name: str, total: int) -> None:
         """A new stage of `total` steps begins."""
         self._tell_metrics()
-        self._stage, self._total, self._step = name, max(total, 1), 0
+        self._stage, self._total, self._step, self._metrics = name, max(total, 1), 0, {}
         names = [planned for planned, _ in self._plan]
         self._planned = name in names[self._place + 1 :]
         if self._planned:
@@ -56,12 +57,13 @@ class DatabaseReporter:
         self.check()
 
     def advance(self, step: int, **metrics: float) -> None:
-        """The stage stands at `step`; `metrics` join those told before."""
+        """The stage stands at `step`; `metrics` join those it told before."""
         self._step = step
         self._metrics |= plain(metrics)
+        self._untold = self._untold or bool(metrics)
         self._advance_bar()
         self._keeper.tell(self._report())
-        if metrics and self._clock() - self._metrics_told_at >= METRICS_EVENT_EVERY_S:
+        if self._clock() - self._metrics_told_at >= METRICS_EVENT_EVERY_S:
             self._tell_metrics()
         self.check()
 
@@ -71,12 +73,13 @@ class DatabaseReporter:
             raise LeaseLost
         if self._keeper.cancel_requested:
             raise Cancelled
-        if shutdown.is_announced():
-            raise shutdown.WorkerStopping
+        if is_stopping():
+            raise WorkerStopping
 
     def _tell_metrics(self) -> None:
-        if not self._metrics:
+        if not self._untold:
             return
+        self._untold = False
         self._metrics_told_at = self._clock()
         data = {"stage": self._stage, "step": self._step, "total": self._total, **self._metrics}
         self._keeper.tell(self._report(), Event("metrics", "", data))

@@ -20,8 +20,8 @@ from versiontree.services.jobs import job_cancelled, job_claim, job_fail, job_re
 from workers.failures import explain
 from workers.jobs.outcome import JobOutcome, plain
 from workers.lease import LEASE_S, LeaseKeeper
+from workers.processes import WorkerStopping
 from workers.reporter import DatabaseReporter
-from workers.shutdown import WorkerStopping
 from workers.training.progress import Cancelled
 from workers.workspace import job_workspace
 
@@ -38,7 +38,7 @@ class JobModule(Protocol):
 
 
 def run_job(job_id: UUID) -> None:
-    """Run the job if it is still there to be run: a second, a late and a lost delivery all come to nothing."""
+    """Run the job if it is still there to be run; a second or a late delivery comes to nothing."""
     worker = f"{socket.gethostname()}:{os.getpid()}:{uuid4().hex[:12]}"
     job = job_claim(job_id=job_id, worker=worker, lease_s=LEASE_S)
     if job is None:
@@ -48,12 +48,12 @@ def run_job(job_id: UUID) -> None:
     try:
         _work(job, worker)
         log.info("Job %s succeeded", job_id)
-    except Exception as error:
+    except Exception as error:  # noqa: BLE001 - whatever it was, the job row must say so
         _end(job, worker, error)
 
 
 def _work(job: Job, worker: str) -> None:
-    module: JobModule = import_module(f"workers.jobs.{job.kind}")  # type: ignore[assignment]
+    module: JobModule = import_module(f"workers.jobs.{job.kind}")
     store = ArtifactStore(Path(settings.HMI_ARTIFACT_ROOT))
     keeper = LeaseKeeper(job_id=job.pk, worker=worker)
     with keeper, job_workspace(store, job.pk) as folder:

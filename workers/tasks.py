@@ -1,5 +1,7 @@
 """What Celery calls. A message is a nudge: it may come twice, late, or for a job that is gone."""
 
+import logging
+from functools import partial
 from uuid import UUID
 
 from celery import shared_task
@@ -7,12 +9,16 @@ from celery import shared_task
 from versiontree.services.jobs import jobs_reap
 from versiontree.serving import manifest_publish
 from workers import runner
+from workers.processes import run_apart
+
+log = logging.getLogger(__name__)
 
 
 @shared_task(name="workers.run_job")
 def run_job(job_id: str) -> None:
-    """Run one job to its end."""
-    runner.run_job(UUID(job_id))
+    """Run one job to its end. A process that dies over it leaves it to the reaper, like a worker that does."""
+    if code := run_apart(partial(runner.run_job, UUID(job_id))):
+        log.error("The process of job %s ended with %d", job_id, code)
 
 
 @shared_task(name="workers.reap")

@@ -11,7 +11,9 @@ LONGEST_NAME = 100
 
 
 def _name_field() -> forms.CharField:
-    return forms.CharField(label="Name", max_length=LONGEST_NAME, widget=forms.TextInput({"autocomplete": "off"}))
+    return forms.CharField(
+        label="Name", max_length=LONGEST_NAME, widget=forms.TextInput({"autocomplete": "off"})
+    )
 
 
 class CorpusForm(forms.Form):
@@ -21,7 +23,7 @@ class CorpusForm(forms.Form):
     file = forms.FileField(
         label="Text file",
         allow_empty_file=True,
-        help_text="UTF-8 text with one text (a sentence or a paragraph) per line, or JSON lines with a field text.",
+        help_text="UTF-8, one text (a sentence or a paragraph) per line; or JSON lines with a field text.",
     )
 
     def upload(self) -> dict[str, Any]:
@@ -40,7 +42,7 @@ class DatasetForm(forms.Form):
     train = forms.FileField(
         label="Training file",
         allow_empty_file=True,
-        help_text="JSON lines, CSV or TSV with the columns text and label; for tagging tokens and tags, or CoNLL.",
+        help_text="JSON lines, CSV or TSV with columns text and label (tagging: tokens and tags), or CoNLL.",
     )
     dev = forms.FileField(label="Development file", required=False, allow_empty_file=True)
     test = forms.FileField(
@@ -51,14 +53,21 @@ class DatasetForm(forms.Form):
     )
     text_column = forms.CharField(label="Column of the text or tokens", required=False)
     label_column = forms.CharField(
-        label="Column of the label or tags", required=False, help_text="Only if your files call them otherwise."
+        label="Column of the label or tags",
+        required=False,
+        help_text="Only if your files call them otherwise.",
     )
+
+    more = ("dev", "test", "text_column", "label_column")
+    more_label = "More files and columns"
 
     def upload(self) -> dict[str, Any]:
         """Task, files and column mapping as the services take them."""
         cleaned = self.cleaned_data
         given = {split: cleaned.get(split) for split in Split.values}
-        named = zip(needed_columns(cleaned["task"]), (cleaned["text_column"], cleaned["label_column"]), strict=True)
+        named = zip(
+            needed_columns(cleaned["task"]), (cleaned["text_column"], cleaned["label_column"]), strict=True
+        )
         return {
             "task": cleaned["task"],
             "files": {split: (file.name, file) for split, file in given.items() if file is not None},

@@ -1,6 +1,6 @@
-"""Forms that grow the version tree. What they offer comes from selectors, so nothing foreign can be chosen."""
+"""Forms that grow the version tree. Selectors say what they offer, so nothing foreign can be chosen."""
 
-from typing import Any
+from typing import Any, cast
 
 from django import forms
 
@@ -30,7 +30,9 @@ class TextForm(forms.Form):
     def __init__(self, tenant: Tenant, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         own = [(corpus, f"{corpus.name} ({corpus.words:,} words)") for corpus in corpora_of(tenant)]
-        shared = [(corpus, f"{corpus.name} ({corpus.words:,} words, platform)") for corpus in platform_corpora()]
+        shared = [
+            (corpus, f"{corpus.name} ({corpus.words:,} words, platform)") for corpus in platform_corpora()
+        ]
         _picks(self, "corpus").offer([*own, *shared])
 
 
@@ -53,15 +55,20 @@ class DomainForm(TextForm):
 class DataForm(forms.Form):
     """The dataset that an hPLM learns from."""
 
-    dataset = PickField(label="Dataset", help_text="It also decides the task.")
-    auto_promote = forms.BooleanField(
-        label="Let @default follow to the new version", required=False, initial=True
-    )
+    dataset = PickField(label="Dataset")
 
     def __init__(self, tenant: Tenant, *args: Any, task: str = "", **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         datasets = datasets_of(tenant).filter(task=task) if task else datasets_of(tenant)
         _picks(self, "dataset").offer((dataset, _described(dataset)) for dataset in datasets)
+
+
+class HplmUpdateForm(DataForm):
+    """A further version of an hPLM."""
+
+    auto_promote = forms.BooleanField(
+        label="Once it is ready, it answers as @default", required=False, initial=True
+    )
 
 
 class HplmForm(DataForm):
@@ -74,8 +81,9 @@ class HplmForm(DataForm):
     epochs = forms.IntegerField(label="Epochs", required=False, min_value=1, max_value=100)
     adapter_size = forms.IntegerField(label="Adapter size", required=False, min_value=1, max_value=1024)
 
-    auto_promote = None  # the first version is @default anyway
     field_order = ("name", "dataset", "parent")
+    more = ("epochs", "adapter_size")
+    more_label = "Training settings"
 
     def __init__(self, tenant: Tenant, *args: Any, **kwargs: Any) -> None:
         super().__init__(tenant, *args, **kwargs)
@@ -83,8 +91,8 @@ class HplmForm(DataForm):
 
     def settings(self) -> dict[str, int]:
         """The settings that were filled in; the rest keep the defaults of the training code."""
-        knobs = ("epochs", "adapter_size")
-        return {knob: self.cleaned_data[knob] for knob in knobs if self.cleaned_data[knob] is not None}
+        given = {knob: self.cleaned_data[knob] for knob in self.more}
+        return {knob: value for knob, value in given.items() if value is not None}
 
 
 class AliasForm(forms.Form):
@@ -109,9 +117,7 @@ def offer_branches(form: forms.Form, tenant: Tenant) -> None:
 
 
 def _picks(form: forms.Form, name: str) -> PickField:
-    field = form.fields[name]
-    assert isinstance(field, PickField)
-    return field
+    return cast("PickField", form.fields[name])
 
 
 def _described(dataset: Dataset) -> str:

@@ -20,6 +20,7 @@ class TryForm(forms.Form):
         super().__init__(*args, **kwargs)
         aliases = [(hplm.name, alias) for hplm in hplms_of(tenant) for alias in hplm.aliases.all()]
         references = [
-            (f"{name}@{alias.name}", f"{name} @{alias.name} (v{alias.version.number})") for name, alias in aliases
+            (f"{name}@{alias.name}", f"{name} @{alias.name} (v{alias.version.number})")
+            for name, alias in aliases
         ]
         self.fields["model"] = forms.ChoiceField(label="Model", choices=references)

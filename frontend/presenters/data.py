@@ -9,7 +9,7 @@ from typing import Any
 from django.urls import reverse
 
 from frontend.presenters.charts import Bar, counted_bars
-from tenants.models import Corpus, Dataset, Tenant
+from tenants.models import Corpus, Dataset, Split, Tenant
 
 Report = Mapping[str, Any]
 
@@ -88,7 +88,7 @@ def corpus_rows(tenant: Tenant, corpora: Iterable[Corpus]) -> list[DataRow]:
 
 
 def split_rows(report: Report) -> list[SplitRow]:
-    """The splits of a dataset's report, in its order."""
+    """The splits of a dataset's report: train, dev, test."""
     return [
         SplitRow(
             name=name,
@@ -98,7 +98,7 @@ def split_rows(report: Report) -> list[SplitRow]:
             mean_words=split["words_per_row"]["mean"],
             longest_words=split["words_per_row"]["max"],
         )
-        for name, split in report["splits"].items()
+        for name, split in ((name, report["splits"][name]) for name in Split.values)
     ]
 
 
@@ -120,4 +120,6 @@ def preview_rows(rows: Mapping[str, Sequence[Mapping[str, Any]]]) -> list[Previe
 
 
 def _words(row: Mapping[str, Any]) -> list[Word]:
-    return [Word(token, tag[2:]) for token, tag in zip(row.get("tokens", []), row.get("tags", []), strict=True)]
+    return [
+        Word(token, tag[2:]) for token, tag in zip(row.get("tokens", []), row.get("tags", []), strict=True)
+    ]

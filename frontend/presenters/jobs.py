@@ -7,7 +7,8 @@ from uuid import UUID
 
 from django.utils import timezone
 
-from versiontree.models import Job
+from frontend.presenters.charts import Curve, curve_of
+from versiontree.models import Job, JobEvent, Version
 from versiontree.models.job import JobState
 
 ADVICE = {
@@ -16,6 +17,10 @@ ADVICE = {
     "one_label": "Upload a dataset with at least two labels.",
     "too_few_rows": "Upload a dataset with more rows.",
 }
+EVENTS_SHOWN = 40
+CURVE_POINTS = 300
+_UNTOLD = ("stage", "step", "total")
+_ENDED_BADLY = (JobState.FAILED, JobState.CANCELLED)
 ADVICE_OTHERWISE = "Try again; if it happens twice, tell your administrator."
 
 
@@ -24,6 +29,7 @@ class JobRow:
     """A job in words: what it does, to what, how far it is, and what a person can do about it."""
 
     pk: UUID
+    after: UUID | None
     title: str
     subject: str
     state: str
@@ -46,11 +52,12 @@ def job_row(job: Job) -> JobRow:
     """The row of one job; its version's owner should be loaded already."""
     return JobRow(
         pk=job.pk,
+        after=job.after_id,
         title=job.get_kind_display(),
         subject=f"{job.version.name} v{job.version.number}",
         state=job.state,
         active=job.is_active,
-        retriable=job.state in (JobState.FAILED, JobState.CANCELLED),
+        retriable=_is_retriable(job),
         cancel_requested=job.cancel_requested_at is not None,
         stage=job.stage if job.is_active else "",
         progress=1.0 if job.state == JobState.SUCCEEDED else job.progress,
@@ -65,18 +72,67 @@ def job_row(job: Job) -> JobRow:
     )
 
 
+@dataclass(frozen=True, slots=True)
+class EventRow:
+    """One line of a job's history."""
+
+    at: datetime
+    kind: str
+    message: str
+
+
+def latest_events(job: Job) -> list[EventRow]:
+    """What happened last, newest first."""
+    return [
+        EventRow(event.at, event.kind, _told(event)) for event in job.events.order_by("-pk")[:EVENTS_SHOWN]
+    ]
+
+
+def curves_of(job: Job) -> list[Curve]:
+    """How each figure went that the job reported more than twice, the first reported first."""
+    series: dict[str, list[float]] = {}
+    reports = job.events.filter(kind="metrics").order_by("-pk").values_list("data", flat=True)[:CURVE_POINTS]
+    for data in reversed(reports):
+        for name, value in data.items():
+            if name not in _UNTOLD and isinstance(value, int | float):
+                series.setdefault(name, []).append(float(value))
+    return [curve_of(_words(name), values) for name, values in series.items() if len(values) > 2]
+
+
+def first_job_of(version: Version) -> Job:
+    """The job that the building of a version begins with."""
+    return next(job for job in version.jobs.all() if job.after_id is None)
+
+
 def job_rows(jobs: Iterable[Job]) -> list[JobRow]:
     """The rows of a list, in the order given."""
     return [job_row(job) for job in jobs]
 
 
 def figures(metrics: Mapping[str, object]) -> list[tuple[str, str]]:
-    """The plain numbers of a metrics object as (name, written figure); nested parts are left to their own panels."""
+    """The plain figures of a metrics object as (name, written figure); nested parts have their own panels."""
     return [
-        (name.replace("_", " "), _written(value))
+        (_words(name), _written(value))
         for name, value in metrics.items()
         if isinstance(value, int | float | str) and not isinstance(value, bool)
     ]
+
+
+def _told(event: JobEvent) -> str:
+    """The event's own words; a report of figures has none, so the figures speak."""
+    if event.message or event.kind != "metrics":
+        return event.message
+    told = {name: value for name, value in event.data.items() if name not in _UNTOLD}
+    return ", ".join(f"{name} {figure}" for name, figure in figures(told))
+
+
+def _is_retriable(job: Job) -> bool:
+    """Ended badly, and not only because the job before it did: then that one is to be retried."""
+    return job.state in _ENDED_BADLY and (job.after is None or job.after.state not in _ENDED_BADLY)
+
+
+def _words(name: str) -> str:
+    return name.replace("_", " ")
 
 
 def _written(value: object) -> str:

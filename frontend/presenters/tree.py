@@ -10,7 +10,7 @@ from tenants.models import Tenant
 from versiontree.models import Version
 from versiontree.models.version import VersionKind
 
-LABELS = {VersionKind.ROOT: "Root", VersionKind.DOMAIN: "Domain", VersionKind.HPLM: "Model"}
+LABELS = {VersionKind.ROOT: "Root", VersionKind.DOMAIN: "Domain", VersionKind.HPLM: "hPLM"}
 
 
 @dataclass(slots=True)
@@ -40,6 +40,8 @@ def tree_of(tenant: Tenant, versions: Iterable[Version]) -> list[Node]:
             siblings.append(nodes[key])
         nodes[key].versions.insert(0, version_row(version))
         by_version[version.pk] = nodes[key]
+    for node in nodes.values():
+        node.children.sort(key=lambda child: (child.kind, child.name))
     return roots
 
 

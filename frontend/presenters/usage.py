@@ -38,7 +38,9 @@ def usage_sum(days: Iterable[UsageDay]) -> Usage:
     return Usage(total["requests"], total["inputs"], total["tokens"], total["failed"], counted_bars(by_model))
 
 
-def usage_tiles(usage: Usage, *, models: int, ready: int, max_models: int, jobs: int, max_jobs: int) -> list[Tile]:
+def usage_tiles(
+    usage: Usage, *, models: int, ready: int, max_models: int, jobs: int, max_jobs: int
+) -> list[Tile]:
     """The tiles of the home page."""
     return [
         Tile("Models ready", f"{ready:,}", f"{models:,} of {max_models:,} made"),

@@ -1,12 +1,13 @@
 """Versions of domains and hPLMs as pages show them."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 from uuid import UUID
 
 from versiontree.models import Version
+from versiontree.models.alias import DEFAULT_ALIAS
 from versiontree.models.version import VersionKind, VersionState
 
 METRIC_NAMES = {"accuracy": "accuracy", "f1": "F1"}
@@ -16,8 +17,8 @@ METRIC_NAMES = {"accuracy": "accuracy", "f1": "F1"}
 class VersionRow:
     """One version: its state, the aliases that point at it, and what its jobs measured (None: nothing yet).
 
-    `metric` and `majority` are in 0..1 on the test split; `fragments` is the number of rows of a domain's PLOT;
-    `job` is the newest job of the version.
+    `metric` and `majority` are in 0..1 on the test split; `fragments` counts the rows of a domain's PLOT;
+    `job` is the version's first job.
     """
 
     number: int
@@ -48,17 +49,16 @@ def version_row(version: Version) -> VersionRow:
     """The row of one version; its aliases and jobs should be loaded already."""
     measured = measurements(version)
     metric = str(measured.get("metric", ""))
-    jobs = sorted(version.jobs.all(), key=lambda job: (job.created_at, job.after_id is not None))
     return VersionRow(
         number=version.number,
         state=version.state,
         aliases=sorted(alias.name for alias in version.aliases.all()),
         at=version.created_at,
         source=_source(version.config),
-        job=jobs[0].pk if jobs else None,
+        job=next((job.pk for job in version.jobs.all() if job.after_id is None), None),
         metric=measured.get("value"),
         metric_name=METRIC_NAMES.get(metric, metric),
-        majority=measured.get("majority"),
+        majority=measured.get("majority_baseline"),
         alpha=version.config.get("alpha"),
         fragments=version.metrics.get("build_plot", {}).get("rows"),
     )
@@ -89,6 +89,22 @@ def branch_name(version: Version) -> str:
     if version.kind == VersionKind.DOMAIN and version.domain is not None:
         return f"{version.domain.root.name} / {version.domain.name} v{version.number}"
     return f"{version.name} v{version.number}"
+
+
+def lineage_of(first: Version) -> list[str]:
+    """The names above an hPLM's first version, from the root down."""
+    branch = first.branch()
+    return [branch.root.name, branch.domain.name] if branch.domain else [branch.root.name]
+
+
+def is_default(version: Version) -> bool:
+    """Whether it answers when nobody says which; its aliases should be loaded already."""
+    return any(alias.name == DEFAULT_ALIAS for alias in version.aliases.all())
+
+
+def default_of(versions: Sequence[Version]) -> Version:
+    """The version that answers when nobody says which, or the first of the sequence while none does."""
+    return next((version for version in versions if is_default(version)), versions[0])
 
 
 def is_ready(version: Version) -> bool:

@@ -1,11 +1,13 @@
 """Template tags: the panel, status badges, navigation, and how figures are written."""
 
+from datetime import datetime
 from typing import Any
 
 from django import template
 from django.template.context import RequestContext
 from django.template.loader import render_to_string
 from django.urls import reverse
+from django.utils import timezone
 from django.utils.html import format_html
 from django.utils.safestring import SafeString
 
@@ -59,6 +61,24 @@ def exact(value: float) -> str:
 def hundred(share: float) -> str:
     """A share in 0..1 as a coordinate in 0..100, for a machine."""
     return f"{float(share) * 100:.3f}"
+
+
+@register.filter
+def ago(moment: datetime | None) -> str:
+    """How long ago something was, roughly: just now, 5 min ago, 3 h ago, 2 days ago, 4 May 2026."""
+    if moment is None:
+        return "–"
+    seconds = (timezone.now() - moment).total_seconds()
+    if seconds < 60:
+        return "just now"
+    if seconds < 3600:
+        return f"{seconds // 60:.0f} min ago"
+    if seconds < 86_400:
+        return f"{seconds // 3600:.0f} h ago"
+    days = int(seconds // 86_400)
+    if days < 30:
+        return "yesterday" if days == 1 else f"{days} days ago"
+    return f"{moment.day} {moment:%b %Y}"
 
 
 @register.filter

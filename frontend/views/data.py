@@ -4,7 +4,7 @@ from django.http import HttpResponse
 from django.views.decorators.http import require_GET, require_POST
 
 from frontend.access import TenantRequest, tenant_page
-from frontend.pages import act, show
+from frontend.pages import act, go, show
 from frontend.presenters.data import corpus_rows, dataset_rows, label_bars, split_rows
 from tenants.models import Role
 from tenants.selectors import corpora_of, corpus_of, dataset_of, datasets_of
@@ -35,7 +35,9 @@ def dataset(request: TenantRequest, pk: int) -> HttpResponse:
     """A dataset with its report."""
     dataset = dataset_of(request.place.tenant, pk)
     splits, bars = split_rows(dataset.report), label_bars(dataset.report)
-    return show(request, "data/dataset.html", dataset=dataset, report=dataset.report, splits=splits, bars=bars)
+    return show(
+        request, "data/dataset.html", dataset=dataset, report=dataset.report, splits=splits, bars=bars
+    )
 
 
 @require_POST
@@ -44,7 +46,8 @@ def corpus_remove(request: TenantRequest, pk: int) -> HttpResponse:
     """Delete a corpus that nothing was made from."""
     corpus = corpus_of(request.place.tenant, pk)
     said = f"The corpus {corpus.name} is deleted."
-    return act(request, lambda: corpus_delete(corpus=corpus, actor=request.user), "data", said=said)
+    refused = act(request, lambda: corpus_delete(corpus=corpus, actor=request.user), said=said)
+    return go(request, "corpus", pk) if refused else go(request, "data")
 
 
 @require_POST
@@ -53,4 +56,5 @@ def dataset_remove(request: TenantRequest, pk: int) -> HttpResponse:
     """Delete a dataset that nothing was made from."""
     dataset = dataset_of(request.place.tenant, pk)
     said = f"The dataset {dataset.name} is deleted."
-    return act(request, lambda: dataset_delete(dataset=dataset, actor=request.user), "data", said=said)
+    refused = act(request, lambda: dataset_delete(dataset=dataset, actor=request.user), said=said)
+    return go(request, "dataset", pk) if refused else go(request, "data")

@@ -6,23 +6,29 @@ from django.views.decorators.http import require_GET, require_http_methods
 from frontend.access import TenantRequest, tenant_page
 from frontend.forms.tree import DomainForm, TextForm
 from frontend.pages import go, show
+from frontend.presenters.jobs import first_job_of
 from frontend.presenters.models import model_rows
 from frontend.presenters.versions import version_rows
 from frontend.refusals import attempt
+from tenants.errors import ErrorCode, HmiError
 from tenants.models import Role
 from versiontree.models import Domain, Version
-from versiontree.selectors import domain_of, domain_visible_to, tree_for, versions_of
+from versiontree.selectors import domain_of, domains_visible_to, tree_for, versions_of
 from versiontree.services.domains import domain_create, domain_update
 
 
 @require_GET
 @tenant_page()
 def domain(request: TenantRequest, pk: int) -> HttpResponse:
-    """A domain that the tenant sees, its versions, and the tenant's models that grow from it."""
+    """A domain that the tenant sees, its versions, and the tenant's hPLMs that grow from it."""
     tenant = request.place.tenant
-    domain = domain_visible_to(tenant, pk)
-    versions = versions_of(domain).prefetch_related("aliases", "jobs")
-    return show(request, "domains/domain.html", domain=domain, versions=version_rows(versions), models=models)
+    domain = domains_visible_to(tenant).filter(pk=pk).first()
+    if domain is None:
+        raise HmiError(ErrorCode.NOT_FOUND, "There is no such domain.")
+    versions = version_rows(versions_of(domain).prefetch_related("aliases", "jobs"))
+    models = [model for model in model_rows(tree_for(tenant)) if model.domain_id == domain.pk]
+    own = domain.tenant_id == tenant.pk
+    return show(request, "domains/domain.html", domain=domain, versions=versions, models=models, own=own)
 
 
 @require_http_methods(["GET", "POST"])
@@ -33,7 +39,7 @@ def new(request: TenantRequest) -> HttpResponse:
     version = attempt(form, lambda: _create(request, form)) if form.is_valid() else None
     if version is None:
         return show(request, "domains/new.html", form=form)
-    return go(request, "job", first_job(version).pk)
+    return go(request, "job", first_job_of(version).pk)
 
 
 @require_http_methods(["GET", "POST"])
@@ -45,4 +51,22 @@ def update(request: TenantRequest, pk: int) -> HttpResponse:
     version = attempt(form, lambda: _update(request, domain, form)) if form.is_valid() else None
     if version is None:
         return show(request, "domains/update.html", form=form, domain=domain)
-    return go(request, "job", first_job(version).pk)
+    return go(request, "job", first_job_of(version).pk)
+
+
+def _create(request: TenantRequest, form: DomainForm) -> Version:
+    cleaned = form.cleaned_data
+    return domain_create(
+        tenant=request.place.tenant,
+        parent=cleaned["parent"],
+        name=cleaned["name"],
+        description=cleaned["description"],
+        corpus=cleaned["corpus"],
+        alpha=cleaned["alpha"],
+        actor=request.user,
+    )
+
+
+def _update(request: TenantRequest, domain: Domain, form: TextForm) -> Version:
+    cleaned = form.cleaned_data
+    return domain_update(domain=domain, corpus=cleaned["corpus"], alpha=cleaned["alpha"], actor=request.user)

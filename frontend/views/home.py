@@ -42,7 +42,9 @@ def home(request: TenantRequest) -> HttpResponse:
     tenant = request.place.tenant
     models, running = model_rows(tree_for(tenant)), _running(tenant)
     usage = usage_sum(usage_of(tenant, datetime.now(UTC).date().replace(day=1)))
-    counted = _counted(tenant, ready=sum(model.ready for model in models), models=len(models), jobs=len(running))
+    counted = _counted(
+        tenant, ready=sum(model.ready for model in models), models=len(models), jobs=len(running)
+    )
     context: dict[str, Any] = {"models": models, "running": running, "usage": usage, "data": _recent(tenant)}
     return show(request, "home.html", tiles=usage_tiles(usage, **counted), **context)
 
@@ -56,7 +58,7 @@ def running(request: TenantRequest) -> HttpResponse:
 
 
 def _running(tenant: Tenant) -> list[JobRow]:
-    return job_rows(jobs_of(tenant).filter(state__in=ACTIVE))
+    return job_rows(jobs_of(tenant).filter(state__in=ACTIVE).order_by("created_at"))
 
 
 def _counted(tenant: Tenant, **counts: int) -> dict[str, int]:
@@ -65,5 +67,8 @@ def _counted(tenant: Tenant, **counts: int) -> dict[str, int]:
 
 
 def _recent(tenant: Tenant) -> list[DataRow]:
-    rows = [*dataset_rows(tenant, datasets_of(tenant)[:RECENT]), *corpus_rows(tenant, corpora_of(tenant)[:RECENT])]
+    rows = [
+        *dataset_rows(tenant, datasets_of(tenant)[:RECENT]),
+        *corpus_rows(tenant, corpora_of(tenant)[:RECENT]),
+    ]
     return sorted(rows, key=lambda row: row.at, reverse=True)[:RECENT]

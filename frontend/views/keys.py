@@ -15,7 +15,7 @@ from tenants.services.api_keys import api_key_create, api_key_revoke
 
 
 @require_GET
-@tenant_page()
+@tenant_page(Role.DEVELOPER)
 def index(request: TenantRequest) -> HttpResponse:
     """The keys and a form for a new one."""
     return _page(request, KeyForm())
@@ -23,7 +23,7 @@ def index(request: TenantRequest) -> HttpResponse:
 
 @require_POST
 @never_cache
-@tenant_page(Role.DEVELOPER)
+@tenant_page(Role.OWNER)
 def create(request: TenantRequest) -> HttpResponse:
     """Create a key; this one answer shows its plaintext, and nothing ever does again."""
     form = KeyForm(request.POST)
@@ -34,7 +34,7 @@ def create(request: TenantRequest) -> HttpResponse:
 
 
 @require_POST
-@tenant_page(Role.DEVELOPER)
+@tenant_page(Role.OWNER)
 def revoke(request: TenantRequest, prefix: str) -> HttpResponse:
     """Make a key useless for ever."""
     api_key_revoke(api_key=api_key_of(request.place.tenant, prefix), actor=request.user)

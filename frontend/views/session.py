@@ -13,7 +13,9 @@ class SignInForm(AuthenticationForm):
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         self.fields["username"].label = "User name"
-        self.fields["username"].widget = forms.TextInput(attrs={"autofocus": True, "autocomplete": "username"})
+        self.fields["username"].widget = forms.TextInput(
+            attrs={"autofocus": True, "autocomplete": "username"}
+        )
 
 
 class SignIn(LoginView):

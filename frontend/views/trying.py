@@ -33,7 +33,9 @@ def answer(request: TenantRequest) -> HttpResponse:
 
 def _ask(request: TenantRequest, form: TryForm) -> Answer:
     if not form.is_valid():
-        raise HmiError(ErrorCode.INVALID_FIELD, " ".join(error for errors in form.errors.values() for error in errors))
+        raise HmiError(
+            ErrorCode.INVALID_FIELD, " ".join(str(errors.as_text()) for errors in form.errors.values())
+        )
     text = form.cleaned_data["text"]
     reply = infer(tenant=request.place.tenant, reference=form.cleaned_data["model"], inputs=[text])
     return answer_of(text, reply)

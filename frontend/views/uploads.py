@@ -52,7 +52,7 @@ def dataset_new(request: TenantRequest) -> HttpResponse:
 @require_POST
 @tenant_page(Role.DEVELOPER)
 def dataset_check(request: TenantRequest) -> HttpResponse:
-    """What is in the files: counts, labels, first rows, warnings, or what is wrong with them. Nothing is stored."""
+    """What is in the files: counts, labels, first rows, warnings; or what is wrong. Nothing is stored."""
     form = DatasetForm(request.POST, request.FILES)
     found = attempt(form, lambda: dataset_preview(**form.upload())) if form.is_valid() else None
     if found is None:

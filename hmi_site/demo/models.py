@@ -29,9 +29,10 @@ def _model(task: DemoTask, api_key: str) -> DemoModel:
     tenant = Tenant.objects.get(slug=task.tenant)
     hplm = Hplm.objects.for_tenant(tenant).get(name=task.hplm, deleted_at=None)
     version = hplm.versions.select_related("parent").filter(state=Version.State.READY).latest("number")
-    splits = {split.split: split for split in Dataset.objects.for_tenant(tenant).get(name=task.hplm).splits.all()}
-    test = version.metrics["test"]
-    adapter = version.artifacts.get(kind="hplm")
+    dataset = Dataset.objects.for_tenant(tenant).get(name=task.hplm)
+    splits = {split.split: split for split in dataset.splits.all()}
+    test = version.metrics["evaluate"]
+    adapter = version.artifact_links.get(role="hplm").artifact
     row = {
         "hPLM": f"{tenant.slug}/{hplm.name}",
         "task": task.task,
@@ -39,7 +40,7 @@ def _model(task: DemoTask, api_key: str) -> DemoModel:
         "train": splits["train"].rows,
         "metric": test["metric"],
         "test": 100 * test["value"],
-        "majority": 100 * test["majority"],
+        "majority": 100 * test["majority_baseline"],
         "adapter KB": round(adapter.size / 1000),
     }
     return DemoModel(row, ModelTraffic(row["hPLM"], api_key, test_texts(stored_path(splits["test"].sha256))))

@@ -52,7 +52,8 @@ def near_copy_groups(texts: Sequence[str]) -> NDArray[np.int32]:
     row, column = np.concatenate(rows), np.concatenate(columns) + len(texts)
     size = len(texts) + offset
     edges = coo_matrix((np.ones(len(row), dtype=np.int8), (row, column)), shape=(size, size))
-    return connected_components(edges, directed=False)[1][: len(texts)]
+    _, groups = connected_components(edges, directed=False)
+    return np.asarray(groups[: len(texts)], dtype=np.int32)
 
 
 def _min_hashes(text: str) -> NDArray[np.int64]:
@@ -60,7 +61,7 @@ def _min_hashes(text: str) -> NDArray[np.int64]:
     count = max(1, len(words) - _SHINGLE_WORDS + 1)
     shingles = {" ".join(words[i : i + _SHINGLE_WORDS]) for i in range(count)}
     hashes = np.array([zlib.crc32(shingle.encode()) % _PRIME for shingle in shingles], dtype=np.int64)
-    return ((hashes[:, None] * _MULTIPLIERS + _OFFSETS) % _PRIME).min(axis=0)
+    return np.asarray(((hashes[:, None] * _MULTIPLIERS + _OFFSETS) % _PRIME).min(axis=0), dtype=np.int64)
 
 
 _GENERATOR = np.random.default_rng(20240607)

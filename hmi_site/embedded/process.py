@@ -1,5 +1,6 @@
 """A program that runs as our child, in the foreground, with its output in a log file."""
 
+import contextlib
 import os
 import signal
 import subprocess
@@ -41,7 +42,7 @@ class Child:
         if self.log.exists() and self.log.stat().st_size > LOG_LIMIT_BYTES:
             self.log.replace(self.log.with_name(f"{self.log.name}.1"))
         with self.log.open("ab") as log:
-            self.process = subprocess.Popen(  # noqa: S603 - the command is ours
+            self.process = subprocess.Popen(
                 tied_command(
                     self.command, identity=self.identity, death_signal=self.death_signal, nice=self.nice
                 ),
@@ -72,27 +73,33 @@ class Child:
 
     def last_lines(self) -> str:
         """The end of its log, and where the log is."""
-        lines = self.log.read_text(encoding="utf-8", errors="replace").splitlines() if self.log.exists() else []
+        lines = (
+            self.log.read_text(encoding="utf-8", errors="replace").splitlines() if self.log.exists() else []
+        )
         return "\n".join([*lines[-LAST_LINES:], f"(log: {self.log})"])
 
     def stop(self) -> None:
         """Ask it to end, wait, then end its whole group. Harmless when it has not started or has ended."""
+        self.ask_to_stop()
+        self.await_end()
+
+    def ask_to_stop(self) -> None:
+        """Send the signal that ends it in order."""
+        if self.process is not None and self.process.poll() is None:
+            self.process.send_signal(self.stop_signal)
+
+    def await_end(self) -> None:
+        """Wait for its end as long as it may take, then kill whatever is left of its group."""
         if self.process is None:
             return
-        if self.process.poll() is None:
-            self.process.send_signal(self.stop_signal)
-            try:
-                self.process.wait(self.stop_timeout_s)
-            except subprocess.TimeoutExpired:
-                pass
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            self.process.wait(self.stop_timeout_s)
         self._kill_group()
         self.process.wait(KILL_WAIT_S)
 
     def _kill_group(self) -> None:
-        try:
+        with contextlib.suppress(ProcessLookupError, PermissionError):
             os.killpg(self.pid, signal.SIGKILL)
-        except (ProcessLookupError, PermissionError):
-            pass
 
 
 def tied_command(
@@ -105,9 +112,11 @@ def tied_command(
     return [sys.executable, "-I", "-S", lifeline.__file__, *options, "--", *map(str, command)]
 
 
-def run_tied(command: Sequence[str], *, identity: str, env: Mapping[str, str]) -> subprocess.CompletedProcess[str]:
+def run_tied(
+    command: Sequence[str], *, identity: str, env: Mapping[str, str]
+) -> subprocess.CompletedProcess[str]:
     """Run a short command to its end and return its output; never raises for a failure of the command."""
-    return subprocess.run(  # noqa: S603 - the command is ours
+    return subprocess.run(
         tied_command(command, identity=identity, death_signal=signal.SIGKILL),
         stdin=subprocess.DEVNULL,
         capture_output=True,

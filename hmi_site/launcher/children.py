@@ -67,11 +67,14 @@ def beat() -> tuple[Child, Ready]:
 def web(address: str, port: int) -> tuple[Child, Ready]:
     """The web server: one process with many threads, since a thread waits for each infer request."""
     host = f"[{address}]" if ":" in address else address
+    threads = str(settings.HMI_WEB_THREADS)
     child = _python(
         "web",
-        ["-m", "granian", "--interface", "wsgi", "--host", address, "--port", str(port), "--no-ws"]
-        + ["--blocking-threads", str(settings.HMI_WEB_THREADS), "--backpressure", str(settings.HMI_WEB_THREADS)]
-        + ["--workers-kill-timeout", str(WEB_STOP_S), "hmi_site.wsgi:application"],
+        [
+            *("-m", "granian", "--interface", "wsgi", "--host", address, "--port", str(port), "--no-ws"),
+            *("--blocking-threads", threads, "--backpressure", threads),
+            *("--workers-kill-timeout", str(WEB_STOP_S), "hmi_site.wsgi:application"),
+        ],
         HMI_PORT=str(port),
         HMI_DB_POOL=str(settings.HMI_DB_POOL or WEB_POOL),
     )
@@ -85,7 +88,9 @@ _QUIET = ("--without-gossip", "--without-mingle", "--loglevel", "INFO")
 def _celery(name: str, *arguments: str, nice: int = 0, **env: str) -> tuple[Child, Ready]:
     ready_file = Path(settings.HMI_RUNTIME_DIR) / f"{name.replace(' ', '-')}.ready"
     ready_file.unlink(missing_ok=True)
-    child = _python(name, ["-m", "celery", "-A", "hmi_site", *arguments], **{READY_FILE: str(ready_file), **env})
+    child = _python(
+        name, ["-m", "celery", "-A", "hmi_site", *arguments], **{READY_FILE: str(ready_file), **env}
+    )
     child.nice = nice
     child.stop_timeout_s = 30.0  # a running job hands itself back to the queue at its next check
     return child, ready_file.exists

@@ -4,7 +4,6 @@ import contextlib
 import os
 import signal
 import time
-from collections.abc import Callable
 from types import TracebackType
 from typing import Self
 
@@ -20,6 +19,7 @@ from hmi_site.embedded.process import Child, ChildError
 from hmi_site.embedded.runtime_dir import RuntimeDirError, make_private
 from hmi_site.embedded.valkey import Valkey
 from hmi_site.launcher import children, interrupts, migrations
+from hmi_site.launcher.children import Ready
 from hmi_site.launcher.lock import HomeLock
 from hmi_site.launcher.ports import choose_port
 from hmi_site.services import EMBEDDED_DATABASE
@@ -31,17 +31,18 @@ FOLLOW_PARENT = "HMI_FOLLOW_PARENT"
 
 
 class Stack:
-    """Database, Valkey, inference worker, Celery workers, beat and web, each ready before the next starts.
+    """All processes of the product, in four waves, each ready before the next starts.
 
-    Leaving the block stops them in reverse. A child that ends, or Ctrl-C and SIGTERM, interrupt the block:
-    the first raises ChildError (naming the child, with the end of its log) out of the `with`, the others
-    leave it quietly. Use it in the main thread, once.
+    PostgreSQL; Valkey; the inference worker, the Celery workers and beat; the web server. Leaving the block
+    stops them in reverse. Two things interrupt the block: a child that ends raises ChildError (naming it,
+    with the end of its log) out of the `with`; Ctrl-C and SIGTERM leave it quietly. Use it once, in the main
+    thread.
     """
 
     def __init__(self, console: Console) -> None:
         self.console = console
         self.url = ""
-        self._running: list[Child] = []
+        self._waves: list[list[Child]] = []
         self._resources = contextlib.ExitStack()
 
     def __enter__(self) -> Self:
@@ -49,7 +50,7 @@ class Stack:
         self._resources.enter_context(interrupts.raising(self._on_child_end))
         try:
             self._start()
-        except BaseException as error:
+        except BaseException as error:  # noqa: BLE001 - whatever it is, nothing stays behind
             self._stop()
             if isinstance(error, interrupts.Stopped):
                 raise SystemExit(0) from None
@@ -73,7 +74,7 @@ class Stack:
 
     def check(self) -> None:
         """Raise ChildError if a child has ended."""
-        for child in self._running:
+        for child in self._children():
             child.check_alive()
 
     def _start(self) -> None:
@@ -89,8 +90,12 @@ class Stack:
         applied = migrations.apply(self.console)
         self._say("Database", f"{applied} migrations applied" if applied else "up to date")
         manifest_publish()
-        for make in (children.inference_worker, children.training_worker, children.default_worker, children.beat):
-            self._start_child(*make())
+        self._start_wave(
+            children.inference_worker(),
+            children.training_worker(),
+            children.default_worker(),
+            children.beat(),
+        )
         self._start_web(lock)
         connections.close_all()
 
@@ -108,7 +113,7 @@ class Stack:
         )
         with self.console.status("Preparing PostgreSQL"):
             child = server.prepare()
-        self._start_child(child, server.ready)
+        self._start_wave((child, server.ready))
         server.create_database(EMBEDDED_DATABASE)
 
     def _start_valkey(self) -> None:
@@ -122,7 +127,7 @@ class Stack:
             log=settings.HMI_LOG_ROOT / "valkey.log",
             binary=settings.HMI_REDIS_BIN,
         )
-        self._start_child(server.prepare(), server.ready)
+        self._start_wave((server.prepare(), server.ready))
 
     def _start_web(self, lock: HomeLock) -> None:
         port = choose_port(settings.HMI_HOST, settings.HMI_PORT)
@@ -131,28 +136,44 @@ class Stack:
             self.console.print(f"Port {taken} is taken.")
         if port.taken:
             self.console.print(f"Using port {port.number} instead.")
-        self._start_child(*children.web(port.address, port.number))
+        self._start_wave(children.web(port.address, port.number))
         shown = f"[{settings.HMI_HOST}]" if ":" in settings.HMI_HOST else settings.HMI_HOST
         self.url = f"http://{'localhost' if shown in {'0.0.0.0', '[::]'} else shown}:{port.number}"  # noqa: S104
         lock.tell(url=self.url)
 
-    def _start_child(self, child: Child, ready: Callable[[], bool]) -> None:
+    def _start_wave(self, *wave: tuple[Child, Ready]) -> None:
+        """Start these together and wait until each is ready; what depends on them comes in the next wave."""
         began = time.monotonic()
-        with self.console.status(f"Starting {child.name}"):
-            self._running.append(child)
+        self._waves.append([child for child, _ in wave])
+        for child, _ in wave:
             child.start()
-            while not ready():
+        waiting = list(wave)
+        while waiting:
+            with self.console.status(f"Starting {', '.join(child.name for child, _ in waiting)}"):
+                done = self._await_any(waiting, until=began + START_TIMEOUT_S)
+            for child, ready in done:
+                waiting.remove((child, ready))
+                self._say(child.name, f"ready in {time.monotonic() - began:.1f} s")
+
+    def _await_any(self, waiting: list[tuple[Child, Ready]], *, until: float) -> list[tuple[Child, Ready]]:
+        while not (done := [(child, ready) for child, ready in waiting if ready()]):
+            for child, _ in waiting:
                 child.check_alive()
-                if time.monotonic() - began > START_TIMEOUT_S:
-                    raise ChildError(f"{child.name} is not ready after {START_TIMEOUT_S:.0f} s.\n{child.last_lines()}")
-                time.sleep(POLL_S)
-        self._say(child.name, f"ready in {time.monotonic() - began:.1f} s")
+                if time.monotonic() > until:
+                    raise ChildError(
+                        f"{child.name} is not ready after {START_TIMEOUT_S:.0f} s.\n{child.last_lines()}"
+                    )
+            time.sleep(POLL_S)
+        return done
+
+    def _children(self) -> list[Child]:
+        return [child for wave in self._waves for child in wave]
 
     def _say(self, name: str, state: str) -> None:
         self.console.print(f"  [green]✓[/green] {name[0].upper()}{name[1:]}: {state}", highlight=False)
 
     def _on_child_end(self) -> None:
-        if any(child.exit_code() is not None for child in self._running):
+        if any(child.exit_code() is not None for child in self._children()):
             raise interrupts.ChildEnded
 
     def _explained(self, error: BaseException) -> BaseException:
@@ -166,10 +187,13 @@ class Stack:
     def _stop(self) -> None:
         with interrupts.ignored():
             connections.close_all()
-            for child in reversed(self._running):
-                with self.console.status(f"Stopping {child.name}"):
-                    child.stop()
-            self._running.clear()
+            for wave in reversed(self._waves):
+                with self.console.status(f"Stopping {', '.join(child.name for child in wave)}"):
+                    for child in wave:
+                        child.ask_to_stop()
+                    for child in wave:
+                        child.await_end()
+            self._waves.clear()
         self._resources.close()
 
     def _follow_parent(self) -> None:

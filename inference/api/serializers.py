@@ -23,7 +23,7 @@ class ModelSerializer(serializers.Serializer[object]):
 class ClassResultSerializer(serializers.Serializer[object]):
     """Text classification: the likeliest label, and the probability of each."""
 
-    label = serializers.CharField()
+    label = serializers.CharField()  # type: ignore[assignment]
     scores = serializers.DictField(child=serializers.FloatField())
     truncated = serializers.BooleanField()
 
@@ -34,7 +34,7 @@ class SpanSerializer(serializers.Serializer[object]):
     start = serializers.IntegerField()
     end = serializers.IntegerField()
     text = serializers.CharField()
-    label = serializers.CharField()
+    label = serializers.CharField()  # type: ignore[assignment]
     score = serializers.FloatField()
 
 

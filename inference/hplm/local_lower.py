@@ -79,6 +79,8 @@ class LocalLower(nn.Module):
 
         A slot whose token is missing is mapped from the centre's state, so every row has all three slots.
         """
+        if not len(fragments):
+            return self.level_bias.new_zeros(0, N, self.bert.hidden_size)
         hidden, present = self.states(fragments)
         chosen = torch.where(present[..., None], hidden, hidden[:, 1:2])
         level = (~present[:, 2]).long() + 2 * (~present[:, 0]).long()
@@ -90,8 +92,6 @@ class LocalLower(nn.Module):
             for index, group in enumerate(groups)
             if len(group)
         ]
-        if not mapped:
-            return chosen
         return torch.cat(mapped)[torch.argsort(order)]
 
     def save(self, folder: Path, report: dict[str, Any] | None = None) -> None:

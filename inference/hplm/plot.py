@@ -49,6 +49,8 @@ class PlotTable:
         """
         about = read_artifact_json(folder / JSON_FILE)
         rows, hidden = _counts(about)
+        # LMDB maps the file and trusts it: reading a cut one would end the process with SIGBUS.
+        _require_size(folder / INDEX_FILE, about.get("index_bytes"))
         keys = _read_index(folder / INDEX_FILE, rows)
         vectors = _map_vectors(folder / VECTORS_FILE, rows, hidden)
         bias = widen(read_weights(folder / POSITION_FILE)).get("bias")
@@ -196,8 +198,6 @@ def _counts(about: dict[str, Any]) -> tuple[int, int]:
 
 
 def _read_index(path: Path, rows: int) -> NDArray[np.int64]:
-    if not path.is_file():
-        raise HplmError("corrupt_artifact", f"{INDEX_FILE} is missing")
     try:
         with lmdb.open(str(path), subdir=False, readonly=True, lock=False) as index, index.begin() as reading:
             keys = b"".join(reading.cursor().iternext(keys=True, values=False))
@@ -211,10 +211,15 @@ def _read_index(path: Path, rows: int) -> NDArray[np.int64]:
     return np.frombuffer(keys, KEY_TYPE).astype(np.int64)
 
 
+def _require_size(path: Path, size: object) -> None:
+    if not path.is_file():
+        raise HplmError("corrupt_artifact", f"{path.name} is missing")
+    if path.stat().st_size != size:
+        raise HplmError("corrupt_artifact", f"{path.name} is not {size} bytes long")
+
+
 def _map_vectors(path: Path, rows: int, hidden: int) -> NDArray[np.float16]:
-    size = rows * N * hidden * 2
-    if not path.is_file() or path.stat().st_size != size:
-        raise HplmError("corrupt_artifact", f"{VECTORS_FILE} is missing or not {size} bytes long")
+    _require_size(path, rows * N * hidden * 2)
     if rows == 0:  # nothing can be mapped of an empty file
         return np.empty((0, N, hidden), dtype=np.float16)
     mapped = np.memmap(path, dtype=np.float16, mode="r", shape=(rows, N, hidden))

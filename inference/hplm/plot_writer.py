@@ -53,6 +53,7 @@ def write_plot(
         "rows": int(counts.sum()),
         "levels": dict(zip(LEVEL_NAMES, counts.tolist(), strict=True)),
         "position_bias": POSITION_FILE,
+        "index_bytes": (folder / INDEX_FILE).stat().st_size,
     }
     write_json(folder / JSON_FILE, about)
     return about

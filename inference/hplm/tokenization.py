@@ -40,7 +40,7 @@ class Encoding:
     def word_spans(self) -> list[tuple[int, int]]:
         """(start, end) characters of each word, in the order of `word_starts`."""
         starts = np.flatnonzero(self.word_starts)
-        ends = [*starts[1:], int(np.sum(self.word_index >= 0)) + 1]
+        ends = np.append(starts[1:], len(self) - 1)[: len(starts)]
         return [
             (self.offsets[first][0], self.offsets[end - 1][1])
             for first, end in zip(starts, ends, strict=True)

@@ -30,7 +30,7 @@ class Heartbeat:
         self._thread = threading.Thread(target=self._run, name="heartbeat", daemon=True)
 
     def __enter__(self) -> Self:
-        self.beat()
+        self._try_beat()
         self._thread.start()
         return self
 
@@ -51,7 +51,10 @@ class Heartbeat:
 
     def _run(self) -> None:
         while not self._stop.wait(self._life_ms / 3000):
-            try:
-                self.beat()
-            except RedisError as error:
-                log.warning("heartbeat missed: %s", error)
+            self._try_beat()
+
+    def _try_beat(self) -> None:
+        try:
+            self.beat()
+        except RedisError as error:
+            log.warning("heartbeat missed: %s", error)

@@ -20,7 +20,7 @@ BLOCK_MS = 1000
 GRACE_S = 2.0
 
 
-class NoReply(Exception):  # noqa: N818 - a state of the queue, not a fault
+class NoReply(Exception):
     """Nothing came back in time: no worker is running, or it is far behind."""
 
 

@@ -1,5 +1,17 @@
 """The queue's atomic steps. Each runs whole inside the server and may be repeated after a lost connection."""
 
+from collections.abc import Sequence
+from typing import Any
+
+from redis import Redis
+
+
+def run(redis: Redis, script: str, keys: Sequence[str], args: Sequence[str | bytes | int]) -> Any:
+    """Run a script by its text. By its checksum it would fail when a retry meets a server that was restarted
+    and has never seen it."""
+    return redis.eval(script, len(keys), *keys, *args)
+
+
 # KEYS: request stream, mark of this request. ARGV: capacity, message, life of the mark in ms, field.
 # Returns {1, depth} when accepted, also when it was accepted before, or {0, depth} when full.
 # An entry is deleted when it is answered, so the length of the stream is the number of outstanding requests.

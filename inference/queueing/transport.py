@@ -10,6 +10,7 @@ from redis.exceptions import RedisError, ResponseError
 
 from inference.queueing import keys, scripts
 from inference.queueing.messages import InferReply, InferRequest, MessageError, ModelRef
+from inference.queueing.scripts import run
 
 log = logging.getLogger(__name__)
 
@@ -21,7 +22,7 @@ NO_MODEL = ModelRef("", "", 0, "")
 FIELD = keys.FIELD.encode()
 
 
-class QueueFull(Exception):  # noqa: N818 - a state of the queue, not a fault
+class QueueFull(Exception):
     """The queue holds as many outstanding requests as it may; ``depth`` of them."""
 
     def __init__(self, depth: int) -> None:
@@ -44,16 +45,17 @@ class RequestQueue:
     def __init__(self, redis: Redis, *, capacity: int) -> None:
         self._redis = redis
         self._capacity = capacity
-        self._submit = redis.register_script(scripts.SUBMIT)
 
     def submit(self, request: InferRequest) -> int:
         """Accept the request and return how many are now outstanding, or raise QueueFull.
 
         Submitting an id again within a minute, as a retry after a lost connection does, changes nothing.
         """
-        accepted, depth = self._submit(
-            keys=[keys.REQUESTS, keys.seen(request.id)],
-            args=[self._capacity, request.to_json(), SEEN_LIFE_MS, keys.FIELD],
+        accepted, depth = run(
+            self._redis,
+            scripts.SUBMIT,
+            [keys.REQUESTS, keys.seen(request.id)],
+            [self._capacity, request.to_json(), SEEN_LIFE_MS, keys.FIELD],
         )
         if not accepted:
             raise QueueFull(int(depth))
@@ -70,9 +72,6 @@ class RequestConsumer:
     def __init__(self, redis: Redis, name: str) -> None:
         self.name = name
         self._redis = redis
-        self._answer = redis.register_script(scripts.ANSWER)
-        self._discard = redis.register_script(scripts.DISCARD)
-        self._claim = redis.register_script(scripts.CLAIM)
         self._held: set[str] = set()
 
     @property
@@ -109,7 +108,7 @@ class RequestConsumer:
         """
         names = [keys.GROUP, self.name, keys.WORKER_PREFIX]
         try:
-            claimed = self._claim(keys=[keys.REQUESTS], args=[*names, count, *sorted(self._held)])
+            claimed = run(self._redis, scripts.CLAIM, [keys.REQUESTS], [*names, count, *sorted(self._held)])
         except ResponseError as error:
             self._start_anew(error)
             return []
@@ -173,14 +172,16 @@ class RequestConsumer:
             )
             self._send(entry_id, error.reply_to, reply)
             return
-        self._discard(keys=[keys.REQUESTS], args=[keys.GROUP, entry_id])
+        run(self._redis, scripts.DISCARD, [keys.REQUESTS], [keys.GROUP, entry_id])
         self._held.discard(entry_id)
 
     def _send(self, entry_id: str, reply_to: str, reply: InferReply) -> bool:
         try:
-            counted = self._answer(
-                keys=[keys.REQUESTS, reply_to],
-                args=[keys.GROUP, entry_id, reply.to_json(), REPLIES_KEPT, REPLIES_LIFE_S, keys.FIELD],
+            counted = run(
+                self._redis,
+                scripts.ANSWER,
+                [keys.REQUESTS, reply_to],
+                [keys.GROUP, entry_id, reply.to_json(), REPLIES_KEPT, REPLIES_LIFE_S, keys.FIELD],
             )
         except ResponseError as error:
             if not _is_lost(error):

@@ -50,7 +50,7 @@ class Catalogue:
         self.cache = HplmCache(self._load_hplm, budget_bytes=cache_bytes)
         self.counters = Counters()
         self.executors: dict[str, Executor] = {}
-        self.manifest: Manifest | None = None
+        self.manifest = Manifest(artifact_root=watcher.artifact_root)
         self.last_error = ""
         self._watcher = watcher
         self._tables: dict[str, PlotTable] = {}
@@ -80,7 +80,7 @@ class Catalogue:
         return Route(executor, chain)
 
     def _served(self, model: ModelIdentity) -> ServedHplm:
-        served = self.manifest.find(model.tenant, model.hplm, model.version) if self.manifest else None
+        served = self.manifest.find(model.tenant, model.hplm, model.version)
         if served is None:
             raise NotServedError("not_found", f"{model} is not served")
         if served.digest != model.digest:
@@ -90,7 +90,6 @@ class Catalogue:
         return served
 
     def _load_hplm(self, model: ModelIdentity) -> Hplm:
-        assert self.manifest is not None
         try:
             served = self._served(model)
         except NotServedError as error:  # removed between admission and this step
@@ -98,14 +97,12 @@ class Catalogue:
         return load_verified(self.manifest.folder("hplm", model.digest), served, self.device, self.dtype)
 
     def _load_root(self, digest: str) -> Executor:
-        assert self.manifest is not None
         root = Root.load(self.manifest.folder("root", digest), self.device, self.dtype)
         executor = Executor(root, self._chains, self.cache, self.counters)
         executor.warm_up(rows=4, tokens=root.config.max_tokens)
         return executor
 
     def _load_table(self, digest: str) -> PlotTable:
-        assert self.manifest is not None
         return PlotTable.open(self.manifest.folder("plot", digest))
 
     def _link(self, hplm: ServedHplm) -> PlotChain:

@@ -21,7 +21,7 @@ class SettingError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class WorkerSettings:
-    """``name`` must differ from that of every other worker alive; ``life_s`` is how long a heartbeat lasts."""
+    """``name`` must differ from every other living worker's; ``life_s`` is how long a heartbeat lasts."""
 
     redis_url: str
     artifact_root: Path

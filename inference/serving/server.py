@@ -94,7 +94,7 @@ class Server:
         for entry in entries:
             log.warning("request %s is delivered for the %d. time", entry.request.id, entry.deliveries)
             alone = Backlog()
-            self._admit(entry, alone)
+            self._admit_all([entry], alone)
             while self._advance(alone):
                 continue
 
@@ -105,21 +105,21 @@ class Server:
         if room <= 0:
             return
         wait_s = 0.0 if self._backlog else self._pace.idle_wait_s
-        until = time.monotonic() + wait_s + self._pace.batch_wait_s
         entries = self._consumer.read(room, int(wait_s * 1000))
         if not entries:
             return
-        until = min(until, time.monotonic() + self._pace.batch_wait_s)
-        self._admit_all(entries)
+        until = time.monotonic() + self._pace.batch_wait_s
+        self._admit_all(entries, self._backlog)
         while (room := self._limits.rows - len(self._backlog)) > 0:
             left_ms = int((until - time.monotonic()) * 1000)
             if left_ms < 1:
                 return
-            self._admit_all(self._consumer.read(room, left_ms))
+            self._admit_all(self._consumer.read(room, left_ms), self._backlog)
 
-    def _admit_all(self, entries: list[Entry]) -> None:
+    def _admit_all(self, entries: list[Entry], backlog: Backlog) -> None:
+        self._catalogue.refresh()  # a request may name what was published while it was waited for
         for entry in entries:
-            self._admit(entry, self._backlog)
+            self._admit(entry, backlog)
 
     def _admit(self, entry: Entry, backlog: Backlog) -> None:
         admitted = admit(entry, self._catalogue, self._clock())

@@ -2,6 +2,7 @@
 
 from dataclasses import asdict
 
+from inference.engine.residency import SlotMismatchError
 from inference.engine.rows import Answered, Failed, Hits, ModelIdentity, Outcome, Row, StageSeconds
 from inference.hplm.tokenization import Encoding
 from inference.queueing.messages import (
@@ -58,12 +59,12 @@ class Ticket:
         if self._failure is not None:
             return InferReply.failure(request.id, request.model, self._failure.code, self._failure.message)
         answers = [self._answers[index] for index in range(len(self.rows))]
-        used = {answer.used for answer in answers}
-        assert len(used) == 1, "a request is answered by one version"
+        if any(answer.used != answer.row.model for answer in answers):
+            raise SlotMismatchError(f"rows of {request.id} were answered by another version")
         return InferReply(
             id=request.id,
             ok=True,
-            model=ModelRef(**asdict(used.pop())),
+            model=ModelRef(**asdict(answers[0].used)),
             results=tuple(
                 result_of(text, encoding, answer)
                 for text, encoding, answer in zip(request.inputs, self._encodings, answers, strict=True)

@@ -43,7 +43,8 @@ class CorporaView(TenantView):
     serializer_class = CorpusSerializer
     queryset = Corpus.unscoped.none()
 
-    def get(self, request: Request, **_: Any) -> Response:  # noqa: ARG002 - the framework's signature
+    @extend_schema(responses=CorpusSerializer(many=True))
+    def get(self, request: Request, **_: Any) -> Response:
         page = self.paginate_queryset(corpora_of(self.tenant))
         return self.get_paginated_response(CorpusSerializer(page, many=True).data)
 
@@ -72,7 +73,7 @@ class CorpusView(TenantView):
     serializer_class = CorpusSerializer
     queryset = Corpus.unscoped.none()
 
-    def get(self, request: Request, corpus_id: int, **_: Any) -> Response:  # noqa: ARG002
+    def get(self, request: Request, corpus_id: int, **_: Any) -> Response:
         return Response(CorpusSerializer(corpus_of(self.tenant, corpus_id)).data)
 
     @extend_schema(responses={204: None})
@@ -90,7 +91,8 @@ class PlatformCorporaView(GenericAPIView[Corpus]):
     serializer_class = CorpusSerializer
     queryset = Corpus.unscoped.none()
 
-    def get(self, request: Request) -> Response:  # noqa: ARG002 - the framework's signature
+    @extend_schema(responses=CorpusSerializer(many=True))
+    def get(self, request: Request) -> Response:
         page = self.paginate_queryset(platform_corpora())
         return self.get_paginated_response(CorpusSerializer(page, many=True).data)
 

@@ -35,7 +35,8 @@ class DatasetsView(TenantView):
     serializer_class = DatasetSerializer
     queryset = Dataset.unscoped.none()
 
-    def get(self, request: Request, **_: Any) -> Response:  # noqa: ARG002 - the framework's signature
+    @extend_schema(responses=DatasetSerializer(many=True))
+    def get(self, request: Request, **_: Any) -> Response:
         page = self.paginate_queryset(datasets_of(self.tenant))
         return self.get_paginated_response(DatasetSerializer(page, many=True).data)
 
@@ -71,7 +72,7 @@ class DatasetView(TenantView):
     serializer_class = DatasetSerializer
     queryset = Dataset.unscoped.none()
 
-    def get(self, request: Request, dataset_id: int, **_: Any) -> Response:  # noqa: ARG002
+    def get(self, request: Request, dataset_id: int, **_: Any) -> Response:
         return Response(DatasetSerializer(dataset_of(self.tenant, dataset_id)).data)
 
     @extend_schema(responses={204: None})

@@ -28,7 +28,8 @@ class KeyView(TenantView):
 class ApiKeysView(KeyView):
     """The tenant's keys."""
 
-    def get(self, request: Request, **_: Any) -> Response:  # noqa: ARG002 - the framework's signature
+    @extend_schema(responses=ApiKeySerializer(many=True))
+    def get(self, request: Request, **_: Any) -> Response:
         page = self.paginate_queryset(api_keys_of(self.tenant))
         return self.get_paginated_response(ApiKeySerializer(page, many=True).data)
 
@@ -47,7 +48,7 @@ class ApiKeysView(KeyView):
 class ApiKeyView(KeyView):
     """One key, by its prefix."""
 
-    def get(self, request: Request, prefix: str, **_: Any) -> Response:  # noqa: ARG002
+    def get(self, request: Request, prefix: str, **_: Any) -> Response:
         return Response(ApiKeySerializer(api_key_of(self.tenant, prefix)).data)
 
     @extend_schema(responses={204: None})

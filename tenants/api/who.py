@@ -27,7 +27,7 @@ USAGE_DAYS = 30
 class SomebodyKnown(BasePermission):
     """A signed-in person or a key."""
 
-    def has_permission(self, request: Request, view: Any) -> bool:  # noqa: ARG002 - the framework's signature
+    def has_permission(self, request: Request, view: Any) -> bool:
         if not (isinstance(request.auth, ApiKey) or request.user.is_authenticated):
             raise HmiError(ErrorCode.UNAUTHENTICATED, "Sign in, or send an API key.")
         return True

@@ -9,7 +9,8 @@ WORD = re.compile(r"\w+")
 
 def normalise(text: str) -> str:
     """The words of the text in lower case, parted by single spaces; a text without words keeps its signs."""
-    folded = unicodedata.normalize("NFKC", text).casefold()
+    # For ASCII both come to the same; it is most of what there is, and much faster.
+    folded = text.lower() if text.isascii() else unicodedata.normalize("NFKC", text).casefold()
     return " ".join(WORD.findall(folded)) or " ".join(folded.split())
 
 

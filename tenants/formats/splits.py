@@ -36,7 +36,7 @@ def refuse_leakage(leaks: Sequence[Mapping[str, Any]]) -> None:
                 ErrorCode.LEAKING_SPLITS,
                 f"{leak['rows']} rows of {leak['to']} ({leak['share']:.1%}) stand in {leak['from']}, too,"
                 " but for letter case, spacing and punctuation; measures on them would flatter."
-                f" At most {LEAK_LIMIT:.0%} may.",
+                f" At most {LEAK_LIMIT:.0%} may: remove them from {leak['from']}.",
                 param="files",
                 details={"leaks": [dict(leak) for leak in leaks], "limit": LEAK_LIMIT},
             )

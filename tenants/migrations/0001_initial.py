@@ -586,6 +586,12 @@ class Migration(migrations.Migration):
         migrations.AddConstraint(
             model_name="apikey",
             constraint=models.CheckConstraint(
+                condition=models.Q(("id", models.F("prefix"))), name="api_key_is_named_by_its_prefix"
+            ),
+        ),
+        migrations.AddConstraint(
+            model_name="apikey",
+            constraint=models.CheckConstraint(
                 condition=models.Q(
                     ("scopes__contains", []),
                     ("scopes__contained_by", ["infer", "manage"]),

@@ -22,6 +22,13 @@ class Scope(models.TextChoices):
 class ApiKeyManager(BaseAPIKeyManager):
     """Creates keys and finds them by their plaintext."""
 
+    def assign_key(self, obj: AbstractAPIKey) -> str:
+        """The plaintext of a new key. The primary key is the prefix: the library's contains the hash, which
+        would then stand in addresses and logs."""
+        plaintext: str = super().assign_key(obj)
+        obj.pk = obj.prefix
+        return plaintext
+
     def get_usable_keys(self) -> "models.QuerySet[ApiKey]":
         return self.filter(revoked=False).select_related("tenant")
 
@@ -33,10 +40,7 @@ class ScopedApiKeyManager(TenantScopedManager["ApiKey"]):
 
 
 class ApiKey(AbstractAPIKey):
-    """A tenant's key. Only a hash of it is stored; its prefix is what people see of it later.
-
-    The primary key contains that hash, so pages and APIs name a key by its prefix.
-    """
+    """A tenant's key. Only a hash of it is stored; people see its prefix, which is the primary key, too."""
 
     tenant = models.ForeignKey(Tenant, on_delete=models.PROTECT, related_name="api_keys")
     scopes = models.JSONField(help_text='A list of "infer" and "manage".')
@@ -51,6 +55,7 @@ class ApiKey(AbstractAPIKey):
     class Meta(AbstractAPIKey.Meta):
         abstract = False
         constraints = (
+            models.CheckConstraint(condition=Q(id=models.F("prefix")), name="api_key_is_named_by_its_prefix"),
             models.CheckConstraint(
                 condition=Q(scopes__contains=[]) & Q(scopes__contained_by=Scope.values) & ~Q(scopes=[]),
                 name="api_key_scopes_are_known",

@@ -15,7 +15,7 @@ from django.db import models
 Row = TypeVar("Row", bound=models.Model)
 
 
-class UnscopedQuery(RuntimeError):  # noqa: N818 - it names what happened, and reads as that
+class UnscopedQuery(RuntimeError):
     """A tenant's rows were asked for without saying which tenant: always our own mistake."""
 
 

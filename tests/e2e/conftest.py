@@ -3,31 +3,42 @@
 import os
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from pathlib import Path
 from urllib.parse import urlsplit
 
 import pytest
-from playwright.sync_api import Browser, BrowserContext, ConsoleMessage, Page, Request, sync_playwright
-from pytest_django import Settings
+import redis
+from playwright.sync_api import (
+    Browser,
+    BrowserContext,
+    ConsoleMessage,
+    Page,
+    Request,
+    ViewportSize,
+    sync_playwright,
+)
 from pytest_django.live_server_helper import LiveServer
 
 from tests.e2e.browser import ARGUMENTS, chromium
+from tests.e2e.tiny_files import TinyFiles
 from tests.e2e.world import PASSWORD, World, world_build
+from tests.integration.worker.process import WorkerProcess
 
-DESKTOP = {"width": 1280, "height": 900}
+DESKTOP: ViewportSize = {"width": 1280, "height": 900}
 
 
 @pytest.fixture(scope="session")
 def browser() -> Iterator[Browser]:
     """One Chromium for the run."""
     executable = chromium()
-    # Playwright's synchronous API keeps an idle event loop in this thread, which Django takes for asynchronous code.
+    # Playwright's synchronous API keeps an idle event loop in this thread; Django takes that for async code.
     os.environ["DJANGO_ALLOW_ASYNC_UNSAFE"] = "true"
     with sync_playwright() as playwright:
         yield playwright.chromium.launch(executable_path=executable, args=ARGUMENTS)
     del os.environ["DJANGO_ALLOW_ASYNC_UNSAFE"]
 
 
-@dataclass(slots=True)
+@dataclass
 class Watch:
     """What a page must never do: complain on the console, or ask another host for anything."""
 
@@ -47,9 +58,29 @@ class Watch:
 
 
 @pytest.fixture
-def world(transactional_db: None, redis_url: str, artifact_root: object, upload_root: object) -> World:
-    """An owner, a viewer and a stranger, with a small version tree."""
-    return world_build()
+def files(tmp_path: Path) -> TinyFiles:
+    """Artifacts that an inference worker can serve."""
+    return TinyFiles(tmp_path / "checkpoint")
+
+
+@pytest.fixture
+def world(
+    transactional_db: None,
+    redis_client: redis.Redis,
+    artifact_root: Path,
+    upload_root: Path,
+    files: TinyFiles,
+) -> World:
+    """A tenant with an owner, a developer and a viewer, a stranger, and a small version tree."""
+    return world_build(files)
+
+
+@pytest.fixture
+def inference_worker(world: World, redis_url: str, artifact_root: Path) -> Iterator[WorkerProcess]:
+    """An inference worker in a process of its own, ready to answer."""
+    worker = WorkerProcess(redis_url, artifact_root)
+    yield worker.until_ready()
+    worker.kill()
 
 
 @pytest.fixture

@@ -8,6 +8,7 @@ import shutil
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from string import ascii_lowercase
 from typing import Any
 
 import numpy as np
@@ -30,14 +31,12 @@ from inference.hplm.root import Root
 LAYERS, HIDDEN, HEADS, MAX_TOKENS = 4, 32, 4, 64
 
 SPECIALS = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
-_LETTERS = "abcdefghijklmnopqrstuvwxyz"
 _WORDS = """
-the a of to and in is it for on with as that this are was be by an or at from not have has river stone
-cloud light green winter summer silver copper garden window table paper letter number value return name
-list dict string path file open close read write model tenant domain root branch leaf tree token
-fragment vector matrix layer adapter batch queue worker server client request answer city mountain
-doctor patient disease protein gene cell heart blood drug dose trial result good bad happy sad great
-poor
+the a of to and in is it for on with as that this are was be by an or at from not have has river stone cloud
+light green winter summer silver copper garden window table paper letter number value return name list dict
+string path file open close read write model tenant domain root branch leaf tree token fragment vector
+matrix layer adapter batch queue worker server client request answer city mountain doctor patient disease
+protein gene cell heart blood drug dose trial result good bad happy sad great poor
 """
 WORDS = tuple(_WORDS.split())
 
@@ -45,15 +44,8 @@ WORDS = tuple(_WORDS.split())
 def tiny_tokenizer() -> tokenizers.Tokenizer:
     """A WordPiece tokenizer of about 170 tokens, with truncation and padding baked in as published ones
     have."""
-    pieces = [
-        *SPECIALS,
-        *_LETTERS,
-        *(f"##{c}" for c in _LETTERS),
-        *"0123456789",
-        *".,;:!?()'-_",
-        "##s",
-        *WORDS,
-    ]
+    letters = [*ascii_lowercase, *(f"##{letter}" for letter in ascii_lowercase)]
+    pieces = [*SPECIALS, *letters, *"0123456789.,;:!?()'-_", *WORDS]
     vocabulary = {piece: index for index, piece in enumerate(dict.fromkeys(pieces))}
     tokenizer = tokenizers.Tokenizer(models.WordPiece(vocabulary, unk_token="[UNK]"))
     tokenizer.add_special_tokens(SPECIALS)

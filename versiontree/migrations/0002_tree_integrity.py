@@ -18,6 +18,13 @@ BEGIN
         RAISE EXCEPTION 'a version has the root and the tenant of what it is a version of'
             USING ERRCODE = 'integrity_constraint_violation';
     END IF;
+    IF EXISTS (SELECT 1 FROM tenants_corpus WHERE id = NEW.corpus_id AND tenant_id IS NOT NULL
+                AND tenant_id IS DISTINCT FROM NEW.tenant_id)
+            OR EXISTS (SELECT 1 FROM tenants_dataset WHERE id = NEW.dataset_id
+                AND tenant_id IS DISTINCT FROM NEW.tenant_id) THEN
+        RAISE EXCEPTION 'a version learns from the data of its own tenant or of the platform'
+            USING ERRCODE = 'integrity_constraint_violation';
+    END IF;
     IF NEW.parent_id IS NULL THEN
         RETURN NEW;
     END IF;

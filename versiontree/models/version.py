@@ -7,7 +7,7 @@ from django.db import models
 from django.db.models import Q
 from tree_queries.fields import TreeNodeForeignKey
 
-from tenants.models import Tenant, TenantScopedManager
+from tenants.models import Corpus, Dataset, Tenant, TenantScopedManager
 from versiontree.models.domain import Domain
 from versiontree.models.hplm import Hplm
 from versiontree.models.root import Root
@@ -60,8 +60,8 @@ class Version(models.Model):
     """One node: made once, never overwritten.
 
     ``building -> ready -> retired``, and ``building <-> failed`` while its jobs fail and are retried.
-    ``digest`` names the main artifact of a ready version. Parent, root, owner and number are fixed at birth;
-    triggers see to it.
+    ``digest`` names the main artifact of a ready version. ``corpus`` or ``dataset`` is what it learned from.
+    Parent, root, owner and number are fixed at birth; triggers see to it.
     """
 
     Kind = VersionKind
@@ -82,6 +82,12 @@ class Version(models.Model):
     number = models.PositiveIntegerField()
     state = models.CharField(max_length=8, choices=VersionState.choices, default=VersionState.BUILDING)
     digest = models.CharField(max_length=64, blank=True, default="")
+    corpus = models.ForeignKey(
+        Corpus, null=True, blank=True, on_delete=models.PROTECT, related_name="versions"
+    )
+    dataset = models.ForeignKey(
+        Dataset, null=True, blank=True, on_delete=models.PROTECT, related_name="versions"
+    )
     config = models.JSONField(default=dict, blank=True)
     metrics = models.JSONField(default=dict, blank=True)
     created_by = models.ForeignKey(

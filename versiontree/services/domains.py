@@ -43,7 +43,7 @@ def domain_create(
             quota_check_domains(tenant=tenant, having=Domain.objects.for_tenant(tenant).count())
         above = parent_check(parent=parent, tenant=tenant, kinds=[VersionKind.ROOT, VersionKind.DOMAIN])
         domain = _create(above.root, tenant, name, description, actor)
-        return _plant(domain, above, config, actor, verb="domain.create")
+        return _plant(domain, above, corpus, config, actor, verb="domain.create")
 
 
 def domain_update(
@@ -67,7 +67,7 @@ def domain_update(
         above = _newest_ready(locked)
         coverage = above.config.get("alpha", DEFAULT_ALPHA) if alpha is None else alpha
         config = _config(corpus, locked.tenant, coverage, settings)
-        return _plant(locked, above, config, actor, verb="domain.update")
+        return _plant(locked, above, corpus, config, actor, verb="domain.update")
 
 
 def _config(
@@ -118,12 +118,15 @@ def _newest_ready(domain: Domain) -> Version:
     return newest
 
 
-def _plant(domain: Domain, above: Version, config: dict[str, Any], actor: Actor, *, verb: str) -> Version:
+def _plant(
+    domain: Domain, above: Version, corpus: Corpus, config: dict[str, Any], actor: Actor, *, verb: str
+) -> Version:
     version = version_plant(
         of=domain,
         root=domain.root,
         parent=above,
         tenant=domain.tenant,
+        corpus=corpus,
         config=config,
         plans=[
             JobPlan(JobKind.FURTHER_PRETRAIN, {"corpus": config["corpus"], "settings": config["settings"]}),

@@ -45,7 +45,7 @@ def hplm_create(
         quota_check_hplms(tenant=tenant, having=living)
         above = parent_check(parent=parent, tenant=tenant, kinds=[VersionKind.ROOT, VersionKind.DOMAIN])
         hplm = _create(tenant, name, dataset.task, actor)
-        return _plant(hplm, above, config, actor, verb="hplm.create")
+        return _plant(hplm, above, dataset, config, actor, verb="hplm.create")
 
 
 def hplm_update(
@@ -73,12 +73,12 @@ def hplm_update(
                 f"{dataset.get_task_display().lower()}.",
                 param="dataset",
             )
-        return _plant(locked, _current(locked), config, actor, verb="hplm.update")
+        return _plant(locked, _current(locked), dataset, config, actor, verb="hplm.update")
 
 
 @transaction.atomic
 def hplm_delete(*, hplm: Hplm, actor: Actor) -> None:
-    """Stop serving an hPLM and free its name. Its rows stay for the record; its versions are retired.
+    """Stop serving an hPLM and free its name and its datasets; its rows stay, its versions are retired.
 
     Raises ``has_dependents`` while jobs of it are active, ``not_found`` when it is deleted already.
     """
@@ -104,6 +104,7 @@ def hplm_delete(*, hplm: Hplm, actor: Actor) -> None:
         alias.delete()
     for version_id in Version.unscoped.filter(hplm=locked).order_by("pk").values_list("pk", flat=True):
         version_move(version_id=version_id, from_state=VersionState.READY, to=VersionState.RETIRED)
+    Version.unscoped.filter(hplm=locked).update(dataset=None)
     Hplm.unscoped.filter(pk=locked.pk).update(deleted_at=now)
     audit_record(verb="hplm.delete", subject=str(locked), tenant=locked.tenant, actor=actor)
     manifest_publish_on_commit()
@@ -148,12 +149,15 @@ def _current(hplm: Hplm) -> Version:
     return alias.version
 
 
-def _plant(hplm: Hplm, above: Version, config: dict[str, Any], actor: Actor, *, verb: str) -> Version:
+def _plant(
+    hplm: Hplm, above: Version, dataset: Dataset, config: dict[str, Any], actor: Actor, *, verb: str
+) -> Version:
     version = version_plant(
         of=hplm,
         root=above.root,
         parent=above,
         tenant=hplm.tenant,
+        dataset=dataset,
         config=config,
         plans=[
             JobPlan(JobKind.FINE_TUNE, {"dataset": config["dataset"], "settings": config["settings"]}),

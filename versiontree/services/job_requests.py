@@ -1,5 +1,7 @@
 """What people ask of jobs: stop, and try again."""
 
+from typing import Final
+
 from django.db import transaction
 from django.utils import timezone
 
@@ -12,6 +14,8 @@ from versiontree.services.chain import chain_break, chain_mend
 from versiontree.services.nudges import job_nudge
 from versiontree.services.planting import room_for_jobs
 from versiontree.services.transitions import job_move, version_lock
+
+_RETRIED: Final = (JobState.FAILED, JobState.CANCELLED)
 
 
 @transaction.atomic
@@ -40,14 +44,12 @@ def job_retry(*, job: Job, actor: Actor) -> Job:
     Raises ``invalid_transition`` (it has not ended, it succeeded, or the job before it must be retried
     first), ``not_found`` (its hPLM was deleted), ``quota_exceeded``.
     """
-    if job.tenant is not None:
-        quota_lock(tenant=job.tenant)
-        active = Job.objects.for_tenant(job.tenant).filter(state__in=ACTIVE).count()
-        quota_check_active_jobs(tenant=job.tenant, having=active)
+    ended_badly = Job.unscoped.filter(version=job.version_id, state__in=_RETRIED)
+    room_for_jobs(tenant=job.tenant, adding=ended_badly.count())
     _require_living_hplm(job)
     version_lock(version_id=job.version_id)
     before = Job.unscoped.get(pk=job.after_id) if job.after_id else None
-    if before is not None and before.state in (JobState.FAILED, JobState.CANCELLED):
+    if before is not None and before.state in _RETRIED:
         raise HmiError(
             ErrorCode.INVALID_TRANSITION,
             f"Retry the job before it first: {before.get_kind_display().lower()}.",
@@ -56,7 +58,7 @@ def job_retry(*, job: Job, actor: Actor) -> Job:
     if before is None or before.state == JobState.SUCCEEDED:
         moved = job_move(
             job_id=job.pk,
-            from_states=[JobState.FAILED, JobState.CANCELLED],
+            from_states=_RETRIED,
             to=JobState.QUEUED,
             message=f"Retried by {actor or 'the system'}.",
             attempt=0,
@@ -78,7 +80,7 @@ def version_retry(*, version: Version, actor: Actor) -> Job:
     Raises ``invalid_transition`` when there is none, and what ``job_retry`` raises.
     """
     jobs = Job.unscoped.filter(version=version).select_related("version", "tenant").order_by("created_at")
-    job = jobs.filter(state__in=[JobState.FAILED, JobState.CANCELLED]).first()
+    job = jobs.filter(state__in=_RETRIED).first()
     if job is None:
         raise HmiError(ErrorCode.INVALID_TRANSITION, f"No job of {version} failed or was cancelled.")
     return job_retry(job=job, actor=actor)
@@ -87,9 +89,8 @@ def version_retry(*, version: Version, actor: Actor) -> Job:
 def _ask_to_stop(job: Job, actor: Actor) -> None:
     running = Job.unscoped.filter(pk=job.pk, state=JobState.RUNNING)
     if running.filter(cancel_requested_at=None).update(cancel_requested_at=timezone.now()):
-        job_event(
-            job_id=job.pk, kind="cancel_requested", message=f"{actor or 'The system'} wants it stopped."
-        )
+        message = f"{actor or 'The system'} wants it stopped."
+        JobEvent.unscoped.create(job=job, kind="cancel_requested", message=message)
     elif not running.exists():
         raise _illegal(job, "cancelled")
 

@@ -1,4 +1,5 @@
-"""The life of a job. Workers claim, renew and end jobs; people cancel and retry them; the reaper cleans up.
+"""The life of a job. Workers claim, renew and end jobs (here); people cancel and retry them
+(``job_requests``); the reaper cleans up (``reaping``).
 
 Every change of state is a compare-and-set (``services.transitions``), so a message delivered twice, a worker
 that died and a worker that only seemed dead all end well.
@@ -15,14 +16,13 @@ from django.db import transaction
 from django.db.models import F, Q, QuerySet
 from django.utils import timezone
 
-from tenants.errors import ErrorCode, HmiError
-from tenants.services.audit import Actor, audit_record
-from tenants.services.quotas import quota_check_active_jobs, quota_lock
+from tenants.errors import ErrorCode
 from versiontree.artifacts import ArtifactStore, StoredArtifact
-from versiontree.errors import LeaseLost, not_found
-from versiontree.models import Hplm, Job, JobEvent, Version
-from versiontree.models.job import ACTIVE, JobState
-from versiontree.services.chain import artifacts_attach, chain_advance, chain_break, chain_mend
+from versiontree.errors import LeaseLost
+from versiontree.models import Job, JobEvent
+from versiontree.models.job import JobState
+from versiontree.services.chain import artifacts_attach, chain_advance, chain_break
+from versiontree.services.job_requests import job_cancel, job_retry, version_retry
 from versiontree.services.nudges import job_nudge
 from versiontree.services.reaping import jobs_reap
 from versiontree.services.transitions import job_move, version_lock

@@ -49,6 +49,8 @@ def version_plant(
     config: dict[str, Any],
     plans: Sequence[JobPlan],
     actor: Actor,
+    corpus: Corpus | None = None,
+    dataset: Dataset | None = None,
 ) -> Version:
     """A new version of a root, domain or hPLM and its chain of jobs, the first of them queued.
 
@@ -62,6 +64,8 @@ def version_plant(
         tenant=tenant,
         number=(last or 0) + 1,
         config=config,
+        corpus=corpus,
+        dataset=dataset,
         created_by=person(actor),
         **({"root": root} | owner),
     )

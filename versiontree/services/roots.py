@@ -34,9 +34,9 @@ def root_register(
     """
     require_slug(name)
     place = checkpoint_source(source)
-    knobs = settings_check(
-        JobKind.CONVERT, {**(settings or {}), **({} if lower is None else {"lower": lower})}
-    )
+    knobs = settings_check(JobKind.CONVERT, settings)
+    if lower is not None:
+        knobs |= settings_check(JobKind.CONVERT, {"lower": lower})
     kept = corpus_check(corpus=corpus, tenant=None)
     coverage = alpha_check(alpha)
     with transaction.atomic():
@@ -46,6 +46,7 @@ def root_register(
             root=root,
             parent=None,
             tenant=None,
+            corpus=corpus,
             config={"source": place, "corpus": kept, "alpha": coverage, "settings": knobs},
             plans=[
                 JobPlan(JobKind.CONVERT, {"source": place, "name": name, "corpus": kept, "settings": knobs}),

@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from tenants.errors import ErrorCode, HmiError
-from tenants.services.intake import upload_store
+from tenants.storage import upload_store
 from versiontree.artifacts import ArtifactStore
 from versiontree.models import Artifact, Job
 

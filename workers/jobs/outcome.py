@@ -17,7 +17,7 @@ class JobOutcome:
 
 
 def plain(value: Any) -> Any:
-    """The same figures as JSON that PostgreSQL takes: no NumPy numbers, null for what is not a finite number."""
+    """The same figures as JSON that PostgreSQL takes: no NumPy numbers, null for what is not finite."""
     if isinstance(value, Mapping):
         return {str(key): plain(item) for key, item in value.items()}
     if isinstance(value, list | tuple):

@@ -1,4 +1,6 @@
-"""Make a PLOT: what the local lower half says for the fragments of a corpus worth keeping (paper section 5.1)."""
+"""Make a PLOT: what the local lower half says for the fragments of a corpus worth keeping (paper section
+5.1).
+"""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -48,9 +50,9 @@ def build_plot(
 ) -> dict[str, Any]:
     """Write a table to `out` and report {rows, bytes, levels, coverage, alpha}.
 
-    Keeps the most frequent tri-grams, and bi-grams, that cover `alpha` % of the occurrences of each in the corpus,
-    every fragment at the ends of its texts, and the uni-grams of its tokens, or of the whole vocabulary
-    (`all_unigrams`, for a root, whose table is the last resort).
+    Keeps the most frequent tri-grams, and bi-grams, that cover `alpha` % of the occurrences of each in the
+    corpus, every fragment at the ends of its texts, and the uni-grams of its tokens, or of the whole
+    vocabulary (`all_unigrams`, for a root, whose table is the last resort).
     """
     computing = arithmetic(device=settings.device, precision=settings.precision, seed=settings.seed)
     config = RootConfig.from_json(read_artifact_json(root / ROOT_FILE))
@@ -90,7 +92,9 @@ def _count(corpus: Path, root: Path, config: RootConfig, reporter: Reporter) -> 
 def choose_fragments(
     counts: FragmentCounts, config: RootConfig, *, alpha: float, all_unigrams: bool
 ) -> tuple[Keys, dict[str, float]]:
-    """Ascending keys of the fragments to keep, and which share of the corpus's occurrences each order covers."""
+    """Ascending keys of the fragments to keep, and which share of the corpus's occurrences each order
+    covers.
+    """
     trigrams, pairs = covering(*counts.trigrams, alpha), covering(*counts.pairs, alpha)
     missing = config.missing_id
     ends = fragments.unpack(pairs)[:, :2]

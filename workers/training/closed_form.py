@@ -1,8 +1,9 @@
 """A local lower half without any training: one ridge regression on the hidden states of fragments.
 
-A token's state is the sum of what three fragments say of it, each through the map of its level and slot, and of a bias
-of its position. All these maps are fitted together, half on complete tri-grams and half on a mix of levels as an
-incomplete table gives it, because what a fall-back row should say depends on what its neighbours leave unsaid.
+A token's state is the sum of what three fragments say of it, each through the map of its level and slot,
+and of a bias of its position. All these maps are fitted together, half on complete tri-grams and half on a
+mix of levels as an incomplete table gives it, because what a fall-back row should say depends on what its
+neighbours leave unsaid.
 """
 
 from collections.abc import Sequence
@@ -82,7 +83,8 @@ class ClosedForm:
         rows, places = torch.nonzero(batch.mask, as_tuple=True)
         own = batch.where[rows, places]
         first, last = places == 0, places == batch.lengths[rows] - 1
-        # The fragments that say something of the token in their slots 0, 1 and 2: the next, its own, the one before.
+        # The fragments that say something of the token in their slots 0, 1 and 2: the next, its own, the
+        # one before.
         speakers = torch.stack((own.roll(-1), own, own.roll(1)), dim=1)
         spoken = level[speakers]
         spoken[last, 0] = NOTHING
@@ -98,7 +100,9 @@ class ClosedForm:
             waiting.append((torch.cat([*features, positions], dim=1), wanted))
 
     def _sources(self, read: npt.NDArray[np.int64]) -> Tensor:
-        """What each slot's map is applied to, [U, 3, d]: the slot's own hidden state, the centre's where it has none."""
+        """What each slot's map is applied to, [U, 3, d]: the slot's own hidden state, the centre's where it
+        has none.
+        """
         with self.arithmetic.autocast():
             states, present = self.local.states(torch.from_numpy(read).to(self.arithmetic.device))
         return torch.where(present[..., None], states, states[:, 1:2]).float()

@@ -4,8 +4,6 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-import numpy.typing as npt
 from torch import Tensor
 
 from inference.hplm.checkpoint import open_checkpoint
@@ -13,12 +11,12 @@ from inference.hplm.full_lower import FullLower
 from inference.hplm.local_lower import LocalLower
 from inference.hplm.root import Root
 from workers.training.closed_form import ClosedForm
-from workers.training.corpus import Corpus, CorpusReader, Ids, read_corpus, split_held_out
+from workers.training.corpus import CorpusReader, Ids, read_corpus
 from workers.training.distil import Distillation, variances
 from workers.training.precision import Arithmetic, arithmetic
 from workers.training.progress import Reporter
-from workers.training.sequences import batches_of, draw_sequences
 from workers.training.states import Teacher
+from workers.training.texts import TrainingTexts
 from workers.training.tidy import written_whole
 from workers.training.unexplained import LEVELS, measure
 
@@ -29,8 +27,8 @@ BATCHES_FOR_VARIANCE = 16
 class ConvertSettings:
     """Budgets are in tokens, so that the same seed gives the same root whatever the machine's load.
 
-    name: of the root (None: the checkpoint's). lower: layers below the cut (None: half). max_tokens: longest input
-    (None: what the checkpoint allows).
+    name: of the root (None: the checkpoint's). lower: layers below the cut (None: half). max_tokens:
+    longest input (None: what the checkpoint allows).
     """
 
     name: str | None = None
@@ -39,9 +37,9 @@ class ConvertSettings:
     seed: int = 0
     device: str = "auto"
     precision: str = "auto"
-    ridge_tokens: int = 80_000
+    ridge_tokens: int = 60_000
     ridge_penalty: float = 10.0
-    distil_tokens: int = 200_000
+    distil_tokens: int = 140_000
     held_out_tokens: int = 4_000
     held_out_share: float = 0.02
     batch_tokens: int = 1_280
@@ -60,8 +58,8 @@ def convert_root(
 ) -> dict[str, Any]:
     """Write a root and its local lower half; report the variance left unexplained on held-out text.
 
-    The upper layers stay as they are. Raises HplmError for a checkpoint or corpus that will not do, or a loss that
-    is no number; nothing is written then.
+    The upper layers stay as they are. Raises HplmError for a checkpoint or corpus that will not do, or a
+    loss that is no number; nothing is written then.
     """
     computing = arithmetic(device=settings.device, precision=settings.precision, seed=settings.seed)
     reporter.stage("open checkpoint", 1)
@@ -70,9 +68,14 @@ def convert_root(
         source, lower=settings.lower, max_tokens=settings.max_tokens, name=settings.name
     )
     reader = CorpusReader(source.tokenizer_file, root.config)
-    conversion = _Conversion(
-        root, _Texts(read_corpus(corpus), reader, settings), settings, computing, reporter
+    texts = TrainingTexts.split(
+        read_corpus(corpus),
+        reader,
+        held_out_share=settings.held_out_share,
+        batch_tokens=settings.batch_tokens,
+        seed=settings.seed,
     )
+    conversion = _Conversion(root, texts, settings, computing, reporter)
     reporter.advance(1)
     report = conversion.run()
     with written_whole(out_root, out_lower):
@@ -81,28 +84,14 @@ def convert_root(
     return report
 
 
-class _Texts:
-    """Batches of sequences from the two parts of a corpus."""
-
-    def __init__(self, corpus: Corpus, reader: CorpusReader, settings: ConvertSettings) -> None:
-        self._corpus, self._reader, self._settings = corpus, reader, settings
-        self._learn, self._kept = split_held_out(corpus, share=settings.held_out_share, seed=settings.seed)
-
-    def held_out(self) -> list[list[Ids]]:
-        return self._batches(self._kept, self._settings.held_out_tokens, self._settings.seed)
-
-    def learn(self, tokens: int, *, stage: int) -> list[list[Ids]]:
-        """Other sequences for every stage."""
-        return self._batches(self._learn, tokens, self._settings.seed + stage)
-
-    def _batches(self, numbers: npt.NDArray[np.int64], tokens: int, seed: int) -> list[list[Ids]]:
-        sequences = draw_sequences(self._corpus, numbers, self._reader, tokens=tokens, seed=seed)
-        return batches_of(sequences, batch_tokens=self._settings.batch_tokens, seed=seed)
-
-
 class _Conversion:
     def __init__(
-        self, root: Root, texts: _Texts, settings: ConvertSettings, computing: Arithmetic, reporter: Reporter
+        self,
+        root: Root,
+        texts: TrainingTexts,
+        settings: ConvertSettings,
+        computing: Arithmetic,
+        reporter: Reporter,
     ) -> None:
         full = root.checkpoint_lower().to(computing.device)
         self.local = LocalLower.from_full(full, root.config)
@@ -110,12 +99,12 @@ class _Conversion:
         self._positions = _position_features(full, root.config.max_tokens)
         self._config, self._texts, self._settings = root.config, texts, settings
         self._computing, self._reporter = computing, reporter
-        self._held_out = texts.held_out()
+        self._held_out = texts.held_out(settings.held_out_tokens)
 
     def run(self) -> dict[str, Any]:
         report: dict[str, Any] = {"settings": asdict(self._settings)}
         report["unconverted"] = self._measure("trigram")
-        groups = self._texts.learn(self._settings.ridge_tokens, stage=1)
+        groups = self._texts.to_learn(self._settings.ridge_tokens, stage=1)
         self._fit(groups)
         report["closed_form"] = self._measure(*LEVELS)
         if self._settings.distil_tokens:
@@ -157,7 +146,7 @@ class _Conversion:
             position_learning_rate=self._settings.position_learning_rate,
             seed=self._settings.seed,
         )
-        distillation.run(self._texts.learn(self._settings.distil_tokens, stage=2), self._reporter)
+        distillation.run(self._texts.to_learn(self._settings.distil_tokens, stage=2), self._reporter)
 
 
 def _position_features(full: FullLower, max_tokens: int) -> Tensor:

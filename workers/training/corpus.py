@@ -71,16 +71,6 @@ def read_corpus(path: Path) -> Corpus:
     return Corpus(path, np.asarray(offsets, dtype=np.int64))
 
 
-def split_held_out(
-    corpus: Corpus, *, share: float, seed: int
-) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
-    """Numbers of the texts to learn from and of those kept apart, both in the order of the file."""
-    held_out = np.zeros(len(corpus), dtype=bool)
-    count = max(1, min(len(corpus) // 2, round(share * len(corpus))))
-    held_out[np.random.default_rng(seed).choice(len(corpus), size=count, replace=False)] = True
-    return np.flatnonzero(~held_out), np.flatnonzero(held_out)
-
-
 class CorpusReader:
     """Turns texts into ids without a bound on their length, for a root of this configuration."""
 

@@ -48,7 +48,7 @@ class Encoded:
 
 
 def read_examples(path: Path, task: str) -> list[Example]:
-    """Read one split. Raises HplmError("malformed_row") with the row's number, ("too_few_rows") when empty."""
+    """Read one split. Raises HplmError: malformed_row with the row's number, too_few_rows when empty."""
     examples = list(_examples(path, task))
     if not examples:
         raise HplmError("too_few_rows", f"{path.name} holds no example.")
@@ -86,7 +86,8 @@ def encode(example: Example, task: str, tokenizer: TextTokenizer) -> Encoded:
 
 
 def label_set(examples: Sequence[Example], task: str) -> list[str]:
-    """The labels that a model of these examples gives, sorted; for tagging always with "O" and a B- for each I-.
+    """The labels that a model of these examples gives, sorted; for tagging always with "O" and a B- for
+    each I-.
 
     Raises HplmError("one_label") when there is nothing to tell apart.
     """

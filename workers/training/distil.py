@@ -18,7 +18,8 @@ from workers.training.sequences import Batch, make_batch
 from workers.training.states import Teacher, fall_back_at_random, local_states
 from workers.training.unexplained import Spread
 
-# Shares of the complete tri-grams of a batch that are read at each fall-back level, as the table's gaps will have it.
+# Shares of the complete tri-grams of a batch that are read at each fall-back level, as the table's gaps
+# will have it.
 FALL_BACK = {
     fragments.LEVEL_RIGHT: 0.0625,
     fragments.LEVEL_LEFT: 0.0625,

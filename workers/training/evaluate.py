@@ -32,10 +32,11 @@ def evaluate(
     train_file: Path | None = None,
     settings: EvaluateSettings | None = None,
 ) -> dict[str, Any]:
-    """{metric, value, majority_baseline, rows, per_label, truncated_share, plot_hits, …} of an hPLM on a file.
+    """{metric, value, majority_baseline, rows, per_label, truncated_share, plot_hits, …} of an hPLM on a
+    file.
 
-    plots: folders of the tables to look up, nearest first, the root's last. train_file: what the trivial answers
-    are learnt on; without it they are learnt on the evaluated file itself, which flatters them.
+    plots: folders of the tables to look up, nearest first, the root's last. train_file: what the trivial
+    answers are learnt on; without it they are learnt on the evaluated file itself, which flatters them.
     """
     settings = settings or EvaluateSettings()
     computing = arithmetic(device=settings.device, precision=settings.precision, seed=0)

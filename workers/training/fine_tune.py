@@ -27,8 +27,9 @@ WARMUP_SHARE = 0.06
 
 @dataclass(frozen=True, kw_only=True)
 class FineTuneSettings:
-    """minimum_steps: a small training split is seen more often than `epochs` times, until this many steps are made
-    (but at most `most_epochs` times). patience: epochs without a better dev metric after which training stops.
+    """minimum_steps: a small training split is seen more often than `epochs` times, until this many steps
+    are made (but at most `most_epochs` times). patience: epochs without a better dev metric after which
+    training stops.
     """
 
     seed: int = 0
@@ -54,10 +55,12 @@ def fine_tune(
     reporter: Reporter,
     start_from: Path | None = None,
 ) -> dict[str, Any]:
-    """Train on dataset.train, choose the epoch on dataset.dev, write the hPLM to `out`, report dev and test metrics.
+    """Train on dataset.train, choose the epoch on dataset.dev, write the hPLM to `out`, report dev and test
+    metrics.
 
-    plots: folders of the tables to look up, nearest first, the root's last. start_from: folder of the version that
-    this one updates. Raises HplmError: one_label, too_few_rows, malformed_row, training_diverged.
+    plots: folders of the tables to look up, nearest first, the root's last. start_from: folder of the
+    version that this one updates. Raises HplmError: one_label, too_few_rows, malformed_row,
+    training_diverged.
     """
     computing = arithmetic(device=settings.device, precision=settings.precision, seed=settings.seed)
     backbone = Backbone.open(root, plots, computing)

@@ -42,7 +42,9 @@ class LookedUp:
 
 
 def look_up(texts: Sequence[Ids], chain: PlotChain, file: Path, reporter: Reporter) -> LookedUp:
-    """Look up all fragments of the texts and write the composed states to `file`, which must outlive the result."""
+    """Look up all fragments of the texts and write the composed states to `file`, which must outlive the
+    result.
+    """
     starts = np.concatenate(([0], np.cumsum([len(ids) for ids in texts]))).astype(np.int64)
     hidden = chain.tables[0].hidden
     flat = np.memmap(file, dtype=np.float16, mode="w+", shape=(int(starts[-1]), hidden))
@@ -53,7 +55,9 @@ def look_up(texts: Sequence[Ids], chain: PlotChain, file: Path, reporter: Report
         some = texts[first : first + TEXTS_AT_ONCE]
         found = chain.lookup(np.concatenate([fragments.of_sequence(ids, chain.missing_id) for ids in some]))
         hits += found.counts()
-        vectors = torch.from_numpy(found.vectors).split([len(ids) for ids in some])
+        vectors = torch.tensor_split(
+            torch.from_numpy(found.vectors), np.cumsum([len(i) for i in some])[:-1].tolist()
+        )
         for number, slots in enumerate(vectors, start=first):
             states = compose(slots[None], torch.tensor([len(slots)]), chain.position_bias)[0]
             flat[starts[number] : starts[number + 1]] = states.numpy().astype(np.float16)

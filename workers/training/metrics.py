@@ -43,8 +43,8 @@ def tagging_scores(
 ) -> dict[str, Any]:
     """Strict entity-level F1 under IOB2 (seqeval), with figures per entity type.
 
-    `majority_baseline` is the F1 of the most frequent tag for every word (0 when that is "O"), `word_baseline` that
-    of each word's most frequent tag in `seen`.
+    `majority_baseline` is the F1 of the most frequent tag for every word (0 when that is "O"),
+    `word_baseline` that of each word's most frequent tag in `seen`.
     """
     seen = list(seen)
     usual = most_frequent(tag for _, tags in seen for tag in tags)

@@ -7,8 +7,8 @@ from torch import Tensor
 class NormalEquations:
     """Accumulates X'X and X'Y in float64 and solves (X'X + λI) W = X'Y, the bias free of the penalty.
 
-    Rows may be sparse by columns: what is added has non-zero features in the given columns only. Products are taken
-    in the precision of what is added (a few thousand rows at a time) and summed in float64.
+    Rows may be sparse by columns: what is added has non-zero features in the given columns only. Products
+    are taken in the precision of what is added (a few thousand rows at a time) and summed in float64.
     """
 
     def __init__(self, features: int, targets: int) -> None:
@@ -17,7 +17,9 @@ class NormalEquations:
         self._xy = torch.zeros(features + 1, targets, dtype=torch.float64)
 
     def add(self, x: Tensor, y: Tensor, columns: Tensor | None = None) -> None:
-        """Rows `x` [N, k] with targets `y` [N, targets]; x[:, j] is feature `columns[j]` (int64 [k]; all by default)."""
+        """Rows `x` [N, k] with targets `y` [N, targets]; x[:, j] is feature `columns[j]` (int64 [k]; all by
+        default).
+        """
         where = torch.arange(self.features) if columns is None else columns.cpu()
         where = torch.cat((where, torch.tensor([self.features])))
         ones = torch.cat((x, x.new_ones(len(x), 1)), dim=1)

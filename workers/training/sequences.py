@@ -56,7 +56,9 @@ def draw_sequences(
 
 
 def _mean_ratio(longest: int) -> float:
-    """How much longer a packed sequence is than a text by itself, roughly: packing is drawn that much rarer."""
+    """How much longer a packed sequence is than a text by itself, roughly: packing is drawn that much
+    rarer.
+    """
     return max(1.0, min(longest, 256) / 32)
 
 
@@ -81,8 +83,8 @@ def _packed(corpus: Corpus, numbers: npt.NDArray[np.int64], reader: CorpusReader
 class Batch:
     """Sequences padded to one length, and their fragments without repetition.
 
-    ids [B, T] int64 and mask [B, T] bool on the CPU; lengths [B] int64; unique [U, 3] int64 (numpy); where [B, T]
-    int64, the row of `unique` that each token's fragment is (0 at padding).
+    ids [B, T] int64 and mask [B, T] bool on the CPU; lengths [B] int64; unique [U, 3] int64 (numpy); where
+    [B, T] int64, the row of `unique` that each token's fragment is (0 at padding).
     """
 
     ids: Tensor

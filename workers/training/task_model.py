@@ -4,11 +4,25 @@ from collections.abc import Sequence
 
 import torch
 from torch import Tensor, nn
+from torch.nn import functional
 
 from inference.hplm.adapters import AdapterWeights, BatchedAdapters
 from inference.hplm.heads import Head
 from inference.hplm.hplm import Hplm
 from inference.hplm.upper import UpperLayers
+
+
+class SharedAdapter(BatchedAdapters):
+    """The adapter of a batch whose rows all use the same one, as in training.
+
+    The same function as that of a mixed batch, by plain products: batched ones are slow to differentiate.
+    """
+
+    def apply(self, layer: int, hidden: Tensor) -> Tensor:
+        """As `BatchedAdapters.apply`."""
+        down, up = self.down_w[layer, 0], self.up_w[layer, 0]
+        narrow = functional.linear(hidden, down.T, self.down_b[layer, 0, 0]).relu()
+        return hidden + functional.linear(narrow, up.T, self.up_b[layer, 0, 0])
 
 
 class TaskModel(nn.Module):
@@ -22,8 +36,10 @@ class TaskModel(nn.Module):
     def forward(
         self, upper: UpperLayers, states: Tensor, mask: Tensor, rows: Tensor, places: Tensor
     ) -> Tensor:
-        """Logits [K, C] fp32 of the tokens (`rows`[k], `places`[k]) of a batch of states at the cut [B, T, d]."""
-        adapters = BatchedAdapters.stack([self.adapter_weights()], [0] * len(states))
+        """Logits [K, C] fp32 of the tokens (`rows`[k], `places`[k]) of a batch of states at the cut [B, T,
+        d].
+        """
+        adapters = SharedAdapter.stack([self.adapter_weights()], [0] * len(states))
         last: Tensor = upper(states, mask, adapters)
         with torch.autocast(states.device.type, enabled=False):
             return self.head_weights().apply(last[rows, places])

@@ -22,7 +22,7 @@ class Spread:
 
     def __init__(self) -> None:
         self._count = 0
-        self._sum: Tensor | None = None
+        self._sum = torch.zeros(0, dtype=torch.float64)
         self._squares = 0.0
         self._errors = 0.0
 
@@ -30,7 +30,7 @@ class Spread:
         """Rows [N, d] of a target and, where there is one, their estimate."""
         target = target.double().cpu()
         self._count += len(target)
-        self._sum = target.sum(0) if self._sum is None else self._sum + target.sum(0)
+        self._sum = target.sum(0) + (self._sum if len(self._sum) else 0)
         self._squares += float(target.square().sum())
         if estimate is not None:
             self._errors += float((estimate.double().cpu() - target).square().sum())
@@ -38,7 +38,6 @@ class Spread:
     @property
     def variance(self) -> float:
         """Sum of squares about the mean, per row."""
-        assert self._sum is not None
         return (self._squares - float(self._sum.square().sum()) / self._count) / self._count
 
     @property

@@ -7,7 +7,7 @@ from django.core.management.base import BaseCommand, CommandError
 from rich.console import Console
 
 from hmi_site.demo.tree import demo_build, demo_summary
-from hmi_site.demo.waiting import DemoFailed
+from hmi_site.demo.waiting import DemoError
 from hmi_site.embedded.process import ChildError
 from hmi_site.launcher.stack import Stack
 from hmi_site.launcher.welcome import show_welcome
@@ -32,5 +32,5 @@ class Command(BaseCommand):
                 show_welcome(console, url=stack.url, demo=None if options["no_demo"] else demo_summary())
                 stack.wait()
             console.print("Stopped.")
-        except (ChildError, DemoFailed) as error:
+        except (ChildError, DemoError) as error:
             raise CommandError(str(error)) from None

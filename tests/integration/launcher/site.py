@@ -84,7 +84,11 @@ class Site:
 
     def child(self, word: str) -> psutil.Process:
         """The direct child whose command line holds `word`."""
-        found = [child for child in psutil.Process(self.process.pid).children() if word in " ".join(child.cmdline())]
+        found = [
+            child
+            for child in psutil.Process(self.process.pid).children()
+            if word in " ".join(child.cmdline())
+        ]
         assert len(found) == 1, found
         return found[0]
 
@@ -114,6 +118,6 @@ def all_gone(processes: list[psutil.Process], *, within_s: float = 10.0) -> list
 
 def _runs(process: psutil.Process) -> bool:
     try:
-        return process.is_running() and process.status() != psutil.STATUS_ZOMBIE
+        return bool(process.is_running() and process.status() != psutil.STATUS_ZOMBIE)
     except psutil.NoSuchProcess:
         return False

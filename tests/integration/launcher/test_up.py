@@ -60,7 +60,9 @@ def test_a_launcher_killed_while_it_starts_leaves_nothing(new_site: NewSite) -> 
     ("word", "name"),
     [("postgres", "PostgreSQL"), ("training@", "training worker"), ("inference.worker", "inference worker")],
 )
-def test_a_child_that_ends_is_named_and_takes_everything_down(new_site: NewSite, word: str, name: str) -> None:
+def test_a_child_that_ends_is_named_and_takes_everything_down(
+    new_site: NewSite, word: str, name: str
+) -> None:
     site = new_site().start().wait_until_ready()
     processes = site.processes()
     site.child(word).kill()
@@ -71,7 +73,9 @@ def test_a_child_that_ends_is_named_and_takes_everything_down(new_site: NewSite,
 
 
 def test_under_make_the_death_of_make_stops_everything(new_site: NewSite) -> None:
-    site = new_site(env={"HMI_FOLLOW_PARENT": "1"}).start("sh", "-c", '"$@"; exit $?', "make").wait_until_ready()
+    site = (
+        new_site(env={"HMI_FOLLOW_PARENT": "1"}).start("sh", "-c", '"$@"; exit $?', "make").wait_until_ready()
+    )
     processes = site.processes()
     site.signal(signal.SIGKILL)
     assert all_gone(processes, within_s=60) == []
@@ -111,7 +115,11 @@ def test_two_homes_run_at_once_even_when_both_want_the_same_port(new_site: NewSi
 
 
 def test_a_deep_home_with_spaces_works(new_site: NewSite) -> None:
-    deep = "a folder with spaces/" + "/".join(f"level {number} of a very deep tree" for number in range(8)) + "/the 'home'"
+    deep = (
+        "a folder with spaces/"
+        + "/".join(f"level {number} of a very deep tree" for number in range(8))
+        + "/the 'home'"
+    )
     site = new_site(deep).start().wait_until_ready()
     assert len(str(site.home)) > 200
     assert site.get("/health/ready").status_code == 200

@@ -1,4 +1,4 @@
-"""A real server for the queue's tests."""
+"""Connections to the test run's server, and servers that a test may kill."""
 
 from collections.abc import Iterator
 
@@ -7,13 +7,6 @@ from redis import Redis
 
 from inference.queueing.connection import connect
 from tests.integration.queueing.valkey import ValkeyServer
-
-
-@pytest.fixture(scope="session")
-def redis_url() -> Iterator[str]:
-    server = ValkeyServer()
-    yield server.start().url
-    server.close()
 
 
 @pytest.fixture

@@ -4,11 +4,13 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 from redis import Redis
+from redis.exceptions import ResponseError
 
 from inference.queueing import keys
 from inference.queueing.connection import connect
 from inference.queueing.transport import MAX_DELIVERIES, QueueFull, RequestConsumer, RequestQueue
 from tests.integration.queueing.requests import STREAM, a_reply, a_request, a_worker, crash, replies_in
+from tests.integration.queueing.valkey import ValkeyServer
 
 
 @pytest.fixture
@@ -219,7 +221,7 @@ def test_a_lost_stream_is_started_anew(redis: Redis, queue: RequestQueue) -> Non
     assert [entry.request.id for entry in worker.read(1, 0)] == ["r2"]
 
 
-def test_a_restarted_server_loses_no_accepted_request(own_server) -> None:
+def test_a_restarted_server_loses_no_accepted_request(own_server: ValkeyServer) -> None:
     redis = connect(own_server.url)
     worker = a_worker(redis, "w1")
     queue = RequestQueue(redis, capacity=10)
@@ -250,6 +252,25 @@ def test_a_request_whose_reply_key_is_no_stream_is_let_go_of(redis: Redis, queue
     [entry] = worker.read(1, 0)
     worker.answer(entry, a_reply(entry.request))
     assert queue.depth() == 0
+
+
+def test_a_server_out_of_memory_refuses_an_answer_whole_and_nothing_is_lost(own_server: ValkeyServer) -> None:
+    redis = connect(own_server.url)
+    worker = a_worker(redis, "w1")
+    redis.xadd(keys.REQUESTS, {keys.FIELD: b'{"v": 1, "id": "bad", "reply_to": "%s"}' % STREAM.encode()})
+    RequestQueue(redis, capacity=10).submit(a_request("good"))
+    redis.config_set("maxmemory", 1)
+    with pytest.raises(ResponseError, match="memory"):
+        worker.read(10, 0)
+    assert worker.held == frozenset()
+    redis.config_set("maxmemory", 0)
+    [entry] = worker.claim_abandoned(10)
+    redis.config_set("maxmemory", 1)
+    with pytest.raises(ResponseError, match="memory"):
+        worker.answer(entry, a_reply(entry.request))
+    redis.config_set("maxmemory", 0)
+    assert worker.answer(entry, a_reply(entry.request))
+    assert [reply.id for reply in replies_in(redis)] == ["bad", "good"]
 
 
 def test_claiming_needs_no_reading_first(redis: Redis) -> None:

@@ -1,0 +1,48 @@
+# Every target first brings .venv up to date, which takes no time when it is.
+
+PYTHON ?= python3
+ARGS ?=
+RUN := .venv/bin/python
+SOURCES := hmi_site tenants versiontree inference workers frontend benchmarks tests manage.py requirements
+
+.DEFAULT_GOAL := help
+.PHONY: help setup up demo test lint format types screenshots clean
+
+help: ## this list
+	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+setup: .venv/.stamp ## virtual environment and pinned packages (PYTHON=python3.12 chooses another Python)
+	@:
+
+.venv/.stamp: pyproject.toml requirements/constraints.txt requirements/bootstrap.py
+	@$(PYTHON) requirements/bootstrap.py
+	@touch $@
+
+up: setup ## run everything in the foreground; Ctrl-C stops it
+	@HMI_FOLLOW_PARENT=1 exec $(RUN) manage.py up $(ARGS)
+
+demo: setup ## build the demo if absent, send requests, print the report, stop
+	@HMI_FOLLOW_PARENT=1 exec $(RUN) manage.py demo $(ARGS)
+
+test: setup ## all tests, on services of their own (ARGS="-m unit" runs some)
+	@exec $(RUN) -m pytest $(ARGS)
+
+lint: setup ## style, layers, missing migrations
+	@$(RUN) -m ruff check $(SOURCES)
+	@$(RUN) -m ruff format --check $(SOURCES)
+	@$(RUN) -c "from importlinter.cli import lint_imports_command; lint_imports_command()" --no-cache
+	@$(RUN) -W ignore manage.py makemigrations --check --dry-run
+
+format: setup ## let ruff format and sort
+	@$(RUN) -m ruff check --fix-only $(SOURCES)
+	@$(RUN) -m ruff format $(SOURCES)
+
+types: setup ## strict type check
+	@$(RUN) -m mypy
+
+screenshots: setup ## pictures of every page, into docs/screenshots
+	@HMI_SCREENSHOTS=docs/screenshots exec $(RUN) -m pytest tests/e2e/test_screenshots.py $(ARGS)
+
+clean: ## remove .venv and caches; your data in var/ stays
+	rm -rf .venv .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache build *.egg-info
+	find . -name __pycache__ -type d -not -path './var/*' -prune -exec rm -rf {} +

@@ -1,0 +1,28 @@
+"""Usage and audit events: written by the system, read by people."""
+
+from django.contrib import admin
+
+from tenants.admin.base import ReadOnly
+from tenants.models import AuditEvent, UsageDay
+
+
+@admin.register(UsageDay)
+class UsageDayAdmin(ReadOnly):
+    """Infer requests per tenant, hPLM and day."""
+
+    list_display = ("day", "tenant", "hplm_name", "requests", "inputs", "tokens", "failed")
+    list_filter = (("tenant", admin.RelatedOnlyFieldListFilter), "day")
+    list_select_related = ("tenant",)
+    search_fields = ("tenant__slug", "hplm_name")
+    date_hierarchy = "day"
+
+
+@admin.register(AuditEvent)
+class AuditEventAdmin(ReadOnly):
+    """Who did what, when."""
+
+    list_display = ("at", "verb", "subject", "tenant", "actor", "api_key")
+    list_filter = ("verb", ("tenant", admin.RelatedOnlyFieldListFilter), "at")
+    list_select_related = ("tenant", "actor", "api_key")
+    search_fields = ("subject", "verb", "tenant__slug", "actor__username")
+    date_hierarchy = "at"

@@ -1,0 +1,117 @@
+"""Growing the tree: creating an hPLM and a domain, following their jobs, moving an alias, deleting."""
+
+from playwright.sync_api import Page, expect
+
+from tests.e2e.tiny_files import TinyFiles
+from tests.e2e.world import WORKER, World, evaluation, jobs_in_order, report, start, versions_finish
+from versiontree.models import Version
+from versiontree.services.hplms import hplm_create, hplm_update
+from versiontree.services.jobs import job_fail, job_succeed
+
+
+def create_hplm(page: Page, name: str) -> None:
+    """Fill in the form of a new hPLM."""
+    page.goto("/t/acme/hplms/new/")
+    page.get_by_label("Name", exact=True).fill(name)
+    page.get_by_label("Dataset").select_option(label="Tickets (text classification, 240 rows)")
+    page.get_by_label("Parent").select_option(label="minilm / medicine v1")
+    page.get_by_role("button", name="Create hPLM").click()
+
+
+def test_an_hplm_is_created_and_its_job_followed_through_a_reload(signed_in: Page) -> None:
+    create_hplm(signed_in, "complaints")
+    expect(signed_in.get_by_role("heading", level=1)).to_have_text("Fine-tune complaints v1")
+    live = signed_in.locator("#job")
+    expect(live).to_contain_text("Queued")
+    job = jobs_in_order(Version.unscoped.get(hplm__name="complaints"))[0]
+    start(job, 0.25, "train", eta=75)
+    expect(live).to_contain_text("25.0%")
+    expect(live).to_contain_text("1 min 15 s")
+    signed_in.reload()
+    expect(live).to_contain_text("25.0%")
+    report(job, 0.75, "train")
+    expect(live).to_contain_text("75.0%")
+    job_succeed(job_id=job.pk, worker=WORKER, metrics={}, artifacts=[])
+    expect(live).to_contain_text("Succeeded")
+    expect(live).not_to_have_attribute("hx-trigger", "every 1s")
+    expect(signed_in.get_by_role("button", name="Cancel job")).to_have_count(0)
+
+
+def test_a_page_that_shows_an_ended_job_asks_for_nothing_more(signed_in: Page, world: World) -> None:
+    asked: list[str] = []
+    signed_in.on("request", lambda request: asked.append(request.url))
+    signed_in.goto(f"/t/acme/jobs/{jobs_in_order(world.hplm)[0].pk}/")
+    signed_in.wait_for_timeout(1500)
+    assert [url for url in asked if "progress" in url] == []
+
+
+def test_a_failed_job_says_why_and_can_be_tried_again(signed_in: Page, world: World) -> None:
+    version = hplm_create(
+        tenant=world.tenant, name="broken", parent=world.root, dataset=world.dataset, actor=world.owner
+    )
+    job = jobs_in_order(version)[0]
+    start(job)
+    signed_in.goto(f"/t/acme/jobs/{job.pk}/")
+    job_fail(job_id=job.pk, worker=WORKER, code="job_crashed", message="The loss is not a number.")
+    expect(signed_in.get_by_role("alert")).to_contain_text("The loss is not a number.")
+    signed_in.get_by_role("button", name="Try again").click()
+    expect(signed_in.locator("#job")).to_contain_text("Queued")
+
+
+def test_a_queued_job_is_cancelled_after_a_question(signed_in: Page) -> None:
+    create_hplm(signed_in, "regretted")
+    signed_in.get_by_role("button", name="Cancel job").click()
+    question = signed_in.get_by_role("alertdialog")
+    expect(question).to_contain_text("Cancel this job?")
+    question.get_by_role("button", name="Keep").click()
+    expect(question).to_be_hidden()
+    signed_in.get_by_role("button", name="Cancel job").click()
+    question.get_by_role("button", name="Cancel job").click()
+    expect(signed_in.locator("#job")).to_contain_text("Cancelled")
+
+
+def test_a_name_with_capitals_is_refused_beside_its_field(signed_in: Page) -> None:
+    create_hplm(signed_in, "Complaints")
+    expect(signed_in.locator(".errorlist")).to_contain_text("lower-case")
+
+
+def test_the_tree_shows_what_grew_from_what(signed_in: Page) -> None:
+    signed_in.get_by_role("link", name="Version tree").first.click()
+    tree = signed_in.locator(".tree")
+    domain = tree.locator("li", has_text="medicine").last
+    expect(tree.locator(":scope > li > .node")).to_contain_text("minilm")
+    expect(domain.or_(tree).get_by_role("link", name="triage").first).to_be_visible()
+    expect(tree.locator(".node.version")).to_contain_text("accuracy 91.3%")
+    expect(tree.locator(".node.version")).to_contain_text("@default")
+
+
+def test_an_alias_is_moved_back_to_an_older_version(signed_in: Page, world: World, files: TinyFiles) -> None:
+    assert world.hplm.hplm is not None
+    second = hplm_update(hplm=world.hplm.hplm, dataset=world.dataset, actor=world.owner)
+    versions_finish(second, {"evaluate": evaluation(0.7)}, files=files)
+    signed_in.goto("/t/acme/hplms/triage/")
+    expect(signed_in.get_by_role("row", name="v2")).to_contain_text("@default")
+    signed_in.get_by_text("Move an alias").click()
+    signed_in.get_by_label("Version").select_option("v1")
+    signed_in.get_by_label("Reason").fill("v2 is worse")
+    signed_in.get_by_role("button", name="Move").click()
+    expect(signed_in.get_by_role("row", name="v1")).to_contain_text("@default")
+    expect(signed_in.get_by_text("v2 is worse")).to_be_visible()
+
+
+def test_an_hplm_is_deleted_after_a_question(signed_in: Page) -> None:
+    signed_in.goto("/t/acme/hplms/triage/")
+    signed_in.get_by_role("button", name="Delete").click()
+    signed_in.get_by_role("alertdialog").get_by_role("button", name="Delete").click()
+    expect(signed_in.get_by_role("status")).to_contain_text("triage is deleted")
+    expect(signed_in.get_by_text("No hPLMs yet")).to_be_visible()
+
+
+def test_a_domain_is_created_from_a_corpus(signed_in: Page) -> None:
+    signed_in.goto("/t/acme/domains/new/")
+    signed_in.get_by_label("Name", exact=True).fill("pharmacy")
+    signed_in.get_by_label("Parent").select_option(label="minilm v1")
+    signed_in.get_by_label("Corpus").select_option(index=1)
+    signed_in.get_by_role("button", name="Create domain").click()
+    expect(signed_in.get_by_role("heading", level=1)).to_have_text("Further pretrain pharmacy v1")
+    expect(signed_in.locator("#job")).to_contain_text("Build PLOT")

@@ -1,0 +1,34 @@
+"""API keys: made, shown once, revoked."""
+
+import re
+
+from playwright.sync_api import Page, expect
+
+KEYS = "/t/acme/keys/"
+
+
+def make_key(page: Page) -> str:
+    """Create a key through the form; its plaintext."""
+    page.goto(KEYS)
+    page.get_by_label("Name").fill("Help desk")
+    page.get_by_role("button", name="Create key").click()
+    plaintext = page.locator("#new-key").text_content()
+    assert plaintext is not None
+    return plaintext
+
+
+def test_a_key_is_shown_once_and_never_again(signed_in: Page) -> None:
+    plaintext = make_key(signed_in)
+    assert re.fullmatch(r"\w{8}\.\w{32}", plaintext)
+    signed_in.goto(KEYS)
+    expect(signed_in.get_by_role("row", name="Help desk")).to_contain_text("Active")
+    assert plaintext not in signed_in.content()
+
+
+def test_a_revoked_key_is_marked_and_has_no_button_left(signed_in: Page) -> None:
+    make_key(signed_in)
+    signed_in.get_by_role("button", name="Revoke").click()
+    signed_in.get_by_role("alertdialog").get_by_role("button", name="Revoke").click()
+    row = signed_in.get_by_role("row", name="Help desk")
+    expect(row).to_contain_text("Revoked")
+    expect(row.get_by_role("button")).to_have_count(0)

@@ -1,0 +1,90 @@
+"""Uploading a corpus or a dataset: check, look, store."""
+
+from playwright.sync_api import FilePayload, Page, expect
+
+from tests.e2e.world import corpus_file, tickets_file
+
+NEW_DATASET = "/t/acme/data/datasets/new/"
+NEW_CORPUS = "/t/acme/data/corpora/new/"
+
+
+def given(name: str, content: bytes) -> FilePayload:
+    """A file as somebody would choose it."""
+    return {"name": name, "mimeType": "application/octet-stream", "buffer": content}
+
+
+def check_dataset(page: Page, file: FilePayload, name: str = "Tickets of May") -> None:
+    """Fill in the form and press Check."""
+    page.goto(NEW_DATASET)
+    page.get_by_label("Name", exact=True).fill(name)
+    page.get_by_label("Training file").set_input_files(file)
+    page.get_by_role("button", name="Check").click()
+
+
+def test_a_dataset_is_previewed_and_then_stored(signed_in: Page) -> None:
+    check_dataset(signed_in, given("tickets.jsonl", tickets_file().getvalue()))
+    preview = signed_in.locator("#preview")
+    expect(preview.get_by_role("row", name="train").first).to_contain_text("192")
+    expect(preview.get_by_text("side effects").first).to_be_visible()
+    expect(preview).to_contain_text("No dev and no test was given")
+    signed_in.get_by_role("button", name="Store this dataset").click()
+    expect(signed_in.get_by_role("heading", level=1)).to_have_text("Tickets of May")
+    expect(signed_in.get_by_role("status")).to_contain_text("is stored")
+
+
+def test_checking_stores_nothing(signed_in: Page) -> None:
+    check_dataset(signed_in, given("tickets.jsonl", tickets_file().getvalue()))
+    signed_in.get_by_role("button", name="Store this dataset").wait_for()
+    signed_in.goto("/t/acme/data/")
+    expect(signed_in.get_by_text("Tickets of May")).to_have_count(0)
+
+
+def test_a_bad_file_is_refused_with_the_place_of_the_fault(signed_in: Page) -> None:
+    check_dataset(signed_in, given("tickets.csv", b"text,answer\nhello,a\n"))
+    refusal = signed_in.get_by_role("alert")
+    expect(refusal).to_contain_text("tickets.csv, line 1")
+    expect(refusal).to_contain_text("'label'")
+    expect(signed_in.get_by_role("button", name="Store this dataset")).to_have_count(0)
+
+
+def test_a_zip_that_says_it_is_a_corpus_is_refused(signed_in: Page) -> None:
+    signed_in.goto(NEW_CORPUS)
+    signed_in.get_by_label("Name", exact=True).fill("Leaflets of May")
+    signed_in.get_by_label("Text file").set_input_files(given("leaflets.txt", b"PK\x03\x04" + bytes(200)))
+    signed_in.get_by_role("button", name="Check").click()
+    expect(signed_in.get_by_role("alert")).to_contain_text("leaflets.txt")
+
+
+def test_a_column_of_another_name_can_be_mapped(signed_in: Page) -> None:
+    rows = b"message,kind\n" + b"".join(b"text number %d,%s\n" % (n, (b"a", b"b")[n % 2]) for n in range(60))
+    signed_in.goto(NEW_DATASET)
+    signed_in.get_by_label("Name", exact=True).fill("Mapped")
+    signed_in.get_by_label("Training file").set_input_files(given("rows.csv", rows))
+    signed_in.get_by_text("More files and columns").click()
+    signed_in.get_by_label("Column of the text").fill("message")
+    signed_in.get_by_label("Column of the label").fill("kind")
+    signed_in.get_by_role("button", name="Check").click()
+    expect(signed_in.locator("#preview")).to_contain_text("text number 0")
+
+
+def test_a_changed_form_forgets_the_preview_that_no_longer_fits(signed_in: Page) -> None:
+    check_dataset(signed_in, given("tickets.jsonl", tickets_file().getvalue()))
+    signed_in.get_by_role("button", name="Store this dataset").wait_for()
+    signed_in.get_by_label("Training file").set_input_files(given("other.jsonl", b"{}"))
+    expect(signed_in.get_by_role("button", name="Store this dataset")).to_have_count(0)
+
+
+def test_a_taken_name_is_said_beside_the_field(signed_in: Page) -> None:
+    check_dataset(signed_in, given("tickets.jsonl", tickets_file().getvalue()), name="Tickets")
+    signed_in.get_by_role("button", name="Store this dataset").click()
+    expect(signed_in.locator(".errorlist")).to_contain_text("already a dataset with the name 'Tickets'")
+
+
+def test_a_corpus_is_previewed_and_then_stored(signed_in: Page) -> None:
+    signed_in.goto(NEW_CORPUS)
+    signed_in.get_by_label("Name", exact=True).fill("Leaflets of May")
+    signed_in.get_by_label("Text file").set_input_files(given("leaflets.txt", corpus_file(3).getvalue()))
+    signed_in.get_by_role("button", name="Check").click()
+    expect(signed_in.locator("#preview")).to_contain_text("1,501")
+    signed_in.get_by_role("button", name="Store this corpus").click()
+    expect(signed_in.get_by_role("heading", level=1)).to_have_text("Leaflets of May")

@@ -1,0 +1,47 @@
+"""Artifacts of a tiny random model, so that an inference worker answers for the world of the pages."""
+
+from functools import cached_property
+from pathlib import Path
+
+from inference.hplm.hplm import CLASSIFICATION, TAGGING, Hplm
+from inference.hplm.local_lower import LocalLower
+from inference.hplm.root import Root
+from tests.unit.tiny import tiny_hplm, tiny_lower, tiny_plot, tiny_root, tiny_texts
+from versiontree.models import Job
+
+
+class TinyFiles:
+    """Fills the folders of artifacts with real files; one root for all."""
+
+    def __init__(self, scratch: Path) -> None:
+        self._scratch = scratch
+
+    @cached_property
+    def root(self) -> Root:
+        """The root, split from a random checkpoint."""
+        return tiny_root(self._scratch)
+
+    @cached_property
+    def lower(self) -> LocalLower:
+        """Its local lower layers."""
+        return tiny_lower(self.root)
+
+    def __call__(self, role: str, job: Job, folder: Path) -> None:
+        """Write what a job makes in this role."""
+        if role == "root":
+            self.root.save(folder)
+        elif role == "lower":
+            self.lower.save(folder)
+        elif role == "plot":
+            tiny_plot(folder, self.root, self.lower, tiny_texts(60), seed=job.version_id)
+        else:
+            self._hplm(job).save(folder)
+
+    def _hplm(self, job: Job) -> Hplm:
+        """A random model with the labels of the version's dataset."""
+        labels: list[str] = job.version.config["labels"]
+        tagging = job.version.config["dataset"]["task"] == TAGGING
+        task = TAGGING if tagging else CLASSIFICATION
+        made = tiny_hplm(self.root, task, labels=len(labels), seed=job.version_id)
+        names = ["O", *(f"{prefix}-{label}" for label in labels for prefix in "BI")] if tagging else labels
+        return Hplm(made.task, tuple(names), made.adapter, made.head, made.about)

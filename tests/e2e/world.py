@@ -1,0 +1,186 @@
+"""A small world for tests of pages: people, uploads, and a version tree as workers would have built it."""
+
+import io
+import json
+import random
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from django.conf import settings
+
+from tenants.models import Corpus, Dataset, Tenant, User
+from tenants.services.corpora import corpus_upload
+from tenants.services.datasets import dataset_upload
+from tenants.services.members import member_add
+from tenants.services.tenants import tenant_create
+from tenants.services.usage import usage_record
+from versiontree.artifacts import ArtifactStore, StoredArtifact
+from versiontree.models import Job, Version
+from versiontree.services.domains import domain_create
+from versiontree.services.hplms import hplm_create
+from versiontree.services.jobs import job_claim, job_heartbeat, job_succeed
+from versiontree.services.roots import root_register
+
+ArtifactFiles = Callable[[str, Job, Path], None]
+"""Fills a folder with the artifact that a job makes in a role."""
+
+PASSWORD = "correct horse battery staple"
+WORKER = "test-worker"
+LEASE_S = 600.0
+ROLES_MADE = {
+    "convert": ("root", "lower"),
+    "further_pretrain": ("lower",),
+    "build_plot": ("plot",),
+    "fine_tune": ("hplm",),
+    "evaluate": (),
+}
+TICKETS = {
+    "delivery": "the parcel has not arrived and the tracking page shows nothing",
+    "refund": "please send my money back because the order was cancelled",
+    "prescription": "can I renew the prescription for my blood pressure tablets",
+    "side effects": "since I take the new pills I feel dizzy in the morning",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class World:
+    """Two tenants; the first has an owner, a developer and a viewer, the second a stranger to the first."""
+
+    tenant: Tenant
+    owner: User
+    developer: User
+    viewer: User
+    stranger: User
+    admin: User
+    corpus: Corpus
+    dataset: Dataset
+    root: Version
+    domain: Version
+    hplm: Version
+
+
+def world_build(files: ArtifactFiles | None = None) -> World:
+    """Everything, through the product's own services; `files` fills artifacts with something of use."""
+    finish = partial(versions_finish, files=files or nothing_of_use)
+    owner, developer, viewer, stranger = (
+        User.objects.create_user(name, password=PASSWORD) for name in ("olga", "dev", "victor", "sam")
+    )
+    admin = User.objects.create_superuser("admin", password=PASSWORD)
+    tenant = tenant_create(slug="acme", name="Acme Pharmacy", owner=owner)
+    member_add(tenant=tenant, user=developer, role="developer")
+    member_add(tenant=tenant, user=viewer, role="viewer")
+    tenant_create(slug="umbra", name="Umbra", owner=stranger)
+    root, domain = _branches(admin, finish)
+    corpus = corpus_upload(
+        tenant=tenant, name="Leaflets", stream=corpus_file(), filename="leaflets.txt", actor=owner
+    )
+    upload = {"train": ("tickets.jsonl", tickets_file())}
+    dataset = dataset_upload(tenant=tenant, name="Tickets", task="classification", files=upload, actor=owner)
+    hplm = hplm_create(tenant=tenant, name="triage", parent=domain, dataset=dataset, actor=owner)
+    finish(hplm, {"evaluate": evaluation(0.913)})
+    for tokens in (120, 80, 95):
+        usage_record(tenant=tenant, hplm_name="triage", inputs=4, tokens=tokens)
+    return World(tenant, owner, developer, viewer, stranger, admin, corpus, dataset, root, domain, hplm)
+
+
+def _branches(admin: User, finish: Callable[..., None]) -> tuple[Version, Version]:
+    text = corpus_upload(
+        tenant=None, name="Plain English", stream=corpus_file(1), filename="en.txt", actor=admin
+    )
+    root = root_register(name="minilm", source="tiny/checkpoint", corpus=text, actor=admin)
+    finish(root, {"build_plot": {"rows": 84_211, "coverage": 0.52}})
+    domain = domain_create(
+        tenant=None,
+        parent=Version.unscoped.get(pk=root.pk),
+        name="medicine",
+        description="Leaflets, guidelines and abstracts.",
+        corpus=text,
+        actor=admin,
+    )
+    finish(domain, {"build_plot": {"rows": 31_940, "coverage": 0.49}})
+    return Version.unscoped.get(pk=root.pk), Version.unscoped.get(pk=domain.pk)
+
+
+def versions_finish(
+    version: Version,
+    metrics: Mapping[str, dict[str, Any]] | None = None,
+    *,
+    files: ArtifactFiles,
+) -> None:
+    """Do the jobs of a version as a worker would."""
+    for job in jobs_in_order(version):
+        start(job)
+        made = [(role, _artifact(role, job, files)) for role in ROLES_MADE[job.kind]]
+        job_succeed(job_id=job.pk, worker=WORKER, metrics=(metrics or {}).get(job.kind, {}), artifacts=made)
+
+
+def start(job: Job, progress: float = 0.0, stage: str = "", eta: float | None = None) -> None:
+    """Claim a job and report how far it is."""
+    job_claim(job_id=job.pk, worker=WORKER, lease_s=LEASE_S)
+    report(job, progress, stage, eta)
+
+
+def report(job: Job, progress: float, stage: str, eta: float | None = None) -> None:
+    """A heartbeat of the worker that holds the job."""
+    job_heartbeat(job_id=job.pk, worker=WORKER, lease_s=LEASE_S, progress=progress, stage=stage, eta=eta)
+
+
+def jobs_in_order(version: Version) -> list[Job]:
+    """The jobs of a version, each after the one that it waits for."""
+    return sorted(Job.unscoped.filter(version=version), key=lambda job: job.after_id is not None)
+
+
+def evaluation(value: float) -> dict[str, Any]:
+    """What an evaluate job reports."""
+    draw = random.Random(value)
+    per_label = {
+        label: {
+            "precision": value + draw.uniform(-0.05, 0.05),
+            "recall": value + draw.uniform(-0.05, 0.05),
+            "f1": value,
+            "support": draw.randint(8, 24),
+        }
+        for label in TICKETS
+    }
+    return {
+        "metric": "accuracy",
+        "value": value,
+        "majority_baseline": 0.31,
+        "rows": 48,
+        "per_label": per_label,
+    }
+
+
+def tickets_file(rows: int = 240) -> io.BytesIO:
+    """A labelled dataset as JSON lines."""
+    draw = random.Random(7)
+    lines = []
+    for number in range(rows):
+        label = draw.choice(list(TICKETS))
+        words = TICKETS[label].split()
+        draw.shuffle(words)
+        lines.append(json.dumps({"text": f"{' '.join(words)}, ticket {number}", "label": label}))
+    return io.BytesIO("\n".join(lines).encode())
+
+
+def corpus_file(seed: int = 0, words: int = 21_000) -> io.BytesIO:
+    """Enough plain text for a domain."""
+    draw = random.Random(seed)
+    vocabulary = " ".join(TICKETS.values()).split()
+    lines = [" ".join(draw.choices(vocabulary, k=14)) for _ in range(words // 14 + 1)]
+    return io.BytesIO("\n".join(lines).encode())
+
+
+def nothing_of_use(role: str, job: Job, folder: Path) -> None:
+    """A file that no model could be read from."""
+    (folder / "content.txt").write_text(f"{role} {job.pk}")
+
+
+def _artifact(role: str, job: Job, files: ArtifactFiles) -> StoredArtifact:
+    store = ArtifactStore(Path(settings.HMI_ARTIFACT_ROOT))
+    with store.workspace(role) as folder:
+        files(role, job, folder)
+        return store.ingest(role, folder)

@@ -1,0 +1,131 @@
+"""Who is let in where."""
+
+from django.test import Client
+from django.urls import reverse
+
+from frontend.urls import urlpatterns
+from tests.e2e.world import World, jobs_in_order
+
+OPEN = {"start", "login", "logout"}
+READ = {
+    "home",
+    "running",
+    "tree",
+    "data",
+    "corpus",
+    "dataset",
+    "domain",
+    "hplm",
+    "jobs",
+    "job",
+    "job_progress",
+    "try",
+}
+WRITE = {
+    "corpus_new", "dataset_new", "domain_new", "hplm_new", "hplm_update", "keys",
+}  # fmt: skip
+POST_WRITE = {
+    "corpus_check", "dataset_check", "corpus_remove", "dataset_remove", "hplm_delete", "alias_move",
+    "job_cancel", "job_retry",
+}  # fmt: skip
+POST_OWN = {"key_create", "key_revoke"}
+POSTED = POST_WRITE | POST_OWN | {"try_answer"}
+ALL = READ | WRITE | POSTED
+
+
+def address(world: World, name: str) -> str:
+    """The address of a page of the tenant, with ids of things that are the tenant's."""
+    ids: dict[str, list[object]] = {
+        "corpus": [world.corpus.pk],
+        "corpus_remove": [world.corpus.pk],
+        "dataset": [world.dataset.pk],
+        "dataset_remove": [world.dataset.pk],
+        "domain": [world.domain.domain_id],
+        "domain_update": [world.domain.domain_id],
+        "key_revoke": ["abcdefgh"],
+    }
+    ids |= {page: [world.hplm.name] for page in ("hplm", "hplm_update", "hplm_delete", "alias_move")}
+    first_job = jobs_in_order(world.hplm)[0]
+    ids |= {page: [first_job.pk] for page in ("job", "job_progress", "job_cancel", "job_retry")}
+    more = ids.get(name, [])
+    return reverse(f"frontend:{name}", args=[world.tenant.slug, *more])
+
+
+def answers(client: Client, world: World, names: set[str]) -> dict[str, int]:
+    """The status of each page when it is asked for in the way it expects."""
+    return {
+        name: (client.post if name in POSTED else client.get)(address(world, name)).status_code
+        for name in names
+    }
+
+
+def test_every_route_is_declared_here() -> None:
+    assert {route.name for route in urlpatterns} == OPEN | ALL | {"domain_update"}
+
+
+def test_without_signing_in_every_page_leads_to_the_sign_in_page(client: Client, world: World) -> None:
+    assert answers(client, world, ALL) == dict.fromkeys(ALL, 302)
+    assert client.get(address(world, "jobs"))["Location"] == "/login/?next=/t/acme/jobs/"
+
+
+def test_to_a_stranger_no_page_of_the_tenant_exists(client: Client, world: World) -> None:
+    client.force_login(world.stranger)
+    assert answers(client, world, ALL) == dict.fromkeys(ALL, 404)
+
+
+def test_a_viewer_may_look_at_everything_that_is_made(client: Client, world: World) -> None:
+    client.force_login(world.viewer)
+    assert answers(client, world, READ) == dict.fromkeys(READ, 200)
+
+
+def test_a_viewer_may_change_nothing(client: Client, world: World) -> None:
+    client.force_login(world.viewer)
+    refused = WRITE | POST_WRITE | POST_OWN
+    assert answers(client, world, refused) == dict.fromkeys(refused, 403)
+
+
+def test_a_developer_may_not_make_keys(client: Client, world: World) -> None:
+    client.force_login(world.developer)
+    assert answers(client, world, POST_OWN) == dict.fromkeys(POST_OWN, 403)
+
+
+def test_the_owner_may_open_every_page(owner: Client, world: World) -> None:
+    assert answers(owner, world, READ | WRITE) == dict.fromkeys(READ | WRITE, 200)
+
+
+def test_a_stranger_finds_none_of_anothers_things_under_his_own_tenant(client: Client, world: World) -> None:
+    client.force_login(world.stranger)
+    for name in ("corpus", "dataset", "hplm", "job", "job_progress"):
+        foreign = address(world, name).replace("/t/acme/", "/t/umbra/")
+        assert client.get(foreign).status_code == 404, name
+
+
+def test_a_viewer_is_shown_no_buttons_that_would_refuse_him(client: Client, world: World) -> None:
+    client.force_login(world.viewer)
+    page = client.get(address(world, "hplm")).content.decode()
+    assert "Delete" not in page
+    assert "Update with new data" not in page
+
+
+def test_a_domain_of_the_platform_is_not_a_tenants_to_update(owner: Client, world: World) -> None:
+    assert owner.get(address(world, "domain_update")).status_code == 404
+
+
+def test_whoever_is_in_no_tenant_is_told_so(client: Client, world: World) -> None:
+    world.viewer.memberships.all().delete()
+    client.force_login(world.viewer)
+    assert "belong to no tenant" in client.get("/").content.decode()
+
+
+def test_the_start_leads_to_the_tenant_or_to_the_administration(client: Client, world: World) -> None:
+    client.force_login(world.viewer)
+    assert client.get("/")["Location"] == "/t/acme/"
+    client.force_login(world.admin)
+    assert client.get("/")["Location"] == "/admin/"
+
+
+def test_a_fragment_takes_its_page_to_the_sign_in_page_when_the_session_has_ended(
+    client: Client, world: World
+) -> None:
+    answer = client.get(address(world, "job_progress"), headers={"HX-Request": "true"})
+    assert answer["HX-Redirect"] == "/login/"

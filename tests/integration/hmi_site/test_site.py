@@ -1,0 +1,88 @@
+"""The site as a whole: health, addresses nobody knows, documentation that stays on this machine."""
+
+import json
+
+import pytest
+import redis
+from django.conf import settings as django_settings
+from django.test import Client
+from pytest_django import Settings
+
+from inference.queueing import keys
+from inference.queueing.status import WorkerStatus
+
+pytestmark = pytest.mark.django_db
+
+
+def announce_worker(client: redis.Redis, *, state: str) -> None:
+    """What a worker leaves in Redis."""
+    status = WorkerStatus(name="w", state=state, device="cpu", dtype="float32")  # type: ignore[arg-type]
+    client.xgroup_create(keys.REQUESTS, keys.GROUP, mkstream=True)
+    client.xgroup_createconsumer(keys.REQUESTS, keys.GROUP, "w")
+    client.set(keys.worker("w"), status.to_json())
+
+
+def test_the_site_is_live_without_anything_behind_it(client: Client) -> None:
+    answer = client.get("/health/live")
+    assert (answer.status_code, answer.json()["status"]) == (200, "live")
+
+
+def test_the_site_is_not_ready_without_an_inference_worker(client: Client, redis_client: redis.Redis) -> None:
+    answer = client.get("/health/ready")
+    assert answer.status_code == 503
+    assert answer.json() == {
+        "status": "not ready",
+        "database": "ok",
+        "redis": "ok",
+        "inference_worker": "missing",
+    }
+
+
+@pytest.mark.parametrize(("state", "status"), [("loading", 503), ("ready", 200), ("draining", 503)])
+def test_the_site_is_ready_when_a_worker_is(
+    client: Client, redis_client: redis.Redis, state: str, status: int
+) -> None:
+    announce_worker(redis_client, state=state)
+    assert client.get("/health/ready").status_code == status
+
+
+def test_the_site_is_not_ready_without_redis(client: Client, settings: Settings) -> None:
+    settings.REDIS_URL = "unix:///nowhere.sock"
+    assert client.get("/health/ready").json()["redis"] == "failed"
+
+
+def test_an_unknown_address_of_the_api_is_a_typed_error(client: Client) -> None:
+    answer = client.get("/api/v1/nothing-here")
+    assert answer.status_code == 404
+    assert answer.json()["error"]["code"] == "not_found"
+
+
+def test_an_unknown_address_of_the_site_is_a_page(client: Client) -> None:
+    answer = client.get("/nothing-here/")
+    assert answer.status_code == 404
+    assert answer["Content-Type"].startswith("text/html")
+
+
+def test_the_documentation_asks_nothing_of_other_hosts(client: Client) -> None:
+    schema = client.get("/api/schema/", headers={"Accept": "application/json"})
+    assert schema.status_code == 200
+    assert "/api/v1/infer" in json.dumps(schema.json()["paths"])
+    page = client.get("/api/docs/").content.decode()
+    assert "//cdn" not in page
+    assert "https://" not in page
+
+
+def test_pages_carry_the_headers_browsers_look_for(client: Client) -> None:
+    answer = client.get("/login/")
+    assert answer["X-Frame-Options"] == "DENY"
+    assert answer["X-Content-Type-Options"] == "nosniff"
+    assert answer["Referrer-Policy"] == "same-origin"
+
+
+def test_a_stranger_host_name_is_refused(client: Client, settings: Settings) -> None:
+    settings.ALLOWED_HOSTS = ["127.0.0.1"]
+    assert client.get("/health/live", headers={"Host": "evil.example"}).status_code in {400, 422}
+
+
+def test_the_database_of_tests_is_the_embedded_one(client: Client) -> None:
+    assert django_settings.DATABASES["default"]["HOST"].startswith(("/dev/shm/", "/tmp/"))

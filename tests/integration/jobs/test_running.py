@@ -1,0 +1,158 @@
+"""Running a job: what it leaves when it ends well, badly, twice or not at all."""
+
+import threading
+from pathlib import Path
+
+import pytest
+from django.db import connection
+
+from tenants.errors import ErrorCode
+from tests.integration.jobs.processes import wait_until
+from tests.integration.jobs.world import World, at_stage, jobs_of_version, make_endless, store
+from versiontree.models import Artifact, Job, JobEvent, Version, VersionArtifact
+from versiontree.services.jobs import job_cancel
+from workers.runner import run_job
+
+
+@pytest.fixture
+def fine_tune(world: World, tmp_path: Path) -> Job:
+    """A queued fine-tuning job, with the root it needs."""
+    root = world.ready_root(tmp_path / "root")
+    return jobs_of_version(world.create_hplm(root))[0]
+
+
+def leftovers() -> list[Path]:
+    """What lies in the store's workspaces."""
+    return list((store().root / ".incoming").iterdir())
+
+
+def deliver(job: Job) -> None:
+    """What a Celery task does, in a thread of its own."""
+    run_job(job.pk)
+    connection.close()
+
+
+def test_a_job_that_ends_well_leaves_its_artifact_and_queues_the_next(fine_tune: Job) -> None:
+    run_job(fine_tune.pk)
+    fine_tune.refresh_from_db()
+    assert (fine_tune.state, fine_tune.progress, fine_tune.attempt) == ("succeeded", 1.0, 1)
+    link = VersionArtifact.unscoped.get(version=fine_tune.version, role="hplm")
+    store().verify("hplm", link.artifact.digest)
+    assert fine_tune.metrics["labels"] == ["bad", "good"]
+    assert jobs_of_version(fine_tune.version)[1].state == "queued"
+    assert leftovers() == []
+
+
+def test_the_history_names_the_stages_in_order(fine_tune: Job) -> None:
+    run_job(fine_tune.pk)
+    told = list(JobEvent.unscoped.filter(job=fine_tune).order_by("pk").values_list("kind", "message"))
+    kinds = [kind for kind, _ in told]
+    assert kinds[:2] == ["queued", "running"]
+    assert kinds[-1] == "succeeded"
+    stages = [message for kind, message in told if kind == "stage"]
+    assert stages == ["look up", "look up", "look up", "fine-tune", "store artifacts"]
+    metrics = JobEvent.unscoped.filter(job=fine_tune, kind="metrics")
+    assert "loss" in metrics[0].data
+
+
+def test_the_last_job_makes_the_version_ready(fine_tune: Job) -> None:
+    version = fine_tune.version
+    for job in jobs_of_version(version):
+        run_job(job.pk)
+    version.refresh_from_db()
+    assert version.state == "ready"
+    assert version.digest == VersionArtifact.unscoped.get(version=version, role="hplm").artifact.digest
+    assert version.metrics["evaluate"]["rows"] > 0
+
+
+def test_a_second_delivery_of_a_job_does_nothing(fine_tune: Job) -> None:
+    run_job(fine_tune.pk)
+    events = JobEvent.unscoped.filter(job=fine_tune).count()
+    run_job(fine_tune.pk)
+    fine_tune.refresh_from_db()
+    assert (fine_tune.state, fine_tune.attempt) == ("succeeded", 1)
+    assert JobEvent.unscoped.filter(job=fine_tune).count() == events
+
+
+def test_of_two_deliveries_at_once_one_runs(fine_tune: Job) -> None:
+    threads = [threading.Thread(target=deliver, args=[fine_tune]) for _ in range(2)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    fine_tune.refresh_from_db()
+    assert (fine_tune.state, fine_tune.attempt) == ("succeeded", 1)
+    assert JobEvent.unscoped.filter(job=fine_tune, kind="running").count() == 1
+
+
+def test_a_delivery_after_a_cancel_does_nothing(world: World, fine_tune: Job) -> None:
+    job_cancel(job=fine_tune, actor=world.owner)
+    run_job(fine_tune.pk)
+    fine_tune.refresh_from_db()
+    assert (fine_tune.state, fine_tune.attempt) == ("cancelled", 0)
+
+
+def test_a_delivery_for_a_job_that_is_gone_does_nothing(world: World, fine_tune: Job) -> None:
+    for job in reversed(jobs_of_version(fine_tune.version)):
+        job.delete()
+    run_job(fine_tune.pk)
+    assert not Job.unscoped.filter(pk=fine_tune.pk).exists()
+
+
+def test_a_bad_dataset_fails_with_its_code_and_leaves_no_artifact(fine_tune: Job, upload_root: Path) -> None:
+    before = set(Artifact.objects.values_list("digest", flat=True))
+    train = fine_tune.params["dataset"]["splits"]["train"]
+    (upload_root / train[:2] / train).write_text('{"text": "good", "label": "good"}\n{"text": "no label"}\n')
+    run_job(fine_tune.pk)
+    fine_tune.refresh_from_db()
+    assert (fine_tune.state, fine_tune.error_code) == ("failed", ErrorCode.MALFORMED_ROW)
+    assert "Row 2" in fine_tune.error_message
+    assert "Traceback" in fine_tune.traceback
+    assert set(Artifact.objects.values_list("digest", flat=True)) == before
+    assert not (store().root / "hplm").exists()
+    assert leftovers() == []
+    version = Version.unscoped.get(pk=fine_tune.version_id)
+    assert (version.state, version.digest) == ("failed", "")
+    assert [job.state for job in jobs_of_version(version)] == ["failed", "cancelled"]
+
+
+def test_a_dataset_that_was_deleted_meanwhile_is_named(fine_tune: Job, upload_root: Path) -> None:
+    test = fine_tune.params["dataset"]["splits"]["test"]
+    (upload_root / test[:2] / test).unlink()
+    run_job(fine_tune.pk)
+    fine_tune.refresh_from_db()
+    assert (fine_tune.state, fine_tune.error_code) == ("failed", ErrorCode.NOT_FOUND)
+    assert "'moods'" in fine_tune.error_message
+
+
+def test_a_crash_tells_the_tenant_little_and_the_administrator_where(fine_tune: Job) -> None:
+    Job.unscoped.filter(pk=fine_tune.pk).update(params={**fine_tune.params, "settings": {"epoch": 1}})
+    run_job(fine_tune.pk)
+    fine_tune.refresh_from_db()
+    assert (fine_tune.state, fine_tune.error_code) == ("failed", ErrorCode.JOB_CRASHED)
+    assert "epoch" not in fine_tune.error_message
+    assert "TypeError" in fine_tune.traceback
+    assert "fine_tune.py" in fine_tune.traceback
+
+
+def test_what_a_killed_attempt_left_is_removed_by_the_next(fine_tune: Job) -> None:
+    abandoned = store().root / ".incoming" / f"job-{fine_tune.pk}-0badcafe"
+    abandoned.mkdir(parents=True)
+    (abandoned / "half").write_text("written")
+    run_job(fine_tune.pk)
+    assert leftovers() == []
+
+
+def test_a_job_that_was_taken_away_stops_and_writes_nothing(fine_tune: Job) -> None:
+    make_endless(fine_tune)
+    worker = threading.Thread(target=deliver, args=[fine_tune])
+    worker.start()
+    wait_until(lambda: at_stage(fine_tune, "fine-tune"))
+    Job.unscoped.filter(pk=fine_tune.pk).update(worker="other", stage="the other's", progress=0.5)
+    worker.join(30)
+    assert not worker.is_alive()
+    fine_tune.refresh_from_db()
+    assert (fine_tune.state, fine_tune.worker, fine_tune.error_code) == ("running", "other", "")
+    assert (fine_tune.stage, fine_tune.progress) == ("the other's", 0.5)
+    assert JobEvent.unscoped.filter(job=fine_tune).latest("pk").kind in {"stage", "metrics"}
+    assert leftovers() == []

@@ -1,0 +1,100 @@
+"""Real Celery workers: killed, stopped, without a message, and asked to give up a job."""
+
+from datetime import timedelta
+from pathlib import Path
+
+import pytest
+import redis
+from django.utils import timezone
+
+from tests.integration.jobs.conftest import StartWorker
+from tests.integration.jobs.processes import let_lease_run_out, state_of, wait_until
+from tests.integration.jobs.world import World, at_stage, jobs_of_version, make_endless, make_short, store
+from versiontree.models import Job, JobEvent, Version, VersionArtifact
+from versiontree.services.jobs import job_cancel, jobs_reap
+from workers.tasks import run_job
+
+
+@pytest.fixture
+def fine_tune(world: World, tmp_path: Path) -> Job:
+    """A queued fine-tuning job that does not end by itself."""
+    root = world.ready_root(tmp_path / "root")
+    job = jobs_of_version(world.create_hplm(root))[0]
+    make_endless(job)
+    return job
+
+
+def test_a_job_whose_worker_was_killed_is_finished_by_another(
+    fine_tune: Job, start_worker: StartWorker
+) -> None:
+    first = start_worker()
+    wait_until(lambda: at_stage(fine_tune, "fine-tune"), first)
+    descendants = first.descendants()
+    assert len(descendants) == 2
+    first.kill()
+    wait_until(lambda: not any(process.is_running() for process in descendants))
+    assert state_of(fine_tune) == "running"
+    make_short(fine_tune)
+    let_lease_run_out(fine_tune)
+    assert state_of(fine_tune) == "queued"
+    second = start_worker()
+    wait_until(lambda: state_of(fine_tune) == "succeeded", second)
+    fine_tune.refresh_from_db()
+    assert fine_tune.attempt == 2
+    assert VersionArtifact.unscoped.filter(version=fine_tune.version).count() == 1
+    wait_until(lambda: list((store().root / ".incoming").iterdir()) == [], second)
+
+
+def test_a_worker_that_is_stopped_hands_its_job_back(fine_tune: Job, start_worker: StartWorker) -> None:
+    worker = start_worker()
+    wait_until(lambda: at_stage(fine_tune, "fine-tune"), worker)
+    assert worker.terminate(within_s=15) == 0
+    fine_tune.refresh_from_db()
+    assert (fine_tune.state, fine_tune.attempt, fine_tune.error_code) == ("queued", 0, "")
+    assert list((store().root / ".incoming").iterdir()) == []
+
+
+def test_a_running_job_can_be_cancelled(world: World, fine_tune: Job, start_worker: StartWorker) -> None:
+    worker = start_worker()
+    wait_until(lambda: at_stage(fine_tune, "fine-tune"), worker)
+    job_cancel(job=fine_tune, actor=world.owner)
+    wait_until(lambda: state_of(fine_tune) == "cancelled", worker, within_s=15)
+    version = Version.unscoped.get(pk=fine_tune.version_id)
+    assert version.state == "failed"
+    assert [job.state for job in jobs_of_version(version)] == ["cancelled", "cancelled"]
+    assert not VersionArtifact.unscoped.filter(version=version).exists()
+    assert list((store().root / ".incoming").iterdir()) == []
+
+
+def test_a_job_whose_message_was_lost_is_nudged_again(
+    world: World, fine_tune: Job, start_worker: StartWorker, redis_client: redis.Redis
+) -> None:
+    """The broker forgets everything while the worker is busy with the first of two jobs."""
+    worker = start_worker()
+    wait_until(lambda: at_stage(fine_tune, "fine-tune"), worker)
+    second, _ = jobs_of_version(world.create_hplm(fine_tune.version.branch(), name="second"))
+    redis_client.flushall()
+    job_cancel(job=fine_tune, actor=world.owner)
+    wait_until(lambda: state_of(fine_tune) == "cancelled", worker)
+    assert jobs_reap().nudged == 0
+    Job.unscoped.filter(pk=second.pk).update(nudged_at=timezone.now() - timedelta(seconds=11))
+    assert jobs_reap().nudged == 1
+    wait_until(lambda: state_of(second) == "succeeded", worker)
+
+
+def test_messages_that_come_twice_run_a_job_once_and_in_a_process_of_its_own(
+    world: World, fine_tune: Job, start_worker: StartWorker
+) -> None:
+    make_short(fine_tune)
+    for _ in range(2):
+        run_job.apply_async(args=[str(fine_tune.pk)], queue="training")
+    worker = start_worker()
+    wait_until(lambda: Version.unscoped.get(pk=fine_tune.version_id).state == "ready", worker)
+    begun = JobEvent.unscoped.filter(job__version=fine_tune.version, kind="running")
+    assert begun.count() == 2
+    pids = {data["worker"].split(":")[1] for data in begun.values_list("data", flat=True)}
+    assert len(pids) == 2
+    for process in (worker.process, *worker.descendants()):
+        assert "libtorch" not in Path(f"/proc/{process.pid}/maps").read_text()
+    refusal = f"Job {fine_tune.pk} is not waiting to be run"
+    wait_until(lambda: worker.log.read_text().count(refusal) == 2, worker)

@@ -1,0 +1,206 @@
+"""A small world for jobs: a tenant with uploads, a tiny checkpoint, and ways to get a version ready."""
+
+import io
+import json
+import random
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from django.conf import settings
+
+from inference.hplm.hplm import Hplm
+from tenants.models import Corpus, Dataset, Tenant, User
+from tenants.services.corpora import corpus_upload
+from tenants.services.datasets import dataset_upload
+from tenants.services.tenants import tenant_create
+from tests.unit.tiny import tiny_checkpoint, tiny_lower, tiny_plot, tiny_root, tiny_texts
+from versiontree.artifacts import ArtifactStore
+from versiontree.models import Job, Version
+from versiontree.services.hplms import hplm_create
+from versiontree.services.jobs import job_claim, job_succeed
+from versiontree.services.roots import root_register
+
+Folders = Mapping[str, Path]
+
+SMALL_CONVERT = {"ridge_tokens": 2_000, "distil_tokens": 2_000}
+SMALL_FINE_TUNE = {"epochs": 1, "most_epochs": 1, "minimum_steps": 0, "adapter_size": 4}
+
+
+def store() -> ArtifactStore:
+    """The artifact store of this test."""
+    return ArtifactStore(Path(settings.HMI_ARTIFACT_ROOT))
+
+
+def jobs_of_version(version: Version) -> list[Job]:
+    """The jobs of a version, first to last."""
+    return list(Job.unscoped.filter(version=version).order_by("created_at"))
+
+
+@dataclass(frozen=True)
+class World:
+    """One tenant, its owner, and what they have uploaded; `checkpoint` is a folder as somebody would publish it."""
+
+    staff: User
+    owner: User
+    tenant: Tenant
+    checkpoint: Path
+    corpus: Corpus
+    classes: Dataset
+    tags: Dataset
+
+    def register_root(self, *, name: str = "tiny", **convert: int) -> Version:
+        """A root whose jobs are still to be run."""
+        return root_register(
+            name=name,
+            source=str(self.checkpoint),
+            corpus=self.corpus,
+            actor=self.staff,
+            alpha=50,
+            settings={**SMALL_CONVERT, **convert},
+        )
+
+    def ready_root(self, scratch: Path) -> Version:
+        """A root with random local lower layers and a table, put in place as its jobs would have done."""
+        version = self.register_root()
+        root = tiny_root(scratch / "checkpoint")
+        lower = tiny_lower(root)
+        root.save(scratch / "root")
+        lower.save(scratch / "lower")
+        tiny_plot(scratch / "plot", root, lower, tiny_texts(60))
+        convert, build_plot = jobs_of_version(version)
+        finish(convert, {"root": scratch / "root", "lower": scratch / "lower"})
+        finish(build_plot, {"plot": scratch / "plot"})
+        version.refresh_from_db()
+        return version
+
+    def create_hplm(self, parent: Version, *, name: str = "mood", dataset: Dataset | None = None) -> Version:
+        """An hPLM whose jobs are still to be run."""
+        return hplm_create(
+            tenant=self.tenant,
+            name=name,
+            parent=parent,
+            dataset=dataset or self.classes,
+            actor=self.owner,
+            settings=SMALL_FINE_TUNE,
+        )
+
+    def ready_hplm(self, parent: Version, model: Hplm, scratch: Path, *, name: str) -> Version:
+        """An hPLM with this very model, put in place as its jobs would have done."""
+        dataset = self.classes if model.task == "classification" else self.tags
+        version = self.create_hplm(parent, name=name, dataset=dataset)
+        fine_tune, evaluate = jobs_of_version(version)
+        model.save(scratch / name)
+        finish(fine_tune, {"hplm": scratch / name})
+        finish(evaluate, {})
+        version.refresh_from_db()
+        return version
+
+
+def make_world(scratch: Path, *, slug: str = "acme") -> World:
+    """Everybody and everything, through the product's own services."""
+    staff = User.objects.create_user("staff", password="staff", is_staff=True)
+    owner = User.objects.create_user("owner", password="owner")
+    tenant = tenant_create(slug=slug, name=slug.title(), owner=owner)
+    corpus = corpus_upload(
+        tenant=None, name="texts", stream=text_stream(corpus_text()), filename="texts.txt", actor=staff
+    )
+    classes = dataset_upload(
+        tenant=tenant,
+        name="moods",
+        task="classification",
+        files={"train": ("moods.jsonl", json_lines(mood_rows()))},
+        actor=owner,
+    )
+    tags = dataset_upload(
+        tenant=tenant,
+        name="places",
+        task="tagging",
+        files={"train": ("places.jsonl", json_lines(place_rows()))},
+        actor=owner,
+    )
+    return World(staff, owner, tenant, tiny_checkpoint(scratch / "published"), corpus, classes, tags)
+
+
+def finish(job: Job, folders: Folders) -> None:
+    """End a queued job well with these artifacts."""
+    claimed = job_claim(job_id=job.pk, worker="test", lease_s=30)
+    assert claimed is not None
+    artifacts = [(role, store().ingest(role, folder)) for role, folder in folders.items()]
+    job_succeed(job_id=job.pk, worker="test", metrics={}, artifacts=artifacts)
+
+
+def make_endless(job: Job) -> None:
+    """Have a fine-tuning job go on until it is stopped."""
+    endless = {"epochs": 100_000, "most_epochs": 100_000, "patience": 100_000}
+    _settings_update(job, endless)
+
+
+def make_short(job: Job) -> None:
+    """Have it end soon after all."""
+    _settings_update(job, SMALL_FINE_TUNE)
+
+
+def at_stage(job: Job, stage: str) -> bool:
+    """Whether the job has come that far."""
+    return Job.unscoped.filter(pk=job.pk, state="running", stage=stage).exists()
+
+
+def _settings_update(job: Job, settings: dict[str, int]) -> None:
+    params = Job.unscoped.values_list("params", flat=True).get(pk=job.pk)
+    params["settings"] |= settings
+    Job.unscoped.filter(pk=job.pk).update(params=params)
+
+
+def corpus_text(texts: int = 400) -> str:
+    """Lines of known and unknown words."""
+    return "\n".join(dict.fromkeys(text for text in tiny_texts(texts, longest=16) if " " in text))
+
+
+def mood_rows(rows: int = 160) -> list[dict[str, object]]:
+    """Texts that say good or bad, labelled by that word: a tiny model can learn it."""
+    draw = random.Random(1)
+    filler = [
+        "the",
+        "river",
+        "stone",
+        "cloud",
+        "light",
+        "green",
+        "winter",
+        "summer",
+        "silver",
+        "copper",
+        "garden",
+        "window",
+    ]
+    made = []
+    for number in range(rows):
+        mood = ("good", "bad")[number % 2]
+        words = [*draw.choices(filler, k=draw.randint(3, 9)), mood]
+        draw.shuffle(words)
+        made.append({"text": " ".join(words), "label": mood})
+    return made
+
+
+def place_rows(rows: int = 120) -> list[dict[str, object]]:
+    """Sentences in which cities and mountains are marked."""
+    draw = random.Random(2)
+    filler = ["the", "river", "of", "stone", "and", "green", "winter", "silver", "for", "copper", "table"]
+    kinds = {"city": "B-PLACE", "mountain": "B-PLACE", "doctor": "B-PERSON", "patient": "B-PERSON"}
+    made: list[dict[str, object]] = []
+    for _ in range(rows):
+        words = [*draw.choices(filler, k=draw.randint(3, 8)), *draw.choices(list(kinds), k=2)]
+        draw.shuffle(words)
+        made.append({"tokens": words, "tags": [kinds.get(word, "O") for word in words]})
+    return made
+
+
+def text_stream(text: str) -> io.BytesIO:
+    """The text as an upload."""
+    return io.BytesIO(text.encode())
+
+
+def json_lines(rows: list[dict[str, object]]) -> io.BytesIO:
+    """The rows as an upload."""
+    return text_stream("\n".join(json.dumps(row) for row in rows))

@@ -1,0 +1,192 @@
+"""The admin pages of this application, as staff use them."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from django.apps import apps
+from django.contrib import admin
+from django.test import Client
+from django.urls import reverse
+
+from tenants.authentication import api_key_from
+from tenants.models import ApiKey, AuditEvent, Corpus, Dataset, Membership, Tenant, User
+from tenants.selectors import members_of, membership_of, quota_of
+from tenants.services.datasets import dataset_upload
+from tenants.services.usage import usage_record
+from tests.integration.tenants.content import CORPUS, nothing_is_left, rows, stored, stream, upload
+from tests.integration.world import World
+
+MODELS = list(apps.get_app_config("tenants").get_models())
+
+
+@pytest.fixture
+def staff(world: World) -> Client:
+    client = Client()
+    client.force_login(world.staff)
+    return client
+
+
+@pytest.fixture
+def furnished(world: World) -> World:
+    """The world with a row of every model."""
+    world.key()
+    usage_record(tenant=world.tenant, hplm_name="mood", inputs=1, tokens=9)
+    dataset_upload(
+        tenant=world.tenant,
+        name="mood",
+        task="classification",
+        files={"train": ("a.jsonl", stream(rows(40)))},
+    )
+    Corpus.unscoped.create(tenant=None, name="books", sha256="a" * 64, size_bytes=1, rows=1, words=1)
+    return world
+
+
+def page(model: Any, name: str, *args: Any) -> str:
+    return reverse(f"admin:tenants_{model._meta.model_name}_{name}", args=args)
+
+
+@pytest.mark.parametrize("model", MODELS)
+def test_every_model_has_pages_that_work(furnished: World, staff: Client, model: Any) -> None:
+    assert admin.site.is_registered(model)
+    row = model._default_manager.first()
+    assert row is not None
+    assert staff.get(page(model, "changelist")).status_code == 200
+    if admin.site.get_model_admin(model).search_fields:
+        assert staff.get(page(model, "changelist") + "?q=a").status_code == 200
+    assert staff.get(page(model, "change", row.pk)).status_code == 200
+    assert staff.get(page(model, "add")).status_code in {200, 403}
+
+
+@pytest.mark.parametrize("name", ["auditevent", "usageday", "datasetsplit", "dataset", "quota"])
+def test_what_the_system_writes_is_not_added_by_hand(furnished: World, staff: Client, name: str) -> None:
+    assert staff.get(reverse(f"admin:tenants_{name}_add")).status_code == 403
+
+
+@pytest.mark.parametrize("model", [AuditEvent, ApiKey, Corpus, Dataset])
+def test_what_is_immutable_is_not_changed_by_hand(furnished: World, staff: Client, model: Any) -> None:
+    row = model._default_manager.first()
+    assert staff.post(page(model, "change", row.pk), {"name": "other", "verb": "other"}).status_code == 403
+
+
+def test_members_are_not_let_into_the_admin(world: World) -> None:
+    client = Client()
+    client.force_login(world.owner)
+    assert client.get(page(Tenant, "changelist")).status_code == 302
+
+
+def test_a_tenant_made_here_has_a_quota_and_an_audit_event(world: World, staff: Client) -> None:
+    answer = staff.post(page(Tenant, "add"), {"slug": "initech", "name": "Initech"}, follow=True)
+    assert answer.status_code == 200
+    tenant = Tenant.objects.get(slug="initech")
+    assert quota_of(tenant).pk is not None
+    assert AuditEvent.objects.for_tenant(tenant).get().actor == world.staff
+
+
+def test_a_slug_that_is_not_plain_is_a_mistake_in_the_form(world: World, staff: Client) -> None:
+    answer = staff.post(page(Tenant, "add"), {"slug": "Initech", "name": "Initech"})
+    assert answer.status_code == 200
+    assert not Tenant.objects.filter(name="Initech").exists()
+
+
+def test_tenants_are_suspended_and_resumed(world: World, staff: Client) -> None:
+    for action, suspended in (("suspend", True), ("resume", False)):
+        staff.post(page(Tenant, "changelist"), {"action": action, "_selected_action": [world.tenant.pk]})
+        world.tenant.refresh_from_db()
+        assert world.tenant.is_suspended is suspended
+    verbs = AuditEvent.objects.for_tenant(world.tenant).values_list("verb", "actor__username")
+    assert {("tenant.suspend", "staff"), ("tenant.resume", "staff")} <= set(verbs)
+
+
+def test_members_are_added_changed_and_removed_with_an_audit_event(world: World, staff: Client) -> None:
+    fields = {"tenant": world.tenant.pk, "user": world.stranger.pk, "role": "viewer"}
+    staff.post(page(Membership, "add"), fields)
+    member = membership_of(world.stranger, world.tenant)
+    assert member is not None
+    staff.post(page(Membership, "change", member.pk), {"role": "developer"})
+    member.refresh_from_db()
+    assert member.role == "developer"
+    staff.post(page(Membership, "delete", member.pk), {"post": "yes"})
+    assert membership_of(world.stranger, world.tenant) is None
+    verbs = (
+        AuditEvent.objects.for_tenant(world.tenant).filter(actor=world.staff).values_list("verb", flat=True)
+    )
+    assert list(verbs) == ["member.remove", "member.set_role", "member.add"]
+
+
+def test_the_last_owner_is_kept_here_too(world: World, staff: Client) -> None:
+    owner = membership_of(world.owner, world.tenant)
+    assert owner is not None
+    assert staff.post(page(Membership, "delete", owner.pk), {"post": "yes"}).status_code == 409
+    assert members_of(world.tenant).filter(role="owner").exists()
+
+
+def test_a_key_is_shown_once_and_can_be_revoked(world: World, staff: Client) -> None:
+    fields = {
+        "tenant": world.tenant.pk,
+        "name": "ci",
+        "scopes": ["infer"],
+        "expiry_date_0": "",
+        "expiry_date_1": "",
+    }
+    shown = staff.post(page(ApiKey, "add"), fields, follow=True).content.decode()
+    key = ApiKey.unscoped.get()
+    start = shown.index(key.prefix + ".")
+    plaintext = shown[start : start + 41]
+    assert api_key_from(plaintext) == key
+    later = staff.get(page(ApiKey, "change", key.pk)).content.decode()
+    assert plaintext not in later
+    assert "$$" not in later
+    staff.post(page(ApiKey, "changelist"), {"action": "revoke", "_selected_action": [key.pk]})
+    assert api_key_from(plaintext) is None
+
+
+def test_a_platform_corpus_is_uploaded_and_deleted(
+    world: World, staff: Client, upload_root: Path, django_capture_on_commit_callbacks: Any
+) -> None:
+    fields = {"tenant": "", "name": "books", "file": upload("books.txt", CORPUS)}
+    answer = staff.post(page(Corpus, "add"), fields, follow=True)
+    assert answer.status_code == 200
+    corpus = Corpus.unscoped.get()
+    assert (corpus.tenant, corpus.rows, corpus.created_by) == (None, 50, world.staff)
+    assert len(stored(upload_root)) == 1
+    with django_capture_on_commit_callbacks(execute=True):
+        staff.post(page(Corpus, "delete", corpus.pk), {"post": "yes"})
+    assert nothing_is_left(upload_root)
+
+
+def test_a_bad_corpus_is_a_mistake_in_the_form(world: World, staff: Client, upload_root: Path) -> None:
+    fields = {"tenant": "", "name": "books", "file": upload("books.txt", b"PK\x03\x04zip")}
+    answer = staff.post(page(Corpus, "add"), fields)
+    assert answer.status_code == 200
+    assert "this is a zip archive" in answer.content.decode()
+    assert nothing_is_left(upload_root)
+
+
+def test_a_taken_name_is_a_mistake_in_the_form(world: World, staff: Client, upload_root: Path) -> None:
+    for _ in range(2):
+        fields = {"tenant": "", "name": "books", "file": upload("books.txt", CORPUS)}
+        answer = staff.post(page(Corpus, "add"), fields)
+    assert answer.status_code == 200
+    assert Corpus.unscoped.count() == 1
+
+
+def test_deleting_datasets_in_the_list_takes_their_files(
+    furnished: World, staff: Client, upload_root: Path, django_capture_on_commit_callbacks: Any
+) -> None:
+    chosen = {"action": "delete_selected", "_selected_action": [Dataset.unscoped.get().pk], "post": "yes"}
+    with django_capture_on_commit_callbacks(execute=True):
+        staff.post(page(Dataset, "changelist"), chosen)
+    assert not Dataset.unscoped.exists()
+    assert not stored(upload_root)
+
+
+def test_staff_make_users_who_can_sign_in(world: World, staff: Client) -> None:
+    fields = {
+        "username": "newcomer",
+        "password1": "a long enough one",
+        "password2": "a long enough one",
+        "usable_password": "true",
+    }
+    staff.post(page(User, "add"), fields)
+    assert Client().login(username="newcomer", password="a long enough one")

@@ -1,0 +1,253 @@
+"""Uploads and reads over HTTP."""
+
+import json
+from datetime import date
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tenants.models import Corpus, Dataset
+from tenants.services.usage import usage_record
+from tests.integration.tenants.content import CORPUS, nothing_is_left, rows, stored, upload
+from tests.integration.world import World
+
+CORPORA = "/api/v1/tenants/acme/corpora"
+DATASETS = "/api/v1/tenants/acme/datasets"
+
+
+def post(client: Any, address: str, **fields: Any) -> Any:
+    return client.post(address, fields, format="multipart")
+
+
+def test_a_corpus_is_uploaded_listed_shown_and_deleted(
+    world: World, upload_root: Path, django_capture_on_commit_callbacks: Any
+) -> None:
+    client = world.client(world.developer)
+    made = post(client, CORPORA, name="news", file=upload("news.txt", CORPUS))
+    assert made.status_code == 201, made.content
+    assert made.json()["rows"] == 50
+    assert made.json()["created_by"] == "developer"
+    listed = client.get(CORPORA).json()
+    assert [row["name"] for row in listed["results"]] == ["news"]
+    one = f"{CORPORA}/{made.json()['id']}"
+    assert client.get(one).json() == made.json()
+    with django_capture_on_commit_callbacks(execute=True):
+        assert client.delete(one).status_code == 204
+    assert client.get(one).status_code == 404
+    assert nothing_is_left(upload_root)
+
+
+def test_a_dataset_is_previewed_uploaded_listed_shown_and_deleted(
+    world: World, upload_root: Path, django_capture_on_commit_callbacks: Any
+) -> None:
+    client = world.client(key=world.key("manage")[1])
+    content = "sentence;class\n" + "".join(f"text number {number};{number % 3}\n" for number in range(60))
+    fields = {"task": "classification", "columns": json.dumps({"text": "sentence", "label": "class"})}
+    shown = post(client, "/api/v1/datasets/preview", train=upload("a.csv", content), **fields)
+    assert shown.status_code == 200, shown.content
+    assert shown.json()["report"]["labels"] == ["0", "1", "2"]
+    assert nothing_is_left(upload_root)
+    made = post(client, "/api/v1/datasets", name="three", train=upload("a.csv", content), **fields)
+    assert made.status_code == 201, made.content
+    assert {split["split"]: split["rows"] for split in made.json()["splits"]} == {
+        "train": 48,
+        "dev": 6,
+        "test": 6,
+    }
+    one = f"/api/v1/datasets/{made.json()['id']}"
+    assert client.get(one).json() == made.json()
+    assert len(client.get("/api/v1/datasets").json()["results"]) == 1
+    with django_capture_on_commit_callbacks(execute=True):
+        assert client.delete(one).status_code == 204
+    assert nothing_is_left(upload_root)
+
+
+def test_a_big_file_comes_through_the_disk(world: World) -> None:
+    content = "".join(f"line number {number} of a big corpus\n" for number in range(150_000))
+    made = post(world.client(world.developer), CORPORA, name="big", file=upload("big.txt", content))
+    assert made.status_code == 201, made.content
+    assert made.json()["size_bytes"] == len(content)
+
+
+ROLES = {
+    "owner": (200, 201),
+    "developer": (200, 201),
+    "viewer": (200, 403),
+    "stranger": (404, 404),
+    "staff": (404, 404),
+}
+
+
+@pytest.mark.parametrize("who", ROLES)
+def test_members_read_developers_write_and_strangers_find_nothing(world: World, who: str) -> None:
+    reads, writes = ROLES[who]
+    client = world.client(getattr(world, who))
+    for address in (CORPORA, DATASETS, "/api/v1/tenants/acme/usage", "/api/v1/tenants/acme"):
+        assert client.get(address).status_code == reads, address
+    corpus = Corpus.unscoped.create(
+        tenant=world.tenant, name="old", sha256="a" * 64, size_bytes=1, rows=1, words=1
+    )
+    assert client.get(f"{CORPORA}/{corpus.pk}").status_code == reads
+    assert post(client, CORPORA, name="new", file=upload("a.txt", CORPUS)).status_code == writes
+    fields = {"task": "classification", "train": upload("a.jsonl", rows(40))}
+    assert post(client, DATASETS, name="new", **fields).status_code == writes
+    assert client.delete(f"{CORPORA}/{corpus.pk}").status_code == (204 if writes == 201 else writes)
+
+
+@pytest.mark.parametrize(
+    "address", ["corpora", "datasets", "usage", "api-keys", "tenants", "tenants/acme", "tenants/acme/corpora"]
+)
+def test_nobody_is_asked_to_sign_in(world: World, address: str) -> None:
+    answer = world.client().get(f"/api/v1/{address}")
+    assert answer.status_code == 401
+    assert answer.json()["error"]["code"] == "unauthenticated"
+
+
+def test_another_tenants_rows_are_not_there(world: World) -> None:
+    corpus = Corpus.unscoped.create(
+        tenant=world.tenant, name="c", sha256="a" * 64, size_bytes=1, rows=1, words=1
+    )
+    dataset = Dataset.unscoped.create(tenant=world.tenant, name="d", task="tagging", labels=["x"])
+    for client, base in (
+        (world.client(world.stranger), "/api/v1/tenants/globex"),
+        (world.client(key=world.key(tenant=world.other)[1]), "/api/v1"),
+    ):
+        for address in (f"{base}/corpora/{corpus.pk}", f"{base}/datasets/{dataset.pk}"):
+            assert client.get(address).status_code == 404
+            assert client.delete(address).status_code == 404
+        assert client.get(f"{base}/corpora").json()["results"] == []
+    assert Corpus.unscoped.exists()
+    assert Dataset.unscoped.exists()
+
+
+def test_a_member_names_the_tenant(world: World) -> None:
+    client = world.client(world.owner)
+    answer = client.get("/api/v1/corpora")
+    assert (answer.status_code, answer.json()["error"]["param"]) == (422, "tenant")
+    assert client.get("/api/v1/corpora?tenant=acme").status_code == 200
+    assert client.get("/api/v1/corpora?tenant=globex").status_code == 404
+
+
+def test_the_platforms_corpora_are_for_staff(world: World) -> None:
+    address = "/api/v1/platform/corpora"
+    made = post(world.client(world.staff), address, name="books", file=upload("a.txt", CORPUS))
+    assert made.status_code == 201
+    assert Corpus.unscoped.get().tenant is None
+    assert world.client(world.staff).get(address).json()["count"] == 1
+    assert world.client(world.owner).get(address).status_code == 403
+    assert world.client(key=world.key()[1]).get(address).status_code == 401
+    assert world.client().get(address).status_code == 401
+    assert world.client(world.owner).get(CORPORA).json()["results"] == []
+
+
+BAD = [
+    (CORPORA, {}, 422, "missing_field", None),
+    (CORPORA, {"name": "x"}, 422, "missing_field", "file"),
+    (CORPORA, {"name": "x", "file": "a string"}, 422, "invalid_field", "file"),
+    (CORPORA, {"name": "x", "file": ("a.txt", b"")}, 422, "empty_file", "file"),
+    (CORPORA, {"name": "x", "file": ("a.txt", b"PK\x03\x04")}, 422, "not_text", "file"),
+    (CORPORA, {"name": "x", "file": ("a.txt", b"\xff")}, 422, "invalid_encoding", "file"),
+    (DATASETS, {"name": "x", "task": "classification"}, 422, "missing_field", "train"),
+    (
+        DATASETS,
+        {"name": "x", "task": "guessing", "train": ("a.jsonl", rows(40))},
+        422,
+        "invalid_field",
+        "task",
+    ),
+    (
+        DATASETS,
+        {"name": "x", "task": "tagging", "train": ("a.jsonl", rows(40))},
+        422,
+        "missing_column",
+        "file",
+    ),
+    (
+        DATASETS,
+        {"name": "x", "task": "classification", "train": ("a.jsonl", rows(40)), "columns": "{"},
+        422,
+        "invalid_field",
+        "columns",
+    ),
+    (
+        DATASETS,
+        {"name": "x", "task": "classification", "train": ("a.jsonl", rows(40)), "columns": "[1]"},
+        422,
+        "invalid_field",
+        "columns",
+    ),
+    (
+        DATASETS,
+        {"name": "x", "task": "classification", "train": ("a.jsonl", rows(40)), "columns": '{"text": 5}'},
+        422,
+        "invalid_field",
+        "columns",
+    ),
+]
+
+
+@pytest.mark.parametrize(("address", "fields", "status", "code", "param"), BAD)
+def test_bad_uploads_say_what_is_wrong_and_leave_nothing(
+    world: World,
+    upload_root: Path,
+    address: str,
+    fields: dict[str, Any],
+    status: int,
+    code: str,
+    param: str | None,
+) -> None:
+    sent = {key: upload(*value) if isinstance(value, tuple) else value for key, value in fields.items()}
+    answer = post(world.client(world.developer), address, **sent)
+    assert answer.status_code == status, answer.content
+    error = answer.json()["error"]
+    assert error["code"] == code
+    assert param is None or error["param"] == param
+    assert nothing_is_left(upload_root)
+
+
+def test_an_upload_that_is_no_form_is_refused(world: World) -> None:
+    answer = world.client(world.developer).post(CORPORA, {"name": "x"}, format="json")
+    assert answer.status_code == 422
+    assert answer.json()["error"]["param"] == "Content-Type"
+
+
+def test_a_tenant_shows_its_quota_and_use(world: World) -> None:
+    usage_record(tenant=world.tenant, hplm_name="mood", inputs=1, tokens=9)
+    post(world.client(world.developer), CORPORA, name="news", file=upload("a.txt", CORPUS))
+    shown = world.client(world.viewer).get("/api/v1/tenants/acme").json()
+    assert (shown["role"], shown["requests_today"], shown["storage_used_bytes"]) == ("viewer", 1, len(CORPUS))
+    assert shown["quota"]["max_domains"] == 3
+    listed = world.client(world.viewer).get("/api/v1/tenants").json()["results"]
+    assert [(tenant["slug"], tenant["role"]) for tenant in listed] == [("acme", "viewer")]
+
+
+def test_usage_is_listed_since_a_day(world: World) -> None:
+    usage_record(tenant=world.tenant, hplm_name="mood", inputs=1, tokens=9)
+    usage_record(tenant=world.tenant, hplm_name="mood", inputs=1, tokens=9, day=date(2020, 1, 1))
+    client = world.client(key=world.key()[1])
+    assert client.get("/api/v1/usage").json()["count"] == 1
+    assert client.get("/api/v1/usage?since=2020-01-01").json()["count"] == 2
+    answer = client.get("/api/v1/usage?since=yesterday")
+    assert (answer.status_code, answer.json()["error"]["param"]) == (422, "since")
+
+
+def test_lists_are_paged_with_few_queries(world: World, django_assert_max_num_queries: Any) -> None:
+    for number in range(12):
+        Dataset.unscoped.create(tenant=world.tenant, name=f"d{number}", task="tagging", labels=["x"])
+    client = world.client(world.viewer)
+    with django_assert_max_num_queries(8):
+        page = client.get(f"{DATASETS}?limit=10").json()
+    assert (page["count"], len(page["results"])) == (12, 10)
+
+
+def test_a_huge_number_in_an_address_is_nothing(world: World) -> None:
+    assert world.client(world.viewer).get(f"{CORPORA}/{10**30}").status_code == 404
+
+
+def test_files_are_only_named_by_their_checksum(world: World, upload_root: Path) -> None:
+    post(
+        world.client(world.developer), CORPORA, name="../../etc/passwd", file=upload("../../evil.txt", CORPUS)
+    )
+    assert all(len(Path(name).name) == 64 for name in stored(upload_root))
+    assert Corpus.unscoped.get().name == "../../etc/passwd"

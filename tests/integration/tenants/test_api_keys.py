@@ -1,0 +1,175 @@
+"""The life of an API key, through the door where it is used."""
+
+from datetime import UTC, datetime, timedelta
+
+import pytest
+from django.utils import timezone
+from rest_framework.test import APIClient
+
+from tenants.authentication import api_key_from
+from tenants.errors import ErrorCode
+from tenants.models import ApiKey
+from tenants.selectors import audit_of
+from tenants.services.api_keys import api_key_create, api_key_revoke, api_key_touch
+from tenants.services.tenants import tenant_suspend
+from tests.integration.tenants.content import refused
+from tests.integration.world import World
+
+
+def test_a_key_is_stored_as_a_hash_only(world: World) -> None:
+    key, plaintext = world.key()
+    row = ApiKey.unscoped.filter(pk=key.pk).values().get()
+    assert plaintext.startswith(key.prefix)
+    assert plaintext not in str(row)
+    assert plaintext.partition(".")[2] not in str(row)
+    event = audit_of(world.tenant).filter(verb="api_key.create").get()
+    assert plaintext not in str(event.detail)
+
+
+@pytest.mark.parametrize("header", ["HTTP_AUTHORIZATION", "HTTP_X_API_KEY"])
+def test_a_key_opens_its_own_tenant(world: World, header: str) -> None:
+    _, plaintext = world.key()
+    client = APIClient()
+    client.credentials(**{header: f"bearer {plaintext}" if header == "HTTP_AUTHORIZATION" else plaintext})
+    assert client.get("/api/v1/datasets").status_code == 200
+    assert client.get("/api/v1/tenants/acme/datasets").status_code == 200
+    assert client.get("/api/v1/tenants").json()["results"][0]["slug"] == "acme"
+
+
+@pytest.mark.parametrize("slug", ["globex", "nowhere"])
+def test_a_key_does_not_open_another_tenant(world: World, slug: str) -> None:
+    client = world.client(key=world.key()[1])
+    assert client.get(f"/api/v1/tenants/{slug}/datasets").status_code == 404
+    assert client.get(f"/api/v1/datasets?tenant={slug}").status_code == 404
+
+
+@pytest.mark.parametrize(
+    "plaintext", ["", "x", "abcdefgh." + "x" * 32, "\0" * 41, "ä" * 41, "a" * 100_000, "abcdefgh" + "." * 33]
+)
+def test_what_is_no_key_opens_nothing(world: World, plaintext: str) -> None:
+    assert api_key_from(plaintext) is None
+
+
+def test_unknown_revoked_and_expired_keys_are_refused_in_the_same_words(world: World) -> None:
+    soon = timezone.now() + timedelta(hours=1)
+    expired, expired_text = api_key_create(
+        tenant=world.tenant, name="k", scopes=["manage"], created_by=None, expires_at=soon
+    )
+    assert world.client(key=expired_text).get("/api/v1/datasets").status_code == 200
+    ApiKey.unscoped.filter(pk=expired.pk).update(expiry_date=timezone.now() - timedelta(seconds=1))
+    revoked, revoked_text = world.key()
+    assert api_key_revoke(api_key=revoked, actor=world.owner)
+    assert not api_key_revoke(api_key=revoked, actor=world.owner)
+    wrong = world.key()[1][:-1] + "?"
+    answers = [world.client(key=text).get("/api/v1/datasets") for text in (expired_text, revoked_text, wrong)]
+    assert [answer.status_code for answer in answers] == [401, 401, 401]
+    assert len({answer.content for answer in answers}) == 1
+    assert answers[0].json()["error"]["code"] == "unauthenticated"
+
+
+def test_the_secret_of_one_key_does_not_open_another(world: World) -> None:
+    one, two = world.key()[1], world.key(tenant=world.other)[1]
+    assert api_key_from(one[:9] + two[9:]) is None
+
+
+def test_a_key_needs_the_scope(world: World) -> None:
+    answer = world.client(key=world.key("infer")[1]).get("/api/v1/datasets")
+    assert answer.status_code == 403
+    assert answer.json()["error"]["details"] == {"needs": "manage", "scopes": ["infer"]}
+    assert world.client(key=world.key("manage")[1]).get("/api/v1/datasets").status_code == 200
+
+
+def test_the_key_of_a_suspended_tenant_is_refused(world: World) -> None:
+    client = world.client(key=world.key()[1])
+    tenant_suspend(tenant=world.tenant, actor=world.staff)
+    assert client.get("/api/v1/datasets").status_code == 403
+
+
+@pytest.mark.parametrize(
+    ("scopes", "code"),
+    [([], ErrorCode.MISSING_FIELD), (["root"], ErrorCode.INVALID_FIELD), ("infer", ErrorCode.INVALID_FIELD)],
+)
+def test_scopes_are_out_of_the_known_ones(world: World, scopes: list[str], code: ErrorCode) -> None:
+    def make() -> object:
+        return api_key_create(tenant=world.tenant, name="k", scopes=scopes, created_by=None)
+
+    refused(code, make)
+    assert not ApiKey.unscoped.exists()
+
+
+def test_scopes_are_kept_once_each(world: World) -> None:
+    assert world.key("manage", "infer", "manage")[0].scopes == ["infer", "manage"]
+
+
+PAST = datetime(2020, 1, 1, tzinfo=UTC)
+NAIVE = datetime(2999, 1, 1)  # noqa: DTZ001 - that is the point
+
+
+@pytest.mark.parametrize("moment", [PAST, NAIVE])
+def test_an_expiry_lies_ahead_in_a_time_zone(world: World, moment: datetime) -> None:
+    def make() -> object:
+        return api_key_create(
+            tenant=world.tenant, name="k", scopes=["infer"], created_by=None, expires_at=moment
+        )
+
+    assert refused(ErrorCode.INVALID_FIELD, make).param == "expires_at"
+
+
+def test_use_is_noted_once_a_minute(world: World) -> None:
+    key, plaintext = world.key()
+    world.client(key=plaintext).get("/api/v1/datasets")
+    first = ApiKey.unscoped.get(pk=key.pk).last_used_at
+    assert first is not None
+    world.client(key=plaintext).get("/api/v1/datasets")
+    assert ApiKey.unscoped.get(pk=key.pk).last_used_at == first
+    ApiKey.unscoped.filter(pk=key.pk).update(last_used_at=first - timedelta(minutes=2))
+    api_key_touch(api_key=ApiKey.unscoped.get(pk=key.pk))
+    last = ApiKey.unscoped.get(pk=key.pk).last_used_at
+    assert last is not None
+    assert last > first - timedelta(minutes=1)
+
+
+def test_owners_make_and_revoke_keys_developers_see_them_and_keys_do_neither(world: World) -> None:
+    asked = {"name": "ci", "scopes": ["infer"]}
+    address = "/api/v1/tenants/acme/api-keys"
+    made = world.client(world.owner).post(address, asked)
+    assert made.status_code == 201
+    shown = made.json()
+    assert api_key_from(shown["key"]) is not None
+    seen = world.client(world.developer).get(address)
+    assert seen.json()["results"][0]["prefix"] == shown["prefix"]
+    assert "key" not in seen.json()["results"][0]
+    assert "hashed" not in seen.content.decode()
+    one = f"{address}/{shown['prefix']}"
+    expected = {"developer": 403, "viewer": 403, "stranger": 404}
+    for who, status in expected.items():
+        assert world.client(getattr(world, who)).post(address, asked).status_code == status
+        assert world.client(getattr(world, who)).delete(one).status_code == status
+    assert world.client(world.viewer).get(address).status_code == 403
+    assert world.client(key=world.key()[1]).get(address).status_code == 403
+    assert (
+        world.client(world.stranger).delete(f"/api/v1/tenants/globex/api-keys/{shown['prefix']}").status_code
+        == 404
+    )
+    assert world.client(world.owner).delete(one).status_code == 204
+    assert api_key_from(shown["key"]) is None
+    assert world.client(world.owner).get(one).json()["revoked"] is True
+
+
+@pytest.mark.parametrize(
+    ("asked", "param"),
+    [
+        ({}, "name"),
+        ({"name": "x"}, "scopes"),
+        ({"name": "x", "scopes": "infer"}, "scopes"),
+        ({"name": "x", "scopes": [5]}, "scopes"),
+        ({"name": "a\0b", "scopes": ["infer"]}, "name"),
+        ({"name": "x", "scopes": ["infer"], "expires_at": "yesterday"}, "expires_at"),
+        ({"name": "x" * 51, "scopes": ["infer"]}, "name"),
+        ([], None),
+    ],
+)
+def test_bad_requests_for_a_key_name_the_field(world: World, asked: object, param: str | None) -> None:
+    answer = world.client(world.owner).post("/api/v1/tenants/acme/api-keys", asked)
+    assert answer.status_code == 422
+    assert answer.json()["error"]["param"] == param

@@ -1,0 +1,124 @@
+"""Tenants and who belongs to them."""
+
+from typing import Any
+
+import pytest
+from django.contrib.auth.models import AnonymousUser
+
+from tenants.errors import ErrorCode
+from tenants.models import AuditEvent, Membership, User
+from tenants.permissions import require_role, require_staff, tenant_for
+from tenants.selectors import audit_of, membership_of, quota_of, tenants_of
+from tenants.services.members import member_add, member_remove, member_set_role
+from tenants.services.tenants import tenant_create, tenant_resume, tenant_suspend
+from tests.integration.tenants.content import refused
+from tests.integration.world import World
+
+RIGHTS = [
+    ("owner", "owner", None),
+    ("owner", "viewer", None),
+    ("developer", "owner", ErrorCode.FORBIDDEN),
+    ("developer", "developer", None),
+    ("viewer", "developer", ErrorCode.FORBIDDEN),
+    ("viewer", "viewer", None),
+    ("stranger", "viewer", ErrorCode.NOT_FOUND),
+    ("staff", "viewer", ErrorCode.NOT_FOUND),
+]
+
+
+@pytest.mark.parametrize(("who", "needs", "code"), RIGHTS)
+def test_a_stranger_finds_nothing_and_a_member_without_the_right_is_told(
+    world: World, who: str, needs: str, code: ErrorCode | None
+) -> None:
+    user = getattr(world, who)
+    if code is None:
+        assert require_role(user, world.tenant, needs).user == user
+        assert tenant_for(user, "acme", needs) == world.tenant
+    else:
+        refused(code, lambda: require_role(user, world.tenant, needs))
+        refused(code, lambda: tenant_for(user, "acme", needs))
+
+
+def test_nobody_is_asked_to_sign_in_whether_the_tenant_exists_or_not(world: World) -> None:
+    refused(ErrorCode.UNAUTHENTICATED, lambda: require_role(AnonymousUser(), world.tenant, "viewer"))
+    refused(ErrorCode.UNAUTHENTICATED, lambda: tenant_for(AnonymousUser(), "acme", "viewer"))
+    refused(ErrorCode.UNAUTHENTICATED, lambda: tenant_for(AnonymousUser(), "nowhere", "viewer"))
+
+
+def test_an_unknown_tenant_and_a_strange_one_sound_the_same(world: World) -> None:
+    unknown = refused(ErrorCode.NOT_FOUND, lambda: tenant_for(world.stranger, "nowhere", "viewer"))
+    strange = refused(ErrorCode.NOT_FOUND, lambda: tenant_for(world.stranger, "acme", "viewer"))
+    assert unknown.to_json() == strange.to_json()
+    refused(ErrorCode.NOT_FOUND, lambda: tenant_for(world.stranger, "a\0b", "viewer"))
+
+
+def test_only_staff_look_after_the_platform(world: World) -> None:
+    require_staff(world.staff)
+    refused(ErrorCode.FORBIDDEN, lambda: require_staff(world.owner))
+    refused(ErrorCode.UNAUTHENTICATED, lambda: require_staff(AnonymousUser()))
+
+
+def test_a_tenant_comes_with_its_quota_owner_and_audit_event(world: World) -> None:
+    assert quota_of(world.tenant).pk is not None
+    membership = membership_of(world.owner, world.tenant)
+    assert membership is not None
+    assert membership.role == "owner"
+    assert "tenant.create" in audit_of(world.tenant).values_list("verb", flat=True)
+    mine: Any = tenants_of(world.developer)
+    assert [(tenant.slug, tenant.role) for tenant in mine] == [("acme", "developer")]
+    assert not tenants_of(AnonymousUser()).exists()
+
+
+@pytest.mark.parametrize("slug", ["", "Acme", "a b", "-a", "a-", "ä", "a" * 51, "a\n", "a\0"])
+def test_a_slug_is_plain(world: World, slug: str) -> None:
+    assert refused(ErrorCode.INVALID_FIELD, lambda: tenant_create(slug=slug, name="x")).param == "slug"
+
+
+def test_a_taken_slug_is_a_conflict(world: World) -> None:
+    before = AuditEvent.unscoped.count()
+    assert refused(ErrorCode.CONFLICT, lambda: tenant_create(slug="acme", name="x")).param == "slug"
+    assert AuditEvent.unscoped.count() == before
+
+
+@pytest.mark.parametrize("name", ["", "  ", "x" * 201, "a\nb", "a\0b"])
+def test_a_name_is_one_line(world: World, name: str) -> None:
+    code = ErrorCode.INVALID_FIELD if name.strip() else ErrorCode.MISSING_FIELD
+    assert refused(code, lambda: tenant_create(slug="new", name=name)).param == "name"
+
+
+def test_a_suspended_tenant_is_closed_to_its_members_until_it_is_resumed(world: World) -> None:
+    assert tenant_suspend(tenant=world.tenant, actor=world.staff, reason="unpaid")
+    assert not tenant_suspend(tenant=world.tenant, actor=world.staff)
+    refused(ErrorCode.FORBIDDEN, lambda: tenant_for(world.owner, "acme", "viewer"))
+    refused(ErrorCode.NOT_FOUND, lambda: tenant_for(world.stranger, "acme", "viewer"))
+    assert tenant_resume(tenant=world.tenant, actor=world.staff)
+    assert not tenant_resume(tenant=world.tenant, actor=world.staff)
+    tenant_for(world.owner, "acme", "viewer")
+    verbs = list(audit_of(world.tenant).values_list("verb", "actor__username"))[:2]
+    assert verbs == [("tenant.resume", "staff"), ("tenant.suspend", "staff")]
+
+
+def test_nobody_is_added_twice_or_in_an_unknown_role(world: World) -> None:
+    refused(ErrorCode.CONFLICT, lambda: member_add(tenant=world.tenant, user=world.owner, role="viewer"))
+    refused(
+        ErrorCode.INVALID_FIELD, lambda: member_add(tenant=world.tenant, user=world.stranger, role="king")
+    )
+
+
+def test_the_last_owner_stays(world: World) -> None:
+    owner = membership_of(world.owner, world.tenant)
+    assert owner is not None
+    refused(ErrorCode.CONFLICT, lambda: member_set_role(membership=owner, role="viewer"))
+    refused(ErrorCode.CONFLICT, lambda: member_remove(membership=owner))
+    developer = membership_of(world.developer, world.tenant)
+    assert developer is not None
+    member_set_role(membership=developer, role="owner", actor=world.owner)
+    member_remove(membership=owner, actor=world.developer)
+    assert Membership.objects.for_tenant(world.tenant).filter(role="owner").get().user == world.developer
+
+
+def test_people_who_did_something_cannot_be_deleted(world: World) -> None:
+    from django.db.models import ProtectedError
+
+    with pytest.raises(ProtectedError):
+        User.objects.get(username="owner").delete()

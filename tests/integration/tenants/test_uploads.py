@@ -1,0 +1,306 @@
+"""Uploads become rows and files: all of it or nothing."""
+
+import hashlib
+import threading
+from pathlib import Path
+from typing import Any
+
+import pytest
+from django.db import connection, models, transaction
+from pytest_django import DjangoCaptureOnCommitCallbacks
+
+from tenants.errors import ErrorCode, HmiError
+from tenants.models import Corpus, Dataset, DatasetSplit, Quota
+from tenants.selectors import audit_of, corpora_of, corpus_file, dataset_files, platform_corpora, storage_used
+from tenants.services.corpora import corpus_delete, corpus_preview, corpus_upload
+from tenants.services.datasets import dataset_delete, dataset_preview, dataset_upload
+from tenants.storage import UploadStore, stored_path
+from tests.integration.tenants.content import CORPUS, nothing_is_left, refused, rows, stored, stream
+from tests.integration.world import World, make_world
+
+
+def put_corpus(world: World, content: str | bytes = CORPUS, **changes: Any) -> Corpus:
+    fields: dict[str, Any] = {"tenant": world.tenant, "name": "news", "actor": world.developer}
+    return corpus_upload(stream=stream(content), filename="news.txt", **(fields | changes))
+
+
+def put_dataset(world: World, content: str | bytes | None = None, **changes: Any) -> Dataset:
+    files = {"train": ("train.jsonl", stream(rows(40) if content is None else content))}
+    fields: dict[str, Any] = {
+        "tenant": world.tenant,
+        "name": "mood",
+        "task": "classification",
+        "actor": world.developer,
+    }
+    return dataset_upload(**(fields | {"files": files} | changes))
+
+
+def test_a_corpus_is_stored_once_in_canonical_form(world: World, upload_root: Path) -> None:
+    corpus = put_corpus(world, "\ufeff" + CORPUS.replace("\n", "\r\n"))
+    assert corpus_file(corpus).read_text() == CORPUS
+    digest = hashlib.sha256(CORPUS.encode()).hexdigest()
+    assert stored(upload_root) == {f"{digest[:2]}/{digest}"}
+    found = corpora_of(world.tenant).get()
+    assert (found.sha256, found.size_bytes, found.rows, found.words) == (digest, len(CORPUS), 50, 300)
+    assert found.created_by == world.developer
+    assert found.report["file"]["filename"] == "news.txt"
+    assert found.report["file"]["sha256"] != digest
+    event = audit_of(world.tenant).first()
+    assert event is not None
+    assert (event.verb, event.subject, event.actor) == ("corpus.upload", "news", world.developer)
+
+
+def test_a_platform_corpus_belongs_to_no_tenant(world: World) -> None:
+    corpus = put_corpus(world, tenant=None, actor=world.staff)
+    assert list(platform_corpora()) == [corpus]
+    assert not corpora_of(world.tenant).exists()
+    assert storage_used(world.tenant) == 0
+
+
+def test_a_dataset_is_stored_with_three_splits(world: World, upload_root: Path) -> None:
+    dataset = put_dataset(world)
+    assert (dataset.labels, dataset.report["rows"]) == (["bad", "good"], 40)
+    files = dataset_files(dataset)
+    assert set(files) == {"train", "dev", "test"}
+    for split in DatasetSplit.objects.for_tenant(world.tenant):
+        content = files[split.split].read_bytes()
+        assert hashlib.sha256(content).hexdigest() == split.sha256
+        assert (len(content), content.count(b"\n")) == (split.size_bytes, split.rows)
+    assert len(stored(upload_root)) == 3
+    assert storage_used(world.tenant) == sum(path.stat().st_size for path in files.values())
+
+
+def test_an_upload_by_a_key_names_the_key(world: World) -> None:
+    key, _ = world.key()
+    assert put_corpus(world, actor=key).created_by is None
+    event = audit_of(world.tenant).first()
+    assert event is not None
+    assert (event.actor, event.api_key) == (None, key)
+
+
+BAD = {
+    "empty": (b"", ErrorCode.EMPTY_FILE),
+    "zip": (b"PK\x03\x04" + b"x" * 100, ErrorCode.NOT_TEXT),
+    "png": (b"\x89PNG\r\n\x1a\n" + b"x" * 100, ErrorCode.NOT_TEXT),
+    "latin-1": ((CORPUS + "café\n").encode("latin-1"), ErrorCode.INVALID_ENCODING),
+    "nul": (CORPUS.encode() + b"a\0b", ErrorCode.NOT_TEXT),
+    "long line": (CORPUS.encode() + b"x" * (9 << 20), ErrorCode.LINE_TOO_LONG),
+}
+
+
+@pytest.mark.parametrize("kind", BAD)
+def test_of_a_refused_corpus_nothing_is_left(world: World, upload_root: Path, kind: str) -> None:
+    content, code = BAD[kind]
+    refused(code, lambda: put_corpus(world, content))
+    refused(code, lambda: corpus_preview(stream=stream(content), filename="a.txt"))
+    assert nothing_is_left(upload_root)
+
+
+BAD_DATASETS: dict[str, tuple[str | bytes, ErrorCode]] = {
+    "empty": (b"", ErrorCode.EMPTY_FILE),
+    "zip": (b"PK\x03\x04" + b"x" * 100, ErrorCode.NOT_TEXT),
+    "late encoding": (
+        rows(2000).encode() + b'{"text": "caf\xe9", "label": "good"}\n',
+        ErrorCode.INVALID_ENCODING,
+    ),
+    "broken": (rows(40) + '{"text": ', ErrorCode.MALFORMED_ROW),
+    "column": ('{"sentence": "a", "label": "x"}\n' * 40, ErrorCode.MISSING_COLUMN),
+    "types": (rows(40) + '{"text": 5, "label": "good"}\n', ErrorCode.MIXED_TYPES),
+    "blank": (rows(40) + '{"text": " ", "label": "good"}\n', ErrorCode.EMPTY_TEXT),
+    "one label": (rows(40).replace("good", "bad"), ErrorCode.ONE_LABEL),
+    "few": (rows(3), ErrorCode.TOO_FEW_ROWS),
+}
+
+
+@pytest.mark.parametrize("kind", BAD_DATASETS)
+def test_of_a_refused_dataset_nothing_is_left(world: World, upload_root: Path, kind: str) -> None:
+    content, code = BAD_DATASETS[kind]
+    error = refused(code, lambda: put_dataset(world, content))
+    files = {"train": ("train.jsonl", stream(content))}
+    assert (
+        refused(code, lambda: dataset_preview(task="classification", files=files)).to_json()
+        == error.to_json()
+    )
+    assert nothing_is_left(upload_root)
+
+
+def test_leaking_splits_leave_nothing(world: World, upload_root: Path) -> None:
+    files = {"train": ("a.jsonl", stream(rows(40))), "test": ("b.jsonl", stream(rows(10)))}
+    refused(ErrorCode.LEAKING_SPLITS, lambda: put_dataset(world, files=files))
+    assert nothing_is_left(upload_root)
+
+
+def test_a_wrong_task_split_or_name_leaves_nothing(world: World, upload_root: Path) -> None:
+    assert refused(ErrorCode.INVALID_FIELD, lambda: put_dataset(world, task="translation")).param == "task"
+    files = {"../../evil": ("a.jsonl", stream(rows(40)))}
+    refused(ErrorCode.INVALID_FIELD, lambda: put_dataset(world, files=files))
+    refused(ErrorCode.MISSING_FIELD, lambda: put_dataset(world, files={}))
+    refused(ErrorCode.MISSING_FIELD, lambda: put_corpus(world, name=" "))
+    assert nothing_is_left(upload_root)
+
+
+@pytest.mark.parametrize("name", ["a\nb", "x" * 101, "a\0", "\ud800"])
+def test_a_name_that_cannot_be_shown_leaves_nothing(world: World, upload_root: Path, name: str) -> None:
+    assert refused(ErrorCode.INVALID_FIELD, lambda: put_dataset(world, name=name)).param == "name"
+    assert refused(ErrorCode.INVALID_FIELD, lambda: put_corpus(world, name=name)).param == "name"
+    assert nothing_is_left(upload_root)
+
+
+def test_a_file_beyond_the_limit_leaves_nothing(world: World, upload_root: Path, settings: Any) -> None:
+    settings.HMI_UPLOAD_MAX_BYTES = 100
+    refused(ErrorCode.FILE_TOO_LARGE, lambda: put_corpus(world))
+    assert nothing_is_left(upload_root)
+
+
+def test_a_taken_name_is_a_conflict_and_keeps_the_first(world: World, upload_root: Path) -> None:
+    first = put_corpus(world)
+    before = stored(upload_root)
+    refused(ErrorCode.CONFLICT, lambda: put_corpus(world, CORPUS + "and more\n"))
+    assert stored(upload_root) == before
+    assert corpora_of(world.tenant).get() == first
+    refused(ErrorCode.CONFLICT, lambda: put_corpus(world))
+    assert corpus_file(first).read_text() == CORPUS
+    put_dataset(world)
+    refused(ErrorCode.CONFLICT, lambda: put_dataset(world))
+    assert len(stored(upload_root)) == 4
+
+
+def test_other_tenants_may_use_the_same_name(world: World) -> None:
+    assert put_corpus(world).sha256 == put_corpus(world, tenant=world.other, actor=world.stranger).sha256
+
+
+def test_uploads_beyond_the_quota_leave_nothing(world: World, upload_root: Path) -> None:
+    Quota.unscoped.filter(tenant=world.tenant).update(max_storage_bytes=len(CORPUS) - 1)
+    error = refused(ErrorCode.QUOTA_EXCEEDED, lambda: put_corpus(world))
+    assert error.details == {
+        "quota": "bytes of storage",
+        "limit": len(CORPUS) - 1,
+        "used": 0,
+        "asked": len(CORPUS),
+    }
+    refused(ErrorCode.QUOTA_EXCEEDED, lambda: put_dataset(world))
+    assert nothing_is_left(upload_root)
+    Quota.unscoped.filter(tenant=world.tenant).update(max_storage_bytes=len(CORPUS))
+    put_corpus(world)
+
+
+def test_a_failure_of_the_disk_leaves_no_row(
+    world: World, upload_root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    place = UploadStore.place
+
+    def full(store: UploadStore, source: Path, measured: Any) -> Path:
+        if source.name == "test.jsonl":
+            raise OSError(28, "No space left on device")
+        return place(store, source, measured)
+
+    monkeypatch.setattr(UploadStore, "place", full)
+    with pytest.raises(OSError, match="No space left"):
+        put_dataset(world)
+    assert nothing_is_left(upload_root)
+
+
+def test_an_upload_inside_a_transaction_is_our_own_mistake(transactional_db: None, upload_root: Path) -> None:
+    world = make_world()
+    with pytest.raises(RuntimeError, match="durable"), transaction.atomic():
+        put_corpus(world)
+    assert nothing_is_left(upload_root)
+
+
+def test_a_preview_tells_the_same_and_stores_nothing(world: World, upload_root: Path) -> None:
+    files = {"train": ("C:\\data\\train\n.jsonl", stream(rows(40)))}
+    shown = dataset_preview(task="classification", files=files)
+    assert nothing_is_left(upload_root)
+    assert shown["rows"]["train"][0] == {"text": "text number 0", "label": "bad", "cut": False}
+    assert shown["report"]["files"]["train"]["filename"] == "train.jsonl"
+    stored_report = put_dataset(world).report
+    assert {key: value for key, value in shown["report"].items() if key != "files"} == {
+        key: value for key, value in stored_report.items() if key != "files"
+    }
+    assert corpus_preview(stream=stream(CORPUS), filename="a")["rows"][0] == "line number 0 of the corpus"
+
+
+def test_a_deleted_upload_takes_its_file_along(
+    world: World, upload_root: Path, django_capture_on_commit_callbacks: DjangoCaptureOnCommitCallbacks
+) -> None:
+    mine, theirs = put_corpus(world), put_corpus(world, tenant=world.other)
+    dataset = put_dataset(world)
+    with django_capture_on_commit_callbacks(execute=True):
+        corpus_delete(corpus=mine, actor=world.owner)
+        dataset_delete(dataset=dataset, actor=world.owner)
+    assert stored(upload_root) == {f"{theirs.sha256[:2]}/{theirs.sha256}"}
+    with django_capture_on_commit_callbacks(execute=True):
+        corpus_delete(corpus=theirs, actor=world.stranger)
+    assert nothing_is_left(upload_root)
+
+
+def test_what_is_in_use_is_not_deleted(
+    world: World, upload_root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    corpus = put_corpus(world)
+
+    def protected(*_: Any, **__: Any) -> None:
+        raise models.ProtectedError("in use", {corpus})
+
+    monkeypatch.setattr(Corpus, "delete", protected)
+    refused(ErrorCode.HAS_DEPENDENTS, lambda: corpus_delete(corpus=corpus, actor=world.owner))
+    assert corpus_file(corpus).is_file()
+
+
+def together(count: int, act: Any) -> list[Any]:
+    """Run it in so many threads at once; results or errors in any order."""
+    results: list[Any] = []
+    barrier = threading.Barrier(count)
+
+    def run(number: int) -> None:
+        barrier.wait()
+        try:
+            results.append(act(number))
+        except HmiError as error:
+            results.append(error)
+        finally:
+            connection.close()
+
+    threads = [threading.Thread(target=run, args=(number,)) for number in range(count)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    return results
+
+
+def test_of_uploads_with_one_name_at_once_one_wins(transactional_db: None, upload_root: Path) -> None:
+    world = make_world()
+    results = together(4, lambda number: put_corpus(world, CORPUS + f"number {number}\n" * (number % 2)))
+    made = [result for result in results if isinstance(result, Corpus)]
+    assert len(made) == 1
+    assert {str(getattr(error, "code", error)) for error in results if error is not made[0]} == {"conflict"}
+    assert stored(upload_root) == {f"{made[0].sha256[:2]}/{made[0].sha256}"}
+
+
+def test_a_file_survives_when_one_is_deleted_while_another_comes_in(
+    transactional_db: None, upload_root: Path
+) -> None:
+    world = make_world()
+    for _ in range(5):
+        old = put_corpus(world)
+
+        def act(number: int, old: Corpus = old) -> Any:
+            if number:
+                return corpus_delete(corpus=old, actor=None)
+            return put_corpus(world, tenant=world.other, name="same")
+
+        _, new = sorted(together(2, act), key=lambda result: isinstance(result, Corpus))
+        assert isinstance(new, Corpus)
+        assert stored_path(new.sha256).read_text() == CORPUS
+        corpus_delete(corpus=new, actor=None)
+        assert not stored(upload_root)
+
+
+def test_the_storage_quota_holds_for_uploads_at_once(transactional_db: None, upload_root: Path) -> None:
+    world = make_world()
+    Quota.unscoped.filter(tenant=world.tenant).update(max_storage_bytes=2 * len(CORPUS) + 100)
+    results = together(5, lambda number: put_corpus(world, CORPUS + f"{number}\n", name=f"corpus {number}"))
+    assert sum(isinstance(result, Corpus) for result in results) == 2
+    assert storage_used(world.tenant) <= 2 * len(CORPUS) + 100
+    assert len(stored(upload_root)) == 2

@@ -1,0 +1,41 @@
+"""A grove on real PostgreSQL: one root, one platform domain, two tenants who are strangers to each other."""
+
+from pathlib import Path
+
+import pytest
+
+from tests.integration.versiontree import grove
+from tests.integration.versiontree.grove import Household
+from versiontree.models import Version
+
+
+@pytest.fixture(autouse=True)
+def own_artifacts(artifact_root: Path) -> Path:
+    """Every test has a store of its own."""
+    return artifact_root
+
+
+@pytest.fixture(autouse=True)
+def broker(redis_url: str) -> str:
+    """Nudges go to a real broker."""
+    return redis_url
+
+
+@pytest.fixture
+def acme(db: None) -> Household:
+    return grove.household("acme")
+
+
+@pytest.fixture
+def globex(db: None) -> Household:
+    return grove.household("globex")
+
+
+@pytest.fixture
+def root(db: None, tmp_path: Path) -> Version:
+    return grove.ready_root(tmp_path)
+
+
+@pytest.fixture
+def domain(root: Version) -> Version:
+    return grove.ready_domain(root, "biomedicine")

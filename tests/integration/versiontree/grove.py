@@ -1,0 +1,152 @@
+"""A small version tree to test on, and a worker that does its jobs in no time."""
+
+import hashlib
+from dataclasses import dataclass
+from itertools import count
+from pathlib import Path
+from typing import Any
+from uuid import uuid4
+
+from django.conf import settings
+
+from tenants.models import Corpus, Dataset, DatasetSplit, Role, Tenant, User
+from tenants.services.members import member_add
+from tenants.services.tenants import tenant_create
+from versiontree.artifacts import ArtifactStore, StoredArtifact
+from versiontree.models import Domain, Hplm, Job, Version
+from versiontree.models.job import JobKind, JobState
+from versiontree.services.domains import domain_create
+from versiontree.services.hplms import hplm_create
+from versiontree.services.jobs import job_claim, job_succeed
+from versiontree.services.roots import root_register
+
+ROLES_MADE = {
+    JobKind.CONVERT: ("root", "lower"),
+    JobKind.FURTHER_PRETRAIN: ("lower",),
+    JobKind.BUILD_PLOT: ("plot",),
+    JobKind.FINE_TUNE: ("hplm",),
+    JobKind.EVALUATE: (),
+}
+_serial = count(1)
+
+
+@dataclass(frozen=True, slots=True)
+class Household:
+    """A tenant with an owner, a developer and a viewer, a corpus and a dataset."""
+
+    tenant: Tenant
+    owner: User
+    developer: User
+    viewer: User
+    corpus: Corpus
+    dataset: Dataset
+
+
+def household(slug: str) -> Household:
+    people = {role: User.objects.create_user(f"{slug}-{role}") for role in Role.values}
+    tenant = tenant_create(slug=slug, name=slug.title(), owner=people[Role.OWNER])
+    for role in (Role.DEVELOPER, Role.VIEWER):
+        member_add(tenant=tenant, user=people[role], role=role)
+    return Household(
+        tenant=tenant,
+        owner=people[Role.OWNER],
+        developer=people[Role.DEVELOPER],
+        viewer=people[Role.VIEWER],
+        corpus=corpus(tenant, f"{slug}-texts"),
+        dataset=dataset(tenant, f"{slug}-labels"),
+    )
+
+
+def corpus(tenant: Tenant | None, name: str, *, words: int = 50_000) -> Corpus:
+    return Corpus.unscoped.create(
+        tenant=tenant, name=name, sha256=_sha256(name), size_bytes=6 * words, rows=words // 10, words=words
+    )
+
+
+def dataset(tenant: Tenant, name: str, *, task: str = "classification") -> Dataset:
+    made = Dataset.unscoped.create(tenant=tenant, name=name, task=task, labels=["no", "yes"])
+    for split in ("train", "dev", "test"):
+        DatasetSplit.unscoped.create(
+            dataset=made, split=split, sha256=_sha256(name + split), size_bytes=100, rows=10
+        )
+    return made
+
+
+def checkpoint(folder: Path) -> str:
+    """A folder that looks like a BERT checkpoint from outside."""
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / "config.json").write_text('{"model_type": "bert"}')
+    (folder / "tokenizer.json").write_text("{}")
+    (folder / "model.safetensors").write_bytes(b"weights")
+    return str(folder)
+
+
+def stored(kind: str, content: str = "") -> StoredArtifact:
+    """An artifact in the store of its own content."""
+    store = ArtifactStore(Path(settings.HMI_ARTIFACT_ROOT))
+    with store.workspace(kind) as folder:
+        (folder / f"{kind}.json").write_text(content or f"{kind} {next(_serial)}")
+        (folder / f"{kind}.safetensors").write_bytes(b"tensors")
+        return store.ingest(kind, folder)
+
+
+def claim(job: Job, *, worker: str = "", lease_s: float = 30.0) -> str:
+    """Claim the job as a new worker; returns the worker's name."""
+    name = worker or f"worker-{uuid4().hex}"
+    assert job_claim(job_id=job.pk, worker=name, lease_s=lease_s) is not None
+    return name
+
+
+def do_job(job: Job, **metrics: Any) -> Job:
+    """Run one queued job to a good end."""
+    worker = claim(job)
+    made = [(role, stored(role)) for role in ROLES_MADE[JobKind(job.kind)]]
+    return job_succeed(job_id=job.pk, worker=worker, metrics=metrics or {"done": 1}, artifacts=made)
+
+
+def do_jobs(version: Version) -> Version:
+    """Run all the jobs of a version."""
+    while (job := Job.unscoped.filter(version=version, state=JobState.QUEUED).first()) is not None:
+        do_job(job)
+    return Version.unscoped.get(pk=version.pk)
+
+
+def jobs_in_order(version: Version) -> list[Job]:
+    return list(Job.unscoped.filter(version=version).order_by("created_at"))
+
+
+def ready_root(tmp_path: Path, name: str = "bert") -> Version:
+    platform = Corpus.unscoped.filter(tenant=None).first() or corpus(None, "prose")
+    return do_jobs(
+        root_register(name=name, source=checkpoint(tmp_path / f"ckpt-{name}"), corpus=platform, actor=None)
+    )
+
+
+def ready_domain(parent: Version, name: str, *, home: Household | None = None) -> Version:
+    text = home.corpus if home else corpus(None, f"{name}-{next(_serial)}")
+    tenant = home.tenant if home else None
+    return do_jobs(domain_create(tenant=tenant, parent=parent, name=name, corpus=text, actor=None))
+
+
+def new_hplm(parent: Version, name: str, home: Household) -> Version:
+    return hplm_create(
+        tenant=home.tenant, name=name, parent=parent, dataset=home.dataset, actor=home.developer
+    )
+
+
+def ready_hplm(parent: Version, name: str, home: Household) -> Version:
+    return do_jobs(new_hplm(parent, name, home))
+
+
+def hplm_of(version: Version) -> Hplm:
+    assert version.hplm is not None
+    return version.hplm
+
+
+def domain_of(version: Version) -> Domain:
+    assert version.domain is not None
+    return version.domain
+
+
+def _sha256(text: str) -> str:
+    return hashlib.sha256(text.encode()).hexdigest()

@@ -1,0 +1,108 @@
+"""Messages to Celery: sent on commit, lost, and sent again."""
+
+import json
+from datetime import timedelta
+
+import pytest
+import redis
+from celery import current_app
+from django.db import transaction
+from django.utils import timezone
+
+from tests.integration.versiontree import grove
+from tests.integration.versiontree.grove import Household
+from versiontree.models import Job, Version
+from versiontree.models.job import JobState
+from versiontree.services.jobs import jobs_reap
+from versiontree.services.nudges import TRAINING_QUEUE
+
+pytestmark = pytest.mark.django_db(transaction=True)
+
+
+def messages(client: redis.Redis) -> list[str]:
+    """The job ids in the training queue, oldest first."""
+    raw = client.lrange(TRAINING_QUEUE, 0, -1)
+    assert isinstance(raw, list)
+    return [json.loads(item)["headers"]["argsrepr"] for item in reversed(raw)]
+
+
+def quiet_for(job: Job, seconds: float) -> None:
+    Job.unscoped.filter(pk=job.pk).update(nudged_at=timezone.now() - timedelta(seconds=seconds))
+
+
+@pytest.fixture
+def tuning(root: Version, acme: Household, redis_client: redis.Redis) -> Job:
+    redis_client.flushall()
+    return grove.jobs_in_order(grove.new_hplm(root, "spam", acme))[0]
+
+
+def test_a_new_job_is_announced_once_with_its_id_and_nothing_else(
+    tuning: Job, redis_client: redis.Redis
+) -> None:
+    assert messages(redis_client) == [repr([str(tuning.pk)])]
+
+
+def test_what_is_rolled_back_is_not_announced(
+    root: Version, acme: Household, redis_client: redis.Redis
+) -> None:
+    redis_client.flushall()
+    with pytest.raises(RuntimeError), transaction.atomic():
+        grove.new_hplm(root, "spam", acme)
+        raise RuntimeError
+    assert messages(redis_client) == []
+    assert not Job.objects.for_tenant(acme.tenant).exists()
+
+
+def test_the_next_job_is_announced_when_the_one_before_it_succeeds(
+    tuning: Job, redis_client: redis.Redis
+) -> None:
+    grove.do_job(tuning)
+    follower = Job.unscoped.get(after=tuning)
+    assert messages(redis_client) == [repr([str(tuning.pk)]), repr([str(follower.pk)])]
+
+
+def test_a_lost_message_is_sent_again(tuning: Job, redis_client: redis.Redis) -> None:
+    redis_client.flushall()
+    assert jobs_reap().nudged == 0
+    quiet_for(tuning, 11)
+    assert jobs_reap().nudged == 1
+    assert messages(redis_client) == [repr([str(tuning.pk)])]
+
+
+def test_a_job_that_waits_long_is_announced_ever_more_rarely(tuning: Job) -> None:
+    quiet_for(tuning, 11)
+    assert jobs_reap().nudged == 1
+    quiet_for(tuning, 11)
+    assert jobs_reap().nudged == 0
+    quiet_for(tuning, 21)
+    assert jobs_reap().nudged == 1
+    Job.unscoped.filter(pk=tuning.pk).update(nudges=1000)
+    quiet_for(tuning, 301)
+    assert jobs_reap().nudged == 1
+
+
+def test_a_job_whose_worker_died_is_announced_again(tuning: Job, redis_client: redis.Redis) -> None:
+    grove.claim(tuning)
+    Job.unscoped.filter(pk=tuning.pk).update(lease_until=timezone.now() - timedelta(seconds=1))
+    redis_client.flushall()
+    jobs_reap()
+    assert messages(redis_client) == [repr([str(tuning.pk)])]
+
+
+def test_a_broker_that_is_down_does_not_stop_a_write(
+    root: Version, acme: Household, caplog: pytest.LogCaptureFixture
+) -> None:
+    working = current_app.conf.broker_url
+    current_app.conf.broker_url = "redis+socket:///nowhere/valkey.sock?virtual_host=0"
+    current_app.amqp.__dict__.pop("producer_pool", None)
+    current_app.amqp._producer_pool = None
+    current_app.pool.force_close_all()
+    current_app._pool = None
+    try:
+        version = grove.new_hplm(root, "spam", acme)
+    finally:
+        current_app.conf.broker_url = working
+        current_app.amqp._producer_pool = None
+        current_app._pool = None
+    assert "the broker took no message" in caplog.text
+    assert grove.jobs_in_order(version)[0].state == JobState.QUEUED

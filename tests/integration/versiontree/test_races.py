@@ -1,0 +1,146 @@
+"""Several processes at once, on real connections: threads stand in for them."""
+
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from threading import Barrier
+from typing import TypeVar
+
+import pytest
+from django.db import connection
+
+from tenants.errors import ErrorCode, HmiError
+from tests.integration.versiontree import grove
+from tests.integration.versiontree.grove import Household
+from versiontree.models import Domain, Hplm, Job, Version
+from versiontree.models.job import JobState
+from versiontree.services.domains import domain_create
+from versiontree.services.hplms import hplm_create, hplm_delete, hplm_update
+from versiontree.services.jobs import job_cancel, job_claim, job_fail, job_retry, job_succeed
+
+pytestmark = pytest.mark.django_db(transaction=True)
+
+Result = TypeVar("Result")
+
+
+def at_once(*acts: Callable[[], Result]) -> list[Result | HmiError]:
+    """Run all at the same moment, each on a database connection of its own; typed errors are results."""
+    start = Barrier(len(acts))
+
+    def run(act: Callable[[], Result]) -> Result | HmiError:
+        start.wait()
+        try:
+            return act()
+        except HmiError as error:
+            return error
+        finally:
+            connection.close()
+
+    with ThreadPoolExecutor(len(acts)) as pool:
+        return list(pool.map(run, acts))
+
+
+def test_of_many_claimers_exactly_one_wins(root: Version, acme: Household) -> None:
+    for round_number in range(5):
+        model = grove.new_hplm(root, f"model-{round_number}", acme)
+        job = grove.jobs_in_order(model)[0]
+        claims = at_once(*[
+            lambda name=f"w{n}", pk=job.pk: job_claim(job_id=pk, worker=name, lease_s=30) for n in range(8)
+        ])
+        winners = [claim for claim in claims if isinstance(claim, Job)]
+        assert len(winners) == 1
+        job.refresh_from_db()
+        assert (job.attempt, job.worker) == (1, winners[0].worker)
+        job_fail(job_id=job.pk, worker=job.worker, code="job_crashed", message="Enough.")
+
+
+def test_a_job_that_succeeds_while_it_is_cancelled_ends_one_way_only(root: Version, acme: Household) -> None:
+    for round_number in range(6):
+        model = grove.new_hplm(root, f"model-{round_number}", acme)
+        tuning, evaluating = grove.jobs_in_order(model)
+        worker = grove.claim(tuning)
+        made = grove.stored("hplm")
+        at_once(
+            lambda: job_cancel(job=tuning, actor=None),  # noqa: B023
+            lambda: job_succeed(job_id=tuning.pk, worker=worker, metrics={}, artifacts=[("hplm", made)]),  # noqa: B023
+        )
+        tuning.refresh_from_db()
+        evaluating.refresh_from_db()
+        assert (tuning.state, evaluating.state) in {
+            (JobState.SUCCEEDED, JobState.QUEUED),
+            (JobState.CANCELLED, JobState.CANCELLED),
+        }
+        if evaluating.is_active:
+            job_cancel(job=evaluating, actor=None)
+
+
+def test_a_retry_behind_a_job_that_just_succeeds_is_not_left_waiting(root: Version, acme: Household) -> None:
+    for round_number in range(6):
+        model = grove.new_hplm(root, f"model-{round_number}", acme)
+        tuning, evaluating = grove.jobs_in_order(model)
+        job_cancel(job=evaluating, actor=None)
+        worker = grove.claim(tuning)
+        made = grove.stored("hplm")
+        at_once(
+            lambda: job_retry(job=evaluating, actor=None),  # noqa: B023
+            lambda: job_succeed(job_id=tuning.pk, worker=worker, metrics={}, artifacts=[("hplm", made)]),  # noqa: B023
+        )
+        evaluating.refresh_from_db()
+        assert evaluating.state == JobState.QUEUED
+        assert grove.do_jobs(model).state == "ready"
+
+
+def test_a_quota_of_one_lets_one_of_many_in(root: Version, acme: Household) -> None:
+    quota = acme.tenant.quota
+    quota.max_hplms = 1
+    quota.save(update_fields=["max_hplms"])
+    results = at_once(*[
+        lambda name=f"model-{n}": hplm_create(
+            tenant=acme.tenant, name=name, parent=root, dataset=acme.dataset, actor=None
+        )
+        for n in range(6)
+    ])
+    refusals = {result.code for result in results if isinstance(result, HmiError)}
+    assert Hplm.objects.for_tenant(acme.tenant).count() == 1
+    assert refusals == {ErrorCode.QUOTA_EXCEEDED}
+
+
+def test_one_name_is_given_once(root: Version, acme: Household) -> None:
+    results = at_once(*[
+        lambda: hplm_create(tenant=acme.tenant, name="spam", parent=root, dataset=acme.dataset, actor=None)
+        for _ in range(4)
+    ])
+    codes = [result.code for result in results if isinstance(result, HmiError)]
+    assert codes == [ErrorCode.CONFLICT] * 3
+    assert Version.objects.for_tenant(acme.tenant).count() == 1
+
+
+def test_updates_at_once_get_numbers_of_their_own(root: Version, acme: Household) -> None:
+    model = grove.ready_hplm(root, "spam", acme)
+    hplm = grove.hplm_of(model)
+    at_once(*[lambda: hplm_update(hplm=hplm, dataset=acme.dataset, actor=None) for _ in range(4)])
+    numbers = Version.unscoped.filter(hplm=hplm).order_by("number").values_list("number", flat=True)
+    assert list(numbers) == [1, 2, 3, 4, 5]
+
+
+def test_an_hplm_is_not_deleted_under_an_update(root: Version, acme: Household) -> None:
+    for round_number in range(4):
+        model = grove.ready_hplm(root, f"model-{round_number}", acme)
+        hplm = grove.hplm_of(model)
+        deleted, updated = at_once(
+            lambda: hplm_delete(hplm=hplm, actor=None),  # noqa: B023
+            lambda: hplm_update(hplm=hplm, dataset=acme.dataset, actor=None),  # noqa: B023
+        )
+        assert isinstance(deleted, HmiError) != isinstance(updated, HmiError)
+        if isinstance(updated, Version):
+            job_cancel(job=grove.jobs_in_order(updated)[0], actor=None)
+
+
+def test_a_domain_quota_counts_under_a_race(root: Version, acme: Household) -> None:
+    results = at_once(*[
+        lambda name=f"domain-{n}": domain_create(
+            tenant=acme.tenant, parent=root, name=name, corpus=acme.corpus, actor=None
+        )
+        for n in range(5)
+    ])
+    assert Domain.objects.for_tenant(acme.tenant).count() == 3
+    assert sum(isinstance(result, HmiError) for result in results) == 2

@@ -1,0 +1,144 @@
+"""The manifest: what workers are told to serve, read as its format is documented."""
+
+import json
+import threading
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import pytest
+from django.db import connection
+from pytest_django import DjangoAssertNumQueries
+
+from tests.integration.versiontree import grove
+from tests.integration.versiontree.grove import Household
+from versiontree.models import Version
+from versiontree.services.hplms import hplm_delete, hplm_update
+from versiontree.serving import manifest_content, manifest_publish
+
+pytestmark = pytest.mark.django_db(transaction=True)
+
+
+@pytest.fixture
+def manifest(artifact_root: Path) -> Path:
+    return artifact_root / "manifest.json"
+
+
+def read(path: Path) -> dict[str, Any]:
+    found: dict[str, Any] = json.loads(path.read_bytes())
+    return found
+
+
+@pytest.fixture
+def model(domain: Version, acme: Household) -> Version:
+    return grove.ready_hplm(domain, "spam", acme)
+
+
+def test_a_model_is_in_the_manifest_as_soon_as_it_is_ready(
+    root: Version, domain: Version, model: Version, manifest: Path, artifact_root: Path
+) -> None:
+    said = read(manifest)
+    assert (said["format"], set(said)) == (1, {"format", "revision", "roots", "hplms"})
+    assert said["roots"] == {root.digest: {"name": "bert", "path": f"root/{root.digest[:2]}/{root.digest}"}}
+    entry = said["hplms"]["acme/spam:1"]
+    files = entry.pop("files")
+    assert entry == {
+        "tenant": "acme",
+        "hplm": "spam",
+        "version": 1,
+        "digest": model.digest,
+        "task": "classification",
+        "root": root.digest,
+        "plots": [domain.digest, root.artifact_links.get(role="plot").artifact.digest],
+    }
+    folder = artifact_root / "hplm" / model.digest[:2] / model.digest
+    assert set(files) == {path.name for path in folder.iterdir()}
+    for digest in entry["plots"]:
+        assert (artifact_root / "plot" / digest[:2] / digest).is_dir()
+
+
+def test_nothing_is_published_before_it_is_ready(domain: Version, acme: Household, manifest: Path) -> None:
+    grove.new_hplm(domain, "spam", acme)
+    manifest_publish()
+    assert read(manifest)["hplms"] == {}
+
+
+def test_every_ready_version_is_served_so_that_a_rollback_needs_no_load(
+    model: Version, acme: Household, manifest: Path
+) -> None:
+    grove.do_jobs(hplm_update(hplm=grove.hplm_of(model), dataset=acme.dataset, actor=None))
+    assert set(read(manifest)["hplms"]) == {"acme/spam:1", "acme/spam:2"}
+
+
+def test_a_deleted_model_leaves_the_manifest(model: Version, manifest: Path) -> None:
+    before = read(manifest)["revision"]
+    hplm_delete(hplm=grove.hplm_of(model), actor=None)
+    assert read(manifest)["hplms"] == {}
+    assert read(manifest)["revision"] == before + 1
+
+
+def test_a_manifest_that_would_say_the_same_is_left_alone(model: Version, manifest: Path) -> None:
+    before = manifest.stat()
+    revision = manifest_publish()
+    assert manifest.stat() == before or manifest.stat().st_mtime_ns == before.st_mtime_ns
+    assert read(manifest)["revision"] == revision
+
+
+@pytest.mark.parametrize("wreck", ["", "{", "[]", '{"format": 1}'])
+def test_a_damaged_manifest_is_written_anew(wreck: str, model: Version, manifest: Path) -> None:
+    manifest.write_text(wreck)
+    manifest_publish()
+    assert set(read(manifest)["hplms"]) == {"acme/spam:1"}
+
+
+def test_the_number_of_queries_does_not_grow_with_the_models(
+    model: Version, domain: Version, acme: Household, django_assert_num_queries: DjangoAssertNumQueries
+) -> None:
+    grove.ready_hplm(domain, "ham", acme)
+    with django_assert_num_queries(5):
+        assert len(manifest_content()["hplms"]) == 2
+
+
+def test_a_reader_never_sees_half_a_manifest(
+    root: Version, acme: Household, manifest: Path, artifact_root: Path
+) -> None:
+    manifest_publish()
+    stop = threading.Event()
+    seen: list[int] = []
+
+    def watch() -> None:
+        while not stop.is_set():
+            seen.append(read(manifest)["revision"])
+
+    def publish(revisions: Iterator[int]) -> None:
+        try:
+            for _ in revisions:
+                manifest_publish()
+        finally:
+            connection.close()
+
+    with ThreadPoolExecutor(4) as pool:
+        watching = pool.submit(watch)
+        publishing = [pool.submit(publish, iter(range(10))) for _ in range(3)]
+        for n in range(3):
+            grove.ready_hplm(root, f"model-{n}", acme)
+        for work in publishing:
+            work.result()
+        stop.set()
+        watching.result()
+    assert seen == sorted(seen)
+    assert len(read(manifest)["hplms"]) == 3
+    assert [path.name for path in artifact_root.glob(".manifest.json.*")] == []
+
+
+def test_a_manifest_that_cannot_be_written_does_not_undo_a_job(
+    root: Version, acme: Household, manifest: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    manifest.mkdir()
+    model = grove.ready_hplm(root, "spam", acme)
+    assert model.state == "ready"
+    assert "could not be published" in caplog.text
+    manifest.rmdir()
+    manifest_publish()
+    assert set(read(manifest)["hplms"]) == {"acme/spam:1"}

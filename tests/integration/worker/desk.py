@@ -1,0 +1,66 @@
+"""A worker in the test's own process, moved step by step, beside the queue it serves."""
+
+import time
+from pathlib import Path
+
+import torch
+
+from inference.engine.batcher import BatchLimits
+from inference.manifest import ManifestWatcher
+from inference.queueing import keys
+from inference.queueing.connection import connect
+from inference.queueing.messages import InferReply, InferRequest
+from inference.queueing.transport import RequestConsumer, RequestQueue
+from inference.serving.catalogue import Catalogue
+from inference.serving.server import Pace, Server
+from tests.integration.worker.asking import replies_in
+from tests.unit.tiny import TinyWorld
+
+
+class Desk:
+    """``ask`` submits and serves until everything is answered; ``late`` moves the worker's clock."""
+
+    def __init__(
+        self,
+        redis_url: str,
+        world: TinyWorld,
+        *,
+        rows: int = 32,
+        cache_bytes: int = 1 << 30,
+        name: str = "desk",
+    ) -> None:
+        self.redis = connect(redis_url, retries=1)
+        self.queue = RequestQueue(self.redis, capacity=1000)
+        self.late = 0.0
+        self.consumer = RequestConsumer(self.redis, name)
+        watcher = ManifestWatcher(Path(world.artifact_root) / "manifest.json")
+        self.catalogue = Catalogue(
+            watcher, device=torch.device("cpu"), dtype=torch.float32, cache_bytes=cache_bytes
+        )
+        self.server = Server(
+            self.consumer,
+            self.catalogue,
+            limits=BatchLimits(rows=rows),
+            pace=Pace(idle_wait_s=0.002, claim_every_s=0.0),
+            clock=lambda: time.time() + self.late,
+        )
+        self.redis.set(keys.worker(name), b"{}")
+        self.consumer.open()
+
+    def serve(self) -> None:
+        """Step until there is nothing left to do."""
+        while self.server.step() or self.queue.depth():
+            continue
+
+    def ask(self, *requests: InferRequest) -> list[InferReply]:
+        """The replies, in the order of the requests; each was answered once."""
+        for request in requests:
+            self.queue.submit(request)
+        self.serve()
+        ids = [request.id for request in requests]
+        replies = {reply.id: reply for reply in replies_in(self.redis)}
+        assert sorted(reply.id for reply in replies_in(self.redis) if reply.id in set(ids)) == sorted(ids)
+        return [replies[request_id] for request_id in ids]
+
+    def close(self) -> None:
+        self.redis.close()

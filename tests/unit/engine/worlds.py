@@ -1,0 +1,75 @@
+"""A tiny world with an engine on top."""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+import torch
+
+from inference.engine.executor import Executor
+from inference.engine.residency import HplmCache
+from inference.engine.rows import Answered, ModelIdentity, Outcome, Row
+from inference.hplm.errors import HplmError
+from inference.hplm.hplm import Hplm
+from inference.hplm.reference import logits_alone
+from inference.hplm.root import Root
+from tests.unit.tiny import TinyHplm, TinyWorld, tiny_world
+
+
+class EngineWorld:
+    """Ten hPLMs of two tenants, both tasks, five adapter sizes, with and without a domain between them and
+    the root; an executor in either number format; and the reference to compare with."""
+
+    def __init__(self, folder: Path) -> None:
+        self.tiny: TinyWorld = tiny_world(folder, hplms=10)
+        self.chains = {name_of(hplm): self.tiny.chain(hplm) for hplm in self.tiny.hplms}
+        self.replaced: dict[str, Hplm | Exception] = {}
+
+    def executor(self, dtype: torch.dtype = torch.float32, *, budget_bytes: int = 1 << 30) -> Executor:
+        """An executor whose cache loads from this world's files, or gives what ``replaced`` says."""
+        root = Root.load(self.tiny.folder("root", self.tiny.root_digest), "cpu", dtype)
+
+        def load(model: ModelIdentity) -> Hplm:
+            found = self.replaced.get(model.digest)
+            if isinstance(found, Exception):
+                raise found
+            if found is None:
+                found = Hplm.load(self.tiny.folder("hplm", model.digest))
+            return found.to("cpu", dtype)
+
+        return Executor(root, self.chains, HplmCache(load, budget_bytes=budget_bytes))
+
+    def row(self, number: int, text: str) -> Row:
+        """A row of hPLM ``number`` for ``text``."""
+        hplm = self.tiny.hplms[number]
+        ids = self.tiny.root.tokenizer.encode(text).ids
+        return Row(key=text, ids=ids, model=identity_of(hplm), chain=name_of(hplm))
+
+    def expected(self, row: Row) -> np.ndarray[tuple[int, ...], np.dtype[np.float32]]:
+        """What the reference says about the row."""
+        hplm = next(hplm for hplm in self.tiny.hplms if identity_of(hplm) == row.model)
+        return logits_alone(self.tiny.root, self.chains[row.chain], hplm.model, row.ids)
+
+    def differences(self, outcomes: Sequence[Outcome]) -> list[float]:
+        """Largest difference of each answered row from the reference, relative to its largest logit."""
+        found = []
+        for outcome in outcomes:
+            assert isinstance(outcome, Answered), outcome
+            expected = self.expected(outcome.row)
+            assert outcome.logits.shape == expected.shape
+            assert outcome.used == outcome.row.model
+            found.append(float(np.abs(outcome.logits - expected).max() / np.abs(expected).max()))
+        return found
+
+
+def identity_of(hplm: TinyHplm) -> ModelIdentity:
+    return ModelIdentity(hplm.tenant, hplm.hplm, hplm.version, hplm.digest)
+
+
+def name_of(hplm: TinyHplm) -> str:
+    """The name of an hPLM's chain."""
+    return ":".join(hplm.plots)
+
+
+def damaged() -> HplmError:
+    return HplmError("corrupt_artifact", "hplm.safetensors is damaged")

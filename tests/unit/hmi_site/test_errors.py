@@ -1,0 +1,162 @@
+"""How errors leave the site."""
+
+import json
+from typing import Any
+
+import pytest
+from django.http import Http404, HttpRequest, HttpResponse, JsonResponse
+from django.test import RequestFactory
+from pytest_django import Settings
+from rest_framework import serializers
+from rest_framework.request import Request
+from rest_framework.response import Response
+from rest_framework.test import APIRequestFactory
+from rest_framework.views import APIView
+
+from hmi_site import errors
+from hmi_site.middleware import ErrorPages, RequestGuard
+from tenants.errors import ErrorCode, HmiError
+
+
+class Body(serializers.Serializer[Any]):
+    model = serializers.CharField()
+    inputs = serializers.ListField(child=serializers.CharField(), max_length=3)
+
+
+class Echo(APIView):
+    authentication_classes = ()
+    permission_classes = ()
+
+    def post(self, request: Request) -> Response:
+        body = Body(data=request.data)
+        body.is_valid(raise_exception=True)
+        return Response(body.validated_data)
+
+
+def post(content: Any, content_type: str = "application/json") -> tuple[int, dict[str, Any]]:
+    request = APIRequestFactory().generic("POST", "/api/v1/echo", content, content_type)
+    response = Echo.as_view()(request)
+    response.render()
+    return response.status_code, json.loads(response.content)
+
+
+@pytest.mark.parametrize(
+    ("content", "code", "param"),
+    [
+        (b"{", "invalid_json", None),
+        (b"", "missing_field", "model"),
+        (b"\xff\xfe{}", "invalid_encoding", None),
+        (b'{"model": NaN}', "invalid_json", None),
+        (b"[" * 100_000, "invalid_json", None),
+        (b'{"model": "m", "inputs": ["a", "b\\u0000c"]}', "invalid_encoding", "inputs.1"),
+        (b'{"model": "\\ud800", "inputs": ["a"]}', "invalid_encoding", "model"),
+        (b'{"m\\u0000": 1}', "invalid_encoding", "m\0"),
+        (b"[]", "invalid_field", None),
+        (b'{"inputs": ["a"]}', "missing_field", "model"),
+        (b'{"model": "m", "inputs": "a"}', "invalid_field", "inputs"),
+        (b'{"model": "m", "inputs": ["a", {}]}', "invalid_field", "inputs.1"),
+    ],
+)
+def test_bad_bodies_are_refused_with_the_place(content: bytes, code: str, param: str | None) -> None:
+    status, answer = post(content)
+    assert (status, answer["error"]["code"], answer["error"]["param"]) == (422, code, param)
+    assert answer["error"]["type"] == "invalid_request"
+    assert answer["error"]["message"]
+
+
+def test_a_good_body_passes() -> None:
+    text = "né \N{GRINNING FACE}"
+    assert post(json.dumps({"model": "m", "inputs": [text]}).encode()) == (
+        200,
+        {"model": "m", "inputs": [text]},
+    )
+
+
+def test_a_body_beyond_the_limit_is_refused_even_if_its_length_was_not_declared(settings: Settings) -> None:
+    settings.HMI_MAX_BODY_BYTES = 100
+    status, answer = post(b'{"model": "' + b"x" * 200 + b'"}')
+    assert (status, answer["error"]["code"]) == (413, "body_too_large")
+
+
+def test_an_unknown_content_type_and_method_are_typed_errors() -> None:
+    status, answer = post(b"<a/>", "text/xml")
+    assert (status, answer["error"]["param"]) == (422, "Content-Type")
+    response = Echo.as_view()(APIRequestFactory().get("/api/v1/echo"))
+    assert response.status_code == 405
+    assert response["Allow"] == "POST, OPTIONS"
+    assert response.data["error"]["code"] == "method_not_allowed"
+
+
+def test_the_shape_tells_when_to_come_back() -> None:
+    busy = HmiError(ErrorCode.QUEUE_FULL, "Too much.", retry_after=2)
+    response = errors.answer(RequestFactory().get("/api/v1/x"), busy)
+    assert (response.status_code, response["Retry-After"]) == (429, "2")
+
+
+def test_who_is_not_signed_in_is_told_how() -> None:
+    response = errors.answer(RequestFactory().get("/api/x"), HmiError(ErrorCode.UNAUTHENTICATED, "No key."))
+    assert (response.status_code, response["WWW-Authenticate"]) == (401, "Bearer")
+
+
+@pytest.mark.parametrize(
+    ("handler", "status", "code"),
+    [
+        (lambda request: errors.not_found(request, Http404()), 404, "not_found"),
+        (lambda request: errors.internal(request), 500, "internal"),
+        (lambda request: errors.csrf_failure(request), 403, "forbidden"),
+    ],
+)
+def test_handlers_answer_programs_in_json_and_people_with_a_page(
+    handler: Any, status: int, code: str
+) -> None:
+    answer = handler(RequestFactory().get("/api/v1/nothing"))
+    assert (answer.status_code, json.loads(answer.content)["error"]["code"]) == (status, code)
+    page = handler(RequestFactory().get("/nothing"))
+    assert page.status_code == status
+    assert page["Content-Type"].startswith("text/html")
+    assert b"<html" in page.content.lower()
+
+
+def test_a_page_shows_the_message_escaped() -> None:
+    page = errors.answer(
+        RequestFactory().get("/x"), HmiError(ErrorCode.CONFLICT, "<script>alert(1)</script>")
+    )
+    assert page.status_code == 409
+    assert b"<script>alert" not in page.content
+    assert b"&lt;script&gt;" in page.content
+
+
+def fine(request: HttpRequest) -> HttpResponse:
+    return JsonResponse({})
+
+
+@pytest.mark.parametrize(
+    ("address", "status"),
+    [("/api/x%00y", 404), ("/x%00y", 404), ("/api/x?q=%00", 422), ("/api/x?q=%2500", 200)],
+)
+def test_nul_in_an_address_goes_no_further(address: str, status: int) -> None:
+    assert RequestGuard(fine)(RequestFactory().get(address)).status_code == status
+
+
+def test_a_declared_length_beyond_the_limit_is_refused_before_it_is_read(settings: Settings) -> None:
+    settings.HMI_MAX_BODY_BYTES = 10
+    request = RequestFactory().post("/api/x", b"x" * 11, content_type="application/json")
+    answer = RequestGuard(fine)(request)
+    assert answer.status_code == 413
+    assert json.loads(answer.content)["error"]["details"] == {"size": 11, "limit": 10}
+
+
+def test_uploads_have_a_limit_of_their_own(settings: Settings) -> None:
+    settings.HMI_MAX_BODY_BYTES, settings.HMI_UPLOAD_MAX_BYTES = 10, 2 * 1024**2
+    assert RequestGuard(fine)(RequestFactory().post("/x", {"a": "b" * 100})).status_code == 200
+    assert RequestGuard(fine)(RequestFactory().post("/x", {"a": "b" * 4 * 1024**2})).status_code == 413
+
+
+def test_a_typed_error_of_a_page_becomes_a_page_and_others_are_left_to_django() -> None:
+    pages = ErrorPages(fine)
+    request = RequestFactory().get("/x")
+    shown = pages.process_exception(request, HmiError(ErrorCode.HAS_DEPENDENTS, "Others need it."))
+    assert shown is not None
+    assert shown.status_code == 409
+    assert b"Others need it." in shown.content
+    assert pages.process_exception(request, ValueError("a bug")) is None

@@ -1,0 +1,196 @@
+import json
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from safetensors.torch import load_file, save_file
+
+from inference.hplm.checkpoint import Checkpoint, open_checkpoint
+from inference.hplm.errors import HplmError
+from inference.hplm.root import Root
+
+
+@pytest.fixture
+def folder(checkpoint_folder: Path, tmp_path: Path) -> Path:
+    """A copy of the checkpoint that a test may damage."""
+    return shutil.copytree(checkpoint_folder, tmp_path / "copy")
+
+
+def set_config(folder: Path, **changes: Any) -> None:
+    config = json.loads((folder / "config.json").read_text())
+    (folder / "config.json").write_text(json.dumps({**config, **changes}))
+
+
+def refused(source: str | Path) -> HplmError:
+    with pytest.raises(HplmError) as caught:
+        open_checkpoint(source)
+    return caught.value
+
+
+def root_refused(checkpoint: Checkpoint, **choice: Any) -> HplmError:
+    with pytest.raises(HplmError) as caught:
+        Root.from_checkpoint(checkpoint, **choice)
+    return caught.value
+
+
+def test_a_checkpoint_with_a_task_head_has_the_names_of_the_bare_model(folder: Path) -> None:
+    checkpoint = open_checkpoint(folder)
+    assert "embeddings.word_embeddings.weight" in checkpoint.weights
+    assert "cls.predictions.transform.dense.weight" in checkpoint.weights
+    assert not [name for name in checkpoint.weights if name.startswith("bert.")]
+    assert checkpoint.name == "copy"
+
+
+def test_weights_stored_in_half_precision_come_out_in_single(folder: Path) -> None:
+    file = folder / "model.safetensors"
+    save_file({name: value.half() for name, value in load_file(file).items()}, file)
+    assert {value.dtype for value in open_checkpoint(folder).weights.values()} == {torch.float32}
+
+
+def test_the_old_names_of_layer_norms_are_understood(folder: Path) -> None:
+    file = folder / "model.safetensors"
+    weights = load_file(file)
+    renamed = {
+        name.replace("LayerNorm.weight", "LayerNorm.gamma").replace("LayerNorm.bias", "LayerNorm.beta"): value
+        for name, value in weights.items()
+    }
+    expected = open_checkpoint(folder).weights
+    save_file(renamed, file)
+    found = open_checkpoint(folder).weights
+    assert found.keys() == expected.keys()
+
+
+def test_weights_in_several_files_are_one_checkpoint(folder: Path) -> None:
+    expected = open_checkpoint(folder).weights
+    weights = load_file(folder / "model.safetensors")
+    (folder / "model.safetensors").unlink()
+    names = sorted(weights)
+    shards = {"a.safetensors": names[::2], "b.safetensors": names[1::2]}
+    for shard, part in shards.items():
+        save_file({name: weights[name] for name in part}, folder / shard)
+    where = {name: shard for shard, part in shards.items() for name in part}
+    (folder / "model.safetensors.index.json").write_text(json.dumps({"weight_map": where}))
+    found = open_checkpoint(folder).weights
+    assert found.keys() == expected.keys()
+    assert all(torch.equal(found[name], expected[name]) for name in found)
+
+
+def test_a_shard_outside_the_folder_is_refused(folder: Path) -> None:
+    index = {"weight_map": {"x": "../copy/model.safetensors"}}
+    (folder / "model.safetensors.index.json").write_text(json.dumps(index))
+    assert refused(folder).code == "unsupported_checkpoint"
+
+
+def test_a_folder_that_is_not_there_is_not_found(tmp_path: Path) -> None:
+    assert refused(tmp_path / "nowhere").code == "checkpoint_not_found"
+
+
+def test_a_folder_without_configuration_is_not_found(folder: Path) -> None:
+    (folder / "config.json").unlink()
+    error = refused(folder)
+    assert error.code == "checkpoint_not_found"
+    assert "config.json" in error.message
+
+
+@pytest.mark.parametrize("name", ["pytorch_model.bin", "model.pt", "weights.pkl", "model.ckpt"])
+def test_pickled_weights_are_refused_unread(folder: Path, name: str) -> None:
+    (folder / "model.safetensors").rename(folder / name)
+    error = refused(folder)
+    assert error.code == "pickled_checkpoint"
+    assert name in error.message
+
+
+def test_the_path_of_a_pickle_is_refused_too(folder: Path) -> None:
+    (folder / "pytorch_model.bin").write_bytes(b"")
+    assert refused(folder / "pytorch_model.bin").code == "pickled_checkpoint"
+
+
+def test_pickled_weights_beside_safetensors_are_left_alone(folder: Path) -> None:
+    (folder / "pytorch_model.bin").write_bytes(b"cos\nsystem\n")
+    assert open_checkpoint(folder).weights
+
+
+@pytest.mark.parametrize(
+    ("changes", "word"),
+    [
+        ({"model_type": "gpt2"}, "gpt2"),
+        ({"model_type": None}, "None"),
+        ({"hidden_size": "wide"}, "hidden_size"),
+        ({"hidden_size": 0}, "hidden_size"),
+        ({"num_attention_heads": 5}, "multiple"),
+        ({"is_decoder": True}, "decoder"),
+        ({"position_embedding_type": "relative_key"}, "absolute"),
+    ],
+)
+def test_another_kind_of_model_is_unsupported(folder: Path, changes: dict[str, Any], word: str) -> None:
+    set_config(folder, **changes)
+    error = refused(folder)
+    assert error.code == "unsupported_checkpoint"
+    assert word in error.message
+
+
+@pytest.mark.parametrize("file", ["model.safetensors", "tokenizer.json"])
+def test_a_checkpoint_that_lacks_a_file_is_unsupported(folder: Path, file: str) -> None:
+    (folder / file).unlink()
+    error = refused(folder)
+    assert error.code == "unsupported_checkpoint"
+    assert file in error.message
+
+
+@pytest.mark.parametrize("share", [0.0, 0.0001, 0.5, 0.999])
+def test_cut_weights_are_unsupported(folder: Path, share: float) -> None:
+    file = folder / "model.safetensors"
+    content = file.read_bytes()
+    file.write_bytes(content[: int(len(content) * share)])
+    error = refused(folder)
+    assert error.code == "unsupported_checkpoint"
+    assert "model.safetensors" in error.message
+
+
+@pytest.mark.parametrize("poison", [float("nan"), float("inf")])
+def test_weights_that_are_no_numbers_are_unsupported(folder: Path, poison: float) -> None:
+    file = folder / "model.safetensors"
+    weights = load_file(file)
+    name = next(name for name in weights if "layer.1" in name)
+    weights[name].view(-1)[-1] = poison
+    save_file(weights, file)
+    error = refused(folder)
+    assert error.code == "unsupported_checkpoint"
+    assert name in error.message
+
+
+def test_weights_of_other_shapes_than_the_configuration_says_are_unsupported(folder: Path) -> None:
+    set_config(folder, intermediate_size=8)
+    error = root_refused(open_checkpoint(folder))
+    assert error.code == "unsupported_checkpoint"
+    assert "intermediate" in error.message
+
+
+def test_a_configuration_of_more_layers_than_there_are_weights_is_unsupported(folder: Path) -> None:
+    set_config(folder, num_hidden_layers=6)
+    assert root_refused(open_checkpoint(folder)).code == "unsupported_checkpoint"
+
+
+def test_a_tokenizer_that_is_none_is_unsupported(folder: Path) -> None:
+    (folder / "tokenizer.json").write_text("{}")
+    assert root_refused(open_checkpoint(folder)).code == "unsupported_checkpoint"
+
+
+def test_a_tokenizer_of_another_model_is_unsupported(folder: Path) -> None:
+    tokenizer = json.loads((folder / "tokenizer.json").read_text())
+    tokenizer["model"]["vocab"]["zygote"] = 5000
+    (folder / "tokenizer.json").write_text(json.dumps(tokenizer))
+    error = root_refused(open_checkpoint(folder))
+    assert error.code == "unsupported_checkpoint"
+    assert "embeddings" in error.message
+
+
+@pytest.mark.parametrize(
+    "choice", [{"lower": 0}, {"lower": 4}, {"lower": 9}, {"max_tokens": 65}, {"max_tokens": 2}]
+)
+def test_a_split_that_leaves_a_side_empty_or_too_long_a_text_is_refused(
+    folder: Path, choice: dict[str, int]
+) -> None:
+    assert root_refused(open_checkpoint(folder), **choice).code == "unsupported_checkpoint"

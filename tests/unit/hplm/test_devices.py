@@ -1,0 +1,36 @@
+import pytest
+import torch
+
+from inference.hplm.devices import pick_device, pick_dtype
+from inference.hplm.errors import HplmError
+
+
+def test_auto_takes_a_gpu_when_there_is_one() -> None:
+    assert pick_device("auto").type == ("cuda" if torch.cuda.is_available() else "cpu")
+    assert pick_device("cpu") == torch.device("cpu")
+
+
+@pytest.mark.parametrize("name", ["", "gpu", "meta", "cuda:99", "cpu:x"])
+def test_a_device_that_cannot_be_had_is_refused_by_name(name: str) -> None:
+    with pytest.raises(HplmError) as caught:
+        pick_device(name)
+    assert caught.value.code == "invalid_field"
+
+
+@pytest.mark.parametrize(
+    ("name", "dtype"), [("float32", torch.float32), ("fp32", torch.float32), ("bfloat16", torch.bfloat16)]
+)
+def test_a_named_dtype_is_taken_at_its_word(name: str, dtype: torch.dtype) -> None:
+    assert pick_dtype(name, torch.device("cpu")) == dtype
+
+
+def test_auto_takes_bfloat16_only_where_the_processor_multiplies_it() -> None:
+    dtype = pick_dtype("auto", torch.device("cpu"))
+    native = torch.cpu.get_capabilities()
+    assert (dtype == torch.bfloat16) == any(native.get(name) for name in ("avx512_bf16", "amx_bf16", "bf16"))
+
+
+def test_an_unknown_dtype_is_refused() -> None:
+    with pytest.raises(HplmError) as caught:
+        pick_dtype("int4", torch.device("cpu"))
+    assert caught.value.code == "invalid_field"

@@ -1,0 +1,106 @@
+from pathlib import Path
+
+import pytest
+import torch
+
+from inference.hplm.errors import HplmError
+from inference.hplm.local_lower import JSON_FILE, WEIGHTS_FILE, LocalLower
+from inference.hplm.root import Root
+
+
+def some_fragments(root: Root) -> torch.Tensor:
+    missing = root.config.missing_id
+    ids = [
+        (5, 9, 12),
+        (5, 9, missing),
+        (missing, 9, 12),
+        (missing, 9, missing),
+        (40, 41, 42),
+        (missing, 2, 9),
+    ]
+    return torch.tensor(ids)
+
+
+def test_a_fragment_gives_the_same_row_alone_and_among_others(root: Root, lower: LocalLower) -> None:
+    fragments = some_fragments(root)
+    with torch.no_grad():
+        together = lower(fragments)
+        for at in range(len(fragments)):
+            assert torch.allclose(lower(fragments[at : at + 1])[0], together[at], atol=1e-5)
+
+
+def test_each_slot_is_mapped_by_its_level_from_its_own_state_or_else_the_centre(
+    root: Root, lower: LocalLower
+) -> None:
+    fragments = some_fragments(root)
+    with torch.no_grad():
+        rows, (states, present) = lower(fragments), lower.states(fragments)
+    for at, level in enumerate([0, 1, 2, 3, 0, 2]):
+        for slot in range(3):
+            state = states[at, slot if present[at, slot] else 1]
+            expected = state @ lower.level_maps[level, slot] + lower.level_bias[level, slot]
+            assert torch.allclose(rows[at, slot], expected, atol=1e-5)
+
+
+def test_the_embedding_behind_a_missing_neighbour_is_never_read(root: Root) -> None:
+    lower = LocalLower.from_full(root.checkpoint_lower(), root.config)
+    fragments = some_fragments(root)
+    with torch.no_grad():
+        before = lower(fragments)
+        lower.embeddings.word_embeddings.weight[root.config.pad_id] = 1000
+        assert torch.allclose(lower(fragments), before, atol=1e-5)
+
+
+def test_a_trigram_is_a_text_of_three_tokens_before_the_maps(root: Root, lower: LocalLower) -> None:
+    ids = torch.tensor([[5, 9, 12]])
+    with torch.no_grad():
+        full = root.checkpoint_lower()(ids, torch.ones(1, 3, dtype=torch.bool))
+        states, _ = lower.states(ids)
+    assert torch.allclose(states, full, atol=1e-6)
+
+
+def test_no_fragments_give_no_rows(lower: LocalLower) -> None:
+    assert lower(torch.zeros(0, 3, dtype=torch.int64)).shape == (0, 3, lower.bert.hidden_size)
+
+
+def test_gradients_reach_the_maps_of_the_levels_that_occur(root: Root) -> None:
+    lower = LocalLower.from_full(root.checkpoint_lower(), root.config).requires_grad_(True)
+    lower(torch.tensor([[5, 9, 12], [root.config.missing_id, 9, 12]])).square().sum().backward()
+    grad = lower.level_maps.grad
+    assert grad is not None
+    assert [bool(grad[level].abs().sum() > 0) for level in range(4)] == [True, False, True, False]
+
+
+def test_starting_from_the_checkpoint_leaves_the_checkpoint_alone(root: Root) -> None:
+    before = root.checkpoint_lower().word_embeddings.clone()
+    lower = LocalLower.from_full(root.checkpoint_lower(), root.config)
+    with torch.no_grad():
+        lower.embeddings.word_embeddings.weight.zero_()
+    assert torch.equal(root.checkpoint_lower().word_embeddings, before)
+
+
+def test_what_is_saved_is_what_is_loaded(root: Root, lower: LocalLower, tmp_path: Path) -> None:
+    lower.save(tmp_path, {"unexplained": 0.2})
+    again = LocalLower.load(tmp_path)
+    fragments = some_fragments(root)
+    with torch.no_grad():
+        assert torch.equal(again(fragments), lower(fragments))
+    assert torch.equal(again.position_bias, lower.position_bias)
+    assert not any(parameter.requires_grad for parameter in again.parameters())
+
+
+@pytest.mark.parametrize("file", [JSON_FILE, WEIGHTS_FILE])
+def test_lower_layers_that_lack_a_file_do_not_load(lower: LocalLower, tmp_path: Path, file: str) -> None:
+    lower.save(tmp_path)
+    (tmp_path / file).unlink()
+    with pytest.raises(HplmError, match=file) as caught:
+        LocalLower.load(tmp_path)
+    assert caught.value.code == "corrupt_artifact"
+
+
+def test_lower_layers_described_by_half_do_not_load(lower: LocalLower, tmp_path: Path) -> None:
+    lower.save(tmp_path)
+    (tmp_path / JSON_FILE).write_text('{"format": 1, "lower": 2}')
+    with pytest.raises(HplmError, match="bert") as caught:
+        LocalLower.load(tmp_path)
+    assert caught.value.code == "corrupt_artifact"

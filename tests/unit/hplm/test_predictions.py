@@ -1,0 +1,70 @@
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from seqeval.scheme import IOB2, Entities
+
+from inference.hplm.predictions import class_prediction, iob2_spans, tag_prediction
+from inference.hplm.tokenization import Encoding, TextTokenizer
+from tests.unit.tiny import tiny_tokenizer
+
+TAGS = ("O", "B-drug", "I-drug", "B-gene", "I-gene")
+TOKENIZER = TextTokenizer(tiny_tokenizer(), max_tokens=32)
+
+
+def logits_for(encoding: Encoding, tags: list[str]) -> np.ndarray:
+    """Logits that say `tags` at the words' first tokens, and something else everywhere else."""
+    logits = np.zeros((len(encoding), len(TAGS)), dtype=np.float32)
+    logits[:, TAGS.index("B-gene")] = 9
+    for at, tag in zip(np.flatnonzero(encoding.word_starts), tags, strict=True):
+        logits[at] = 0
+        logits[at, TAGS.index(tag)] = 5
+    return logits
+
+
+@given(st.lists(st.sampled_from(TAGS), max_size=15))
+def test_spans_are_those_that_the_strict_metric_counts(tags: list[str]) -> None:
+    expected = [(e.tag, e.start, e.end) for e in Entities([tags], IOB2).entities[0]] if tags else []
+    assert iob2_spans(tags) == expected
+
+
+def test_a_stray_continuation_is_no_span() -> None:
+    assert iob2_spans(["I-drug", "O", "B-gene", "I-drug"]) == [("gene", 2, 3)]
+
+
+def test_two_spans_may_touch() -> None:
+    assert iob2_spans(["B-drug", "I-drug", "B-drug"]) == [("drug", 0, 2), ("drug", 2, 3)]
+
+
+def test_a_span_is_told_by_its_characters_in_the_text_as_sent() -> None:
+    text = "The ZEBRA  river, max_tokens"
+    encoding = TOKENIZER.encode(text)
+    logits = logits_for(encoding, ["O", "B-drug", "I-drug", "O", "B-gene"])
+    first, second = tag_prediction(TAGS, logits, encoding, text).spans
+    assert (first.start, first.end, first.label, first.text) == (4, 16, "drug", "ZEBRA  river")
+    assert (second.start, second.end, second.label, second.text) == (18, 28, "gene", "max_tokens")
+    assert first.score == pytest.approx(np.exp(5) / (np.exp(5) + 4))
+
+
+def test_only_a_words_first_token_speaks() -> None:
+    encoding = TOKENIZER.encode("zebra")
+    assert tag_prediction(TAGS, logits_for(encoding, ["O"]), encoding, "zebra").spans == ()
+
+
+def test_a_text_of_nothing_has_no_spans() -> None:
+    encoding = TOKENIZER.encode(" ")
+    assert tag_prediction(TAGS, logits_for(encoding, []), encoding, " ").to_json() == {"spans": []}
+
+
+@given(st.lists(st.floats(-50, 50, width=32), min_size=2, max_size=6))
+def test_probabilities_sum_to_one_and_the_label_has_the_largest(logits: list[float]) -> None:
+    labels = [f"l{index}" for index in range(len(logits))]
+    prediction = class_prediction(labels, np.array(logits, dtype=np.float32))
+    assert sum(prediction.scores.values()) == pytest.approx(1)
+    assert prediction.scores[prediction.label] == max(prediction.scores.values())
+    assert list(prediction.scores) == labels
+
+
+def test_huge_logits_do_not_overflow() -> None:
+    prediction = class_prediction(["a", "b"], np.array([3e38, -3e38], dtype=np.float32))
+    assert prediction.to_json() == {"label": "a", "scores": {"a": 1.0, "b": 0.0}}

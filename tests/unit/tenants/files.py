@@ -1,0 +1,39 @@
+"""Files for the tests of formats."""
+
+import json
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tenants.errors import ErrorCode, HmiError
+from tenants.formats.lines import Source
+
+
+def source(folder: Path, name: str, content: str | bytes) -> Source:
+    """A file with this content, as if it had been received under this name."""
+    path = folder / f"received-{name}"
+    path.write_bytes(content.encode() if isinstance(content, str) else content)
+    return Source(path, name)
+
+
+def jsonl(rows: Iterable[object]) -> str:
+    """The rows as JSON lines."""
+    return "".join(json.dumps(row) + "\n" for row in rows)
+
+
+def texts(count: int, *, labels: tuple[str, ...] = ("good", "bad"), start: int = 0) -> list[dict[str, Any]]:
+    """Rows of classification, all with differing texts, the labels in turn."""
+    return [
+        {"text": f"text number {number}", "label": labels[number % len(labels)]}
+        for number in range(start, start + count)
+    ]
+
+
+def refused(code: ErrorCode, act: Callable[[], object]) -> HmiError:
+    """The error with which the act fails, which must have this code."""
+    with pytest.raises(HmiError) as caught:
+        act()
+    assert caught.value.code == code, f"{caught.value.code}: {caught.value.message}"
+    return caught.value

@@ -1,0 +1,229 @@
+"""A dataset from its files: splits, leaks, labels, reports."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tenants.errors import ErrorCode
+from tenants.formats import dataset as dataset_module
+from tenants.formats.census import Census
+from tenants.formats.dataset import DatasetDraft, draft_dataset
+from tenants.formats.examples import TextExample, read_examples
+from tenants.formats.normalise import fingerprint, normalise
+from tenants.formats.report import dataset_preview_rows, dataset_report
+from tenants.formats.splits import carve
+from tests.unit.tenants.files import jsonl, refused, source, texts
+
+
+def draft(folder: Path, task: str = "classification", **files: list[dict[str, Any]] | str) -> DatasetDraft:
+    sources = {
+        split: source(folder, f"{split}.jsonl", content if isinstance(content, str) else jsonl(content))
+        for split, content in files.items()
+    }
+    workspace = folder / "workspace"
+    workspace.mkdir()
+    return draft_dataset(files=sources, task=task, columns=None, workspace=workspace)
+
+
+def rows_of(made: DatasetDraft) -> dict[str, list[str]]:
+    return {split: [example.plain for example in read_examples(path)] for split, path in made.paths.items()}
+
+
+def test_given_splits_are_kept_as_they_are(tmp_path: Path) -> None:
+    made = draft(tmp_path, train=texts(20), dev=texts(4, start=20), test=texts(5, start=24))
+    assert {split: census.rows for split, census in made.censuses.items()} == {
+        "train": 20,
+        "dev": 4,
+        "test": 5,
+    }
+    assert rows_of(made)["dev"] == [row["text"] for row in texts(4, start=20)]
+    assert made.automatic == []
+    assert made.labels == ["bad", "good"]
+
+
+def test_missing_splits_are_taken_from_train_a_tenth_each(tmp_path: Path) -> None:
+    made = draft(tmp_path, train=texts(200))
+    rows = rows_of(made)
+    assert {split: len(found) for split, found in rows.items()} == {"train": 160, "dev": 20, "test": 20}
+    assert sorted(text for found in rows.values() for text in found) == sorted(
+        row["text"] for row in texts(200)
+    )
+    assert made.automatic == ["dev", "test"]
+    assert all(set(census.labels) == {"good", "bad"} for census in made.censuses.values())
+
+
+def test_only_dev_is_taken_when_test_was_given(tmp_path: Path) -> None:
+    made = draft(tmp_path, train=texts(100), test=texts(10, start=100))
+    assert {split: census.rows for split, census in made.censuses.items()} == {
+        "train": 90,
+        "test": 10,
+        "dev": 10,
+    }
+
+
+def test_the_automatic_split_is_the_same_every_time(tmp_path: Path) -> None:
+    for name in ("one", "two"):
+        (tmp_path / name).mkdir()
+    rows = texts(50)
+    one = rows_of(draft(tmp_path / "one", train=rows))
+    two = rows_of(draft(tmp_path / "two", train=rows[::-1]))
+    assert {split: set(found) for split, found in one.items()} == {
+        split: set(found) for split, found in two.items()
+    }
+
+
+def census_of(rows: list[tuple[str, str]]) -> Census:
+    census = Census()
+    for text, label in rows:
+        census.add(TextExample(text, label))
+    return census
+
+
+@given(st.lists(st.tuples(st.integers(0, 80), st.sampled_from("abc")), min_size=80, max_size=300))
+def test_duplicates_stay_together_and_train_keeps_every_label(rows: list[tuple[int, str]]) -> None:
+    census = census_of([(f"text {number}", label) for number, label in rows])
+    if len(census.prints) < 40:
+        return
+    chosen = carve(census, ["dev", "test"])
+    assert set(chosen) < set(census.prints)
+    kept = {census.label_of[mark] for mark in census.prints if mark not in chosen}
+    assert kept == set(census.label_of.values())
+    for split in ("dev", "test"):
+        share = sum(found == split for found in chosen.values()) / len(census.prints)
+        assert 0.07 <= share <= 0.13
+
+
+def test_near_copies_count_as_the_same_text() -> None:
+    assert normalise("  The Café, again! ") == normalise("the cafe\u0301   AGAIN")
+    assert fingerprint("Hello, world.") == fingerprint("hello world")
+    assert fingerprint("!?") != fingerprint("!!")
+
+
+def test_leaking_splits_are_refused_with_their_counts(tmp_path: Path) -> None:
+    train = texts(100)
+    leaked = [{"text": row["text"].upper() + "!", "label": row["label"]} for row in train[:2]]
+    error = refused(
+        ErrorCode.LEAKING_SPLITS,
+        lambda: draft(tmp_path, train=train, dev=texts(10, start=100), test=texts(48, start=110) + leaked),
+    )
+    assert error.details == {
+        "leaks": [{"from": "train", "to": "test", "rows": 2, "share": 0.04}],
+        "limit": 0.01,
+    }
+
+
+def test_a_leak_below_the_limit_is_reported_as_a_warning(tmp_path: Path) -> None:
+    train = texts(100)
+    made = draft(tmp_path, train=train, dev=texts(10, start=100), test=texts(199, start=110) + train[:1])
+    report = dataset_report(made)
+    assert report["leaks"] == [{"from": "train", "to": "test", "rows": 1, "share": 0.005}]
+    assert "1 rows of test stand in train, too (0.50%)." in report["warnings"]
+
+
+def test_one_label_is_refused(tmp_path: Path) -> None:
+    error = refused(ErrorCode.ONE_LABEL, lambda: draft(tmp_path, train=texts(20, labels=("good",))))
+    assert error.details == {"label": "good", "rows": 20}
+
+
+def test_tags_without_any_span_are_refused(tmp_path: Path) -> None:
+    rows = [{"tokens": [f"a{number}"], "tags": ["O"]} for number in range(20)]
+    refused(ErrorCode.ONE_LABEL, lambda: draft(tmp_path, "tagging", train=rows))
+
+
+def test_one_kind_of_span_is_enough_for_tagging(tmp_path: Path) -> None:
+    rows = [{"tokens": [f"a{number}", "b"], "tags": ["B-x", "O"]} for number in range(30)]
+    made = draft(tmp_path, "tagging", train=rows)
+    assert made.labels == ["x"]
+    assert dataset_report(made)["splits"]["train"]["labels"] == {"x": 24}
+
+
+@pytest.mark.parametrize("count", [1, 9])
+def test_too_few_rows_are_refused(tmp_path: Path, count: int) -> None:
+    error = refused(ErrorCode.TOO_FEW_ROWS, lambda: draft(tmp_path, train=texts(count)))
+    assert error.details == {"rows": count, "needed": 10}
+
+
+def test_too_few_differing_texts_to_split_are_refused(tmp_path: Path) -> None:
+    refused(ErrorCode.TOO_FEW_ROWS, lambda: draft(tmp_path, train=texts(5) * 10))
+
+
+def test_labels_that_occur_once_each_cannot_be_split(tmp_path: Path) -> None:
+    labels = tuple(f"label {number}" for number in range(12))
+    refused(ErrorCode.TOO_FEW_ROWS, lambda: draft(tmp_path, train=texts(12, labels=labels)))
+
+
+@pytest.mark.parametrize("content", ["", "\n \n", "\ufeff", "\ufeff\n"])
+def test_an_empty_file_is_refused(tmp_path: Path, content: str) -> None:
+    refused(ErrorCode.EMPTY_FILE, lambda: draft(tmp_path, train=content))
+
+
+def test_a_header_without_rows_is_refused(tmp_path: Path) -> None:
+    found = source(tmp_path, "a.csv", "text,label\n")
+    refused(
+        ErrorCode.TOO_FEW_ROWS,
+        lambda: draft_dataset(
+            files={"train": found}, task="classification", columns=None, workspace=tmp_path
+        ),
+    )
+
+
+def test_unknown_and_missing_splits_are_refused(tmp_path: Path) -> None:
+    assert refused(ErrorCode.MISSING_FIELD, lambda: draft(tmp_path, test=texts(20))).param == "train"
+    (tmp_path / "two").mkdir()
+    refused(ErrorCode.INVALID_FIELD, lambda: draft(tmp_path / "two", train=texts(20), validation=texts(3)))
+
+
+def test_a_column_that_is_no_label_is_refused(tmp_path: Path) -> None:
+    rows = [{"text": f"a {number}", "label": number} for number in range(1100)]
+    error = refused(ErrorCode.INVALID_FIELD, lambda: draft(tmp_path, train=rows))
+    assert error.details is not None
+    assert (error.details["row"], error.details["limit"]) == (1001, 1000)
+
+
+def test_too_many_rows_are_refused_by_number(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(dataset_module, "MOST_ROWS", 30)
+    error = refused(ErrorCode.FILE_TOO_LARGE, lambda: draft(tmp_path, train=texts(50)))
+    assert error.details is not None
+    assert error.details["row"] == 31
+
+
+def test_the_type_of_labels_is_the_same_in_all_splits(tmp_path: Path) -> None:
+    dev = [{"text": "a new one", "label": 1}]
+    error = refused(ErrorCode.MIXED_TYPES, lambda: draft(tmp_path, train=texts(20), dev=dev))
+    assert error.details is not None
+    assert error.details["file"] == "dev.jsonl"
+
+
+def test_the_report_counts_and_warns(tmp_path: Path) -> None:
+    train = [*texts(30), {"text": "TEXT number 0", "label": "bad"}, {"text": "a rare one", "label": "rare"}]
+    dev = [{"text": "one two three", "label": "unseen"}]
+    report = dataset_report(draft(tmp_path, train=train, dev=dev, test=texts(3, start=50)))
+    assert report["rows"] == 36
+    assert report["words"] == 31 * 3 + 3 + 3 + 9
+    assert report["splits"]["train"] == {
+        "rows": 32,
+        "words": 96,
+        "labels": {"bad": 16, "good": 15, "rare": 1},
+        "duplicates": 1,
+        "conflicting_labels": 1,
+        "characters": {"min": 10, "mean": 13.5, "max": 14},
+        "words_per_row": {"min": 3, "mean": 3.0, "max": 3},
+    }
+    assert report["warnings"] == [
+        "1 rows of train repeat the text of an earlier row.",
+        "1 rows of train label a text otherwise than an earlier row.",
+        "dev has labels that train lacks: unseen.",
+        "Labels with fewer than 5 examples in train: rare.",
+    ]
+
+
+def test_the_preview_cuts_long_texts(tmp_path: Path) -> None:
+    rows = texts(20)
+    rows[0]["text"] = "x" * 1000
+    shown = dataset_preview_rows(draft(tmp_path, train=rows))["train"]
+    assert len(shown) == 5
+    assert shown[0] == {"text": "x" * 300, "label": "good", "cut": True}
+    assert shown[1] == {"text": "text number 1", "label": "bad", "cut": False}

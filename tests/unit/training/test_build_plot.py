@@ -1,0 +1,136 @@
+"""Building a table from a corpus."""
+
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from inference.hplm import fragments
+from inference.hplm.local_lower import LocalLower
+from inference.hplm.plot import PlotTable
+from tests.unit.training.conftest import Branch
+from tests.unit.training.world import CancelAt, Recorder, contents, corpus_file, repeating_texts
+from workers.training.build_plot import PlotSettings, build_plot
+from workers.training.progress import Cancelled, NullReporter, Reporter
+
+SMALL = PlotSettings(precision="float32", fragments_per_batch=16)
+
+
+def build(
+    branch: Branch,
+    folder: Path,
+    *,
+    alpha: float = 50,
+    all_unigrams: bool = False,
+    reporter: Reporter | None = None,
+) -> dict[str, Any]:
+    return build_plot(
+        root=branch.root,
+        lower=branch.lower,
+        corpus=corpus_file(folder / "corpus.txt", repeating_texts(100)),
+        out=folder / "out",
+        alpha=alpha,
+        settings=SMALL,
+        reporter=reporter or NullReporter(),
+        all_unigrams=all_unigrams,
+    )
+
+
+def kept(folder: Path) -> dict[int, set[tuple[int, ...]]]:
+    """The fragments of a table by level."""
+    table = PlotTable.open(folder / "out")
+    rows = fragments.unpack(table.keys)
+    levels = fragments.level_of(rows, table.missing_id)
+    return {level: {tuple(row) for row in rows[levels == level].tolist()} for level in fragments.LEVELS}
+
+
+def of_corpus(branch: Branch) -> list[list[tuple[int, ...]]]:
+    missing = branch.loaded.config.missing_id
+    texts = [branch.loaded.tokenizer.encode(text).ids for text in repeating_texts(100)]
+    return [[tuple(f) for f in fragments.of_sequence(ids, missing).tolist()] for ids in texts]
+
+
+def test_the_most_frequent_trigrams_cover_the_share_asked_for(branch: Branch, tmp_path: Path) -> None:
+    report = build(branch, tmp_path)
+    counts = Counter(fragment for text in of_corpus(branch) for fragment in text[1:-1])
+    found = kept(tmp_path)[fragments.LEVEL_TRI]
+    covered = sum(counts[fragment] for fragment in found)
+    least = min(counts[fragment] for fragment in found)
+    assert covered >= counts.total() / 2 > covered - least
+    assert least >= max(count for fragment, count in counts.items() if fragment not in found)
+    assert report["coverage"]["trigram"] == pytest.approx(covered / counts.total())
+
+
+def test_bigrams_come_on_both_sides_and_ends_and_words_are_always_there(
+    branch: Branch, tmp_path: Path
+) -> None:
+    missing = branch.loaded.config.missing_id
+    build(branch, tmp_path, alpha=0)
+    texts = of_corpus(branch)
+    levels = kept(tmp_path)
+    assert levels[fragments.LEVEL_TRI] == set()
+    assert levels[fragments.LEVEL_LEFT] == {text[-1] for text in texts}
+    assert levels[fragments.LEVEL_RIGHT] == {text[0] for text in texts}
+    assert levels[fragments.LEVEL_UNI] == {(missing, f[1], missing) for text in texts for f in text}
+
+
+def test_at_a_hundred_percent_every_fragment_of_the_corpus_is_found(branch: Branch, tmp_path: Path) -> None:
+    build(branch, tmp_path, alpha=100)
+    table = PlotTable.open(tmp_path / "out")
+    for text in of_corpus(branch):
+        exact = np.array(text)
+        wanted = [exact]
+        wanted += [fragments.degrade(exact, level, table.missing_id) for level in fragments.LEVELS]
+        assert (table.find(fragments.pack(np.concatenate(wanted))) >= 0).all()
+
+
+def test_a_root_has_every_word_of_the_vocabulary(branch: Branch, tmp_path: Path) -> None:
+    report = build(branch, tmp_path, all_unigrams=True)
+    assert report["levels"]["unigram"] == branch.loaded.config.vocab
+    assert report["rows"] == sum(report["levels"].values())
+
+
+def test_rows_hold_what_the_lower_half_says(branch: Branch, tmp_path: Path) -> None:
+    build(branch, tmp_path)
+    table, lower = PlotTable.open(tmp_path / "out"), LocalLower.load(branch.lower)
+    with torch.no_grad():
+        expected = lower(torch.from_numpy(fragments.unpack(table.keys)))
+    torch.testing.assert_close(torch.from_numpy(table.vectors.copy()).float(), expected, atol=1e-2, rtol=1e-2)
+    assert torch.equal(table.position_bias, lower.position_bias)
+
+
+def test_progress_reaches_the_end(branch: Branch, tmp_path: Path) -> None:
+    recorder = Recorder()
+    report = build(branch, tmp_path, reporter=recorder)
+    name, total, steps = recorder.stages[-1]
+    assert (name, total, steps[-1]) == ("compute fragments", report["rows"], report["rows"])
+
+
+def test_the_same_corpus_gives_the_same_table(branch: Branch, tmp_path: Path) -> None:
+    for name in ("first", "second"):
+        (tmp_path / name).mkdir()
+        build(branch, tmp_path / name)
+    assert contents(tmp_path / "first" / "out") == contents(tmp_path / "second" / "out")
+
+
+@pytest.mark.parametrize("check", [1, 3, 5])
+def test_a_cancel_is_obeyed_within_a_step_and_leaves_nothing(
+    branch: Branch, tmp_path: Path, check: int
+) -> None:
+    cancel = CancelAt(check)
+    with pytest.raises(Cancelled):
+        build(branch, tmp_path, reporter=cancel)
+    assert cancel.late_steps == 0
+    assert list(contents(tmp_path)) == ["corpus.txt"]
+
+
+def test_a_folder_made_for_the_table_stays_and_is_empty_after_a_cancel(
+    branch: Branch, tmp_path: Path
+) -> None:
+    (tmp_path / "out").mkdir()
+    with pytest.raises(Cancelled):
+        build(branch, tmp_path, reporter=CancelAt(4))
+    assert list((tmp_path / "out").iterdir()) == []

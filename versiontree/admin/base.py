@@ -1,0 +1,46 @@
+"""What the admin pages of the version tree share."""
+
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from django.contrib import admin, messages
+from django.http import HttpRequest
+
+from tenants.admin.base import ModelAdmin
+from tenants.errors import HmiError
+
+
+class Serviced(ModelAdmin):
+    """Rows that change only through services: forms and actions call them; nothing is deleted here."""
+
+    def has_delete_permission(self, request: HttpRequest, obj: Any = None) -> bool:  # noqa: ARG002
+        return False
+
+    def has_operate_permission(self, request: HttpRequest) -> bool:
+        """For actions: may the person change rows of this kind at all?"""
+        user: Any = request.user
+        return bool(user.has_perm(f"{self.opts.app_label}.change_{self.opts.model_name}"))
+
+    def each(
+        self, request: HttpRequest, rows: Iterable[Any], act: Callable[[Any], object], done: str
+    ) -> None:
+        """Do it to every row and tell how it went."""
+        count = 0
+        for row in rows:
+            try:
+                act(row)
+                count += 1
+            except HmiError as error:
+                self.message_user(request, f"{row}: {error.message}", messages.ERROR)
+        if count:
+            self.message_user(request, f"{count} {done}.", messages.SUCCESS)
+
+
+class NotByHand(admin.ModelAdmin):  # type: ignore[type-arg]
+    """Rows that are neither added nor edited; name it before ``Serviced`` in the bases."""
+
+    def has_add_permission(self, request: HttpRequest) -> bool:  # noqa: ARG002
+        return False
+
+    def has_change_permission(self, request: HttpRequest, obj: Any = None) -> bool:  # noqa: ARG002
+        return False

@@ -1,0 +1,115 @@
+"""Jobs and what happened to them."""
+
+from typing import Any
+
+from django.contrib import admin
+from django.db.models import QuerySet
+from django.http import HttpRequest
+from django.utils.safestring import SafeString
+from unfold.decorators import display
+
+from tenants.admin.base import ReadOnly, TabularInline, acting, pretty_json
+from versiontree.admin.base import NotByHand, Serviced
+from versiontree.models import Job, JobEvent
+from versiontree.models.job import STATUS_STYLE
+from versiontree.services.jobs import job_cancel, job_retry
+
+_UNFOLD_COLOURS = {"neutral": "", "primary": "primary"}
+
+
+class JobEventInline(TabularInline):
+    """The job's history."""
+
+    model = JobEvent
+    extra = 0
+    fields = ("at", "kind", "message", "data")
+    readonly_fields = fields
+    can_delete = False
+
+    def has_add_permission(self, request: HttpRequest, obj: Any = None) -> bool:  # noqa: ARG002
+        return False
+
+
+@admin.register(Job)
+class JobAdmin(NotByHand, Serviced):
+    """Jobs, to watch, cancel and retry."""
+
+    list_display = ("kind", "version", "tenant", "status", "percent", "stage", "attempt", "created_at")
+    list_filter = ("state", "kind", ("tenant", admin.RelatedOnlyFieldListFilter), "created_at")
+    list_select_related = ("version__root", "version__domain__root", "version__hplm__tenant", "tenant")
+    search_fields = ("id", "tenant__slug", "version__hplm__name", "version__domain__name", "error_code")
+    date_hierarchy = "created_at"
+    fields = (
+        "id",
+        "kind",
+        "version",
+        "tenant",
+        "after",
+        "status",
+        "percent",
+        "stage",
+        "eta_seconds",
+        "attempt",
+        "max_attempts",
+        "worker",
+        "lease_until",
+        "heartbeat_at",
+        "cancel_requested_at",
+        "error_code",
+        "error_message",
+        "shown_params",
+        "shown_metrics",
+        "created_by",
+        "created_at",
+        "queued_at",
+        "started_at",
+        "finished_at",
+        "traceback",
+    )
+    readonly_fields = fields
+    inlines = (JobEventInline,)
+    actions = ("cancel", "retry")
+
+    @display(  # type: ignore[untyped-decorator]
+        description="State",
+        ordering="state",
+        label={label: _UNFOLD_COLOURS.get(colour, colour) for label, colour in STATUS_STYLE.values()},
+    )
+    def status(self, job: Job) -> str:
+        """The word, in its colour."""
+        return job.status_label
+
+    @admin.display(description="Progress", ordering="progress")
+    def percent(self, job: Job) -> str:
+        """How far it is."""
+        return f"{job.progress:.0%}"
+
+    @admin.display(description="Params")
+    def shown_params(self, job: Job) -> SafeString:
+        """What it works on, readable."""
+        return pretty_json(job.params)
+
+    @admin.display(description="Metrics")
+    def shown_metrics(self, job: Job) -> SafeString:
+        """What it measured, readable."""
+        return pretty_json(job.metrics)
+
+    @admin.action(description="Cancel", permissions=["operate"])
+    def cancel(self, request: HttpRequest, rows: QuerySet[Job]) -> None:
+        """Cancel what has not begun; ask the rest to stop."""
+        self.each(request, rows, lambda job: job_cancel(job=job, actor=acting(request)), "cancelled or asked")
+
+    @admin.action(description="Retry", permissions=["operate"])
+    def retry(self, request: HttpRequest, rows: QuerySet[Job]) -> None:
+        """Run what failed or was cancelled again."""
+        self.each(request, rows, lambda job: job_retry(job=job, actor=acting(request)), "retried")
+
+
+@admin.register(JobEvent)
+class JobEventAdmin(ReadOnly):
+    """Everything that happened to jobs."""
+
+    list_display = ("at", "job", "kind", "message")
+    list_filter = ("kind", "at")
+    list_select_related = ("job",)
+    search_fields = ("job__id", "message")

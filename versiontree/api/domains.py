@@ -1,0 +1,92 @@
+"""Domains: list, create, update."""
+
+from typing import Any
+
+from drf_spectacular.utils import extend_schema
+from rest_framework import status
+from rest_framework.generics import GenericAPIView
+from rest_framework.request import Request
+from rest_framework.response import Response
+
+from tenants.models import Tenant
+from tenants.permissions import request_actor
+from versiontree.api.access import OwnerView, PlatformView, asked
+from versiontree.api.serializers import (
+    DomainCreateSerializer,
+    DomainSerializer,
+    DomainUpdateSerializer,
+    VersionSerializer,
+)
+from versiontree.models import Domain, Version
+from versiontree.selectors import (
+    corpus_usable_by,
+    domain_of,
+    domain_visible_to,
+    domains_visible_to,
+    version_visible_to,
+    versions_of,
+)
+from versiontree.services.domains import domain_create, domain_update
+
+
+class _Domains(GenericAPIView[Domain]):
+    serializer_class = DomainSerializer
+    queryset = Domain.unscoped.none()
+    owner: Tenant | None
+
+    def get(self, request: Request, **_: Any) -> Response:  # noqa: ARG002 - the framework's signature
+        page = self.paginate_queryset(domains_visible_to(self.owner))
+        return self.get_paginated_response(DomainSerializer(page, many=True).data)
+
+    @extend_schema(request=DomainCreateSerializer, responses={201: VersionSerializer})
+    def post(self, request: Request, **_: Any) -> Response:
+        body = asked(DomainCreateSerializer, request)
+        body["parent"] = version_visible_to(self.owner, body["parent"], param="parent")
+        body["corpus"] = corpus_usable_by(self.owner, body["corpus"])
+        version = domain_create(tenant=self.owner, **body, actor=request_actor(request))
+        return Response(VersionSerializer(version).data, status=status.HTTP_201_CREATED)
+
+
+class _DomainVersions(GenericAPIView[Version]):
+    serializer_class = VersionSerializer
+    queryset = Version.unscoped.none()
+    owner: Tenant | None
+
+    def get(self, request: Request, domain_id: int, **_: Any) -> Response:  # noqa: ARG002
+        versions = versions_of(domain_visible_to(self.owner, domain_id)).prefetch_related("jobs")
+        page = self.paginate_queryset(versions)
+        return self.get_paginated_response(VersionSerializer(page, many=True).data)
+
+    @extend_schema(request=DomainUpdateSerializer, responses={201: VersionSerializer})
+    def post(self, request: Request, domain_id: int, **_: Any) -> Response:
+        body = asked(DomainUpdateSerializer, request)
+        domain = domain_of(self.owner, domain_id)
+        body["corpus"] = corpus_usable_by(self.owner, body["corpus"])
+        version = domain_update(domain=domain, **body, actor=request_actor(request))
+        return Response(VersionSerializer(version).data, status=status.HTTP_201_CREATED)
+
+
+class DomainsView(_Domains, OwnerView):
+    """The domains a tenant sees; it makes its own."""
+
+
+class DomainVersionsView(_DomainVersions, OwnerView):
+    """The versions of a domain; posting more text makes a new one."""
+
+
+class DomainView(OwnerView):
+    """One domain."""
+
+    serializer_class = DomainSerializer
+    queryset = Domain.unscoped.none()
+
+    def get(self, request: Request, domain_id: int, **_: Any) -> Response:  # noqa: ARG002
+        return Response(DomainSerializer(domain_visible_to(self.owner, domain_id)).data)
+
+
+class PlatformDomainsView(_Domains, PlatformView):
+    """The platform's domains."""
+
+
+class PlatformDomainVersionsView(_DomainVersions, PlatformView):
+    """The versions of a domain of the platform's."""

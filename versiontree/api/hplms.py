@@ -1,0 +1,124 @@
+"""hPLMs: list, create, update, delete; their versions and aliases."""
+
+from typing import Any
+
+from drf_spectacular.utils import extend_schema
+from rest_framework import status
+from rest_framework.request import Request
+from rest_framework.response import Response
+
+from tenants.permissions import request_actor
+from tenants.selectors import dataset_of
+from versiontree.api.access import OwnerView, asked
+from versiontree.api.serializers import (
+    AliasMoveSerializer,
+    AliasPutSerializer,
+    AliasSerializer,
+    HplmCreateSerializer,
+    HplmSerializer,
+    HplmUpdateSerializer,
+    VersionSerializer,
+)
+from versiontree.models import Alias, AliasMove, Hplm, Version
+from versiontree.selectors import (
+    alias_moves_of,
+    aliases_of,
+    hplm_of,
+    hplm_version,
+    hplms_of,
+    version_visible_to,
+    versions_of,
+)
+from versiontree.services.aliases import alias_move
+from versiontree.services.hplms import hplm_create, hplm_delete, hplm_update
+
+
+class HplmsView(OwnerView):
+    """The tenant's hPLMs."""
+
+    serializer_class = HplmSerializer
+    queryset = Hplm.unscoped.none()
+
+    def get(self, request: Request, **_: Any) -> Response:  # noqa: ARG002 - the framework's signature
+        page = self.paginate_queryset(hplms_of(self.tenant))
+        return self.get_paginated_response(HplmSerializer(page, many=True).data)
+
+    @extend_schema(request=HplmCreateSerializer, responses={201: VersionSerializer})
+    def post(self, request: Request, **_: Any) -> Response:
+        body = asked(HplmCreateSerializer, request)
+        body["parent"] = version_visible_to(self.tenant, body["parent"], param="parent")
+        body["dataset"] = dataset_of(self.tenant, body["dataset"])
+        version = hplm_create(tenant=self.tenant, **body, actor=request_actor(request))
+        return Response(VersionSerializer(version).data, status=status.HTTP_201_CREATED)
+
+
+class HplmView(OwnerView):
+    """One hPLM, by its name."""
+
+    serializer_class = HplmSerializer
+    queryset = Hplm.unscoped.none()
+
+    def get(self, request: Request, hplm: str, **_: Any) -> Response:  # noqa: ARG002
+        return Response(HplmSerializer(hplm_of(self.tenant, hplm)).data)
+
+    @extend_schema(responses={204: None})
+    def delete(self, request: Request, hplm: str, **_: Any) -> Response:
+        hplm_delete(hplm=hplm_of(self.tenant, hplm), actor=request_actor(request))
+        return Response(status=status.HTTP_204_NO_CONTENT)
+
+
+class HplmVersionsView(OwnerView):
+    """The versions of an hPLM; posting a dataset makes a new one."""
+
+    serializer_class = VersionSerializer
+    queryset = Version.unscoped.none()
+
+    def get(self, request: Request, hplm: str, **_: Any) -> Response:  # noqa: ARG002
+        page = self.paginate_queryset(versions_of(hplm_of(self.tenant, hplm)).prefetch_related("jobs"))
+        return self.get_paginated_response(VersionSerializer(page, many=True).data)
+
+    @extend_schema(request=HplmUpdateSerializer, responses={201: VersionSerializer})
+    def post(self, request: Request, hplm: str, **_: Any) -> Response:
+        body = asked(HplmUpdateSerializer, request)
+        body["dataset"] = dataset_of(self.tenant, body["dataset"])
+        found = hplm_of(self.tenant, hplm)
+        version = hplm_update(hplm=found, **body, actor=request_actor(request))
+        return Response(VersionSerializer(version).data, status=status.HTTP_201_CREATED)
+
+
+class AliasesView(OwnerView):
+    """The aliases of an hPLM."""
+
+    serializer_class = AliasSerializer
+    queryset = Alias.unscoped.none()
+
+    def get(self, request: Request, hplm: str, **_: Any) -> Response:  # noqa: ARG002
+        page = self.paginate_queryset(aliases_of(hplm_of(self.tenant, hplm)))
+        return self.get_paginated_response(AliasSerializer(page, many=True).data)
+
+
+class AliasView(OwnerView):
+    """One alias: move it, or make it."""
+
+    serializer_class = AliasSerializer
+    queryset = Alias.unscoped.none()
+
+    @extend_schema(request=AliasPutSerializer, responses=AliasSerializer)
+    def put(self, request: Request, hplm: str, alias: str, **_: Any) -> Response:
+        body = asked(AliasPutSerializer, request)
+        found = hplm_of(self.tenant, hplm)
+        version = hplm_version(found, body["version"])
+        actor = request_actor(request)
+        moved = alias_move(hplm=found, name=alias, version=version, actor=actor, reason=body["reason"])
+        return Response(AliasSerializer(moved).data)
+
+
+class AliasMovesView(OwnerView):
+    """Where the aliases of an hPLM pointed, newest first."""
+
+    serializer_class = AliasMoveSerializer
+    queryset = AliasMove.unscoped.none()
+
+    def get(self, request: Request, hplm: str, **_: Any) -> Response:  # noqa: ARG002
+        page = self.paginate_queryset(alias_moves_of(hplm_of(self.tenant, hplm)))
+        return self.get_paginated_response(AliasMoveSerializer(page, many=True).data)

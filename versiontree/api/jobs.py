@@ -1,0 +1,106 @@
+"""Jobs: watch, cancel, retry."""
+
+from typing import Any
+from uuid import UUID
+
+from drf_spectacular.utils import extend_schema
+from rest_framework.generics import GenericAPIView
+from rest_framework.request import Request
+from rest_framework.response import Response
+
+from tenants.models import Tenant
+from tenants.permissions import request_actor
+from versiontree.api.access import OwnerView, PlatformView, queried
+from versiontree.api.serializers import (
+    EventsQuerySerializer,
+    JobEventSerializer,
+    JobSerializer,
+    JobsQuerySerializer,
+)
+from versiontree.models import Job
+from versiontree.selectors import job_detail, job_events, jobs_of
+from versiontree.services.jobs import job_cancel, job_retry
+
+
+class _Job(GenericAPIView[Job]):
+    serializer_class = JobSerializer
+    queryset = Job.unscoped.none()
+    owner: Tenant | None
+
+
+class _Jobs(_Job):
+    @extend_schema(parameters=[JobsQuerySerializer])
+    def get(self, request: Request, **_: Any) -> Response:
+        page = self.paginate_queryset(jobs_of(self.owner).filter(**queried(JobsQuerySerializer, request)))
+        return self.get_paginated_response(JobSerializer(page, many=True).data)
+
+
+class _JobDetail(_Job):
+    def get(self, request: Request, job_id: UUID, **_: Any) -> Response:  # noqa: ARG002
+        return Response(JobSerializer(job_detail(self.owner, job_id)).data)
+
+
+class _JobEvents(_Job):
+    @extend_schema(parameters=[EventsQuerySerializer], responses=JobEventSerializer(many=True))
+    def get(self, request: Request, job_id: UUID, **_: Any) -> Response:
+        after = queried(EventsQuerySerializer, request)["after"]
+        events = job_events(job_detail(self.owner, job_id), after=after)
+        return Response(JobEventSerializer(events, many=True).data)
+
+
+class _JobCancel(_Job):
+    @extend_schema(request=None, responses=JobSerializer)
+    def post(self, request: Request, job_id: UUID, **_: Any) -> Response:
+        job = job_cancel(job=job_detail(self.owner, job_id), actor=request_actor(request))
+        return Response(JobSerializer(job).data)
+
+
+class _JobRetry(_Job):
+    @extend_schema(request=None, responses=JobSerializer)
+    def post(self, request: Request, job_id: UUID, **_: Any) -> Response:
+        job = job_retry(job=job_detail(self.owner, job_id), actor=request_actor(request))
+        return Response(JobSerializer(job).data)
+
+
+class JobsView(_Jobs, OwnerView):
+    """The tenant's jobs, newest first."""
+
+
+class JobView(_JobDetail, OwnerView):
+    """One job."""
+
+
+class JobEventsView(_JobEvents, OwnerView):
+    """What happened to a job since an event, oldest first, at most 500 at a time."""
+
+    pagination_class = None  # type: ignore[assignment]
+
+
+class JobCancelView(_JobCancel, OwnerView):
+    """Cancel a job; a running one is asked to stop."""
+
+
+class JobRetryView(_JobRetry, OwnerView):
+    """Run a failed or cancelled job again."""
+
+
+class PlatformJobsView(_Jobs, PlatformView):
+    """The platform's jobs."""
+
+
+class PlatformJobView(_JobDetail, PlatformView):
+    """One job of the platform's."""
+
+
+class PlatformJobEventsView(_JobEvents, PlatformView):
+    """What happened to a job of the platform's."""
+
+    pagination_class = None  # type: ignore[assignment]
+
+
+class PlatformJobCancelView(_JobCancel, PlatformView):
+    """Cancel a job of the platform's."""
+
+
+class PlatformJobRetryView(_JobRetry, PlatformView):
+    """Run a job of the platform's again."""

@@ -1,0 +1,70 @@
+"""The tree itself, its roots and single versions."""
+
+from typing import Any
+
+from drf_spectacular.utils import extend_schema
+from rest_framework import status
+from rest_framework.request import Request
+from rest_framework.response import Response
+
+from tenants.permissions import request_actor
+from versiontree.api.access import OwnerView, PlatformView, asked
+from versiontree.api.serializers import (
+    NodeSerializer,
+    RootRegisterSerializer,
+    RootSerializer,
+    VersionSerializer,
+)
+from versiontree.models import Root, Version
+from versiontree.selectors import corpus_usable_by, roots_all, tree_for, version_visible_to
+from versiontree.services.roots import root_register
+
+
+class TreeView(OwnerView):
+    """Every version the tenant sees, parents before children."""
+
+    serializer_class = NodeSerializer
+    pagination_class = None  # type: ignore[assignment]
+
+    @extend_schema(responses=NodeSerializer(many=True))
+    def get(self, request: Request, **_: Any) -> Response:  # noqa: ARG002 - the framework's signature
+        return Response(NodeSerializer(tree_for(self.owner), many=True).data)
+
+
+class RootsView(OwnerView):
+    """The roots: they are everybody's."""
+
+    serializer_class = RootSerializer
+    queryset = Root.objects.none()
+
+    def get(self, request: Request, **_: Any) -> Response:  # noqa: ARG002 - the framework's signature
+        page = self.paginate_queryset(roots_all())
+        return self.get_paginated_response(RootSerializer(page, many=True).data)
+
+
+class VersionView(OwnerView):
+    """One version."""
+
+    serializer_class = VersionSerializer
+    queryset = Version.unscoped.none()
+
+    def get(self, request: Request, version_id: int, **_: Any) -> Response:  # noqa: ARG002
+        return Response(VersionSerializer(version_visible_to(self.owner, version_id)).data)
+
+
+class PlatformRootsView(PlatformView):
+    """Registering roots."""
+
+    serializer_class = RootSerializer
+    queryset = Root.objects.none()
+
+    def get(self, request: Request) -> Response:  # noqa: ARG002 - the framework's signature
+        page = self.paginate_queryset(roots_all())
+        return self.get_paginated_response(RootSerializer(page, many=True).data)
+
+    @extend_schema(request=RootRegisterSerializer, responses={201: VersionSerializer})
+    def post(self, request: Request) -> Response:
+        body = asked(RootRegisterSerializer, request)
+        body["corpus"] = corpus_usable_by(None, body["corpus"])
+        version = root_register(**body, actor=request_actor(request))
+        return Response(VersionSerializer(version).data, status=status.HTTP_201_CREATED)

@@ -1,0 +1,46 @@
+"""``/api/v1/``: the manage API.
+
+What a tenant sees stands at two addresses: ``hplms`` for keys, which know their tenant, and
+``tenants/<slug>/hplms`` for people, who name it. What belongs to the platform stands at ``platform/…``.
+"""
+
+from django.urls import include, path
+
+from versiontree.api import domains, hplms, jobs, tree
+
+in_a_tenant = [
+    path("tree", tree.TreeView.as_view()),
+    path("roots", tree.RootsView.as_view()),
+    path("versions/<int:version_id>", tree.VersionView.as_view()),
+    path("domains", domains.DomainsView.as_view()),
+    path("domains/<int:domain_id>", domains.DomainView.as_view()),
+    path("domains/<int:domain_id>/versions", domains.DomainVersionsView.as_view()),
+    path("hplms", hplms.HplmsView.as_view()),
+    path("hplms/<slug:hplm>", hplms.HplmView.as_view()),
+    path("hplms/<slug:hplm>/versions", hplms.HplmVersionsView.as_view()),
+    path("hplms/<slug:hplm>/aliases", hplms.AliasesView.as_view()),
+    path("hplms/<slug:hplm>/aliases/<slug:alias>", hplms.AliasView.as_view()),
+    path("hplms/<slug:hplm>/alias-moves", hplms.AliasMovesView.as_view()),
+    path("jobs", jobs.JobsView.as_view()),
+    path("jobs/<uuid:job_id>", jobs.JobView.as_view()),
+    path("jobs/<uuid:job_id>/events", jobs.JobEventsView.as_view()),
+    path("jobs/<uuid:job_id>/cancel", jobs.JobCancelView.as_view()),
+    path("jobs/<uuid:job_id>/retry", jobs.JobRetryView.as_view()),
+]
+
+on_the_platform = [
+    path("roots", tree.PlatformRootsView.as_view()),
+    path("domains", domains.PlatformDomainsView.as_view()),
+    path("domains/<int:domain_id>/versions", domains.PlatformDomainVersionsView.as_view()),
+    path("jobs", jobs.PlatformJobsView.as_view()),
+    path("jobs/<uuid:job_id>", jobs.PlatformJobView.as_view()),
+    path("jobs/<uuid:job_id>/events", jobs.PlatformJobEventsView.as_view()),
+    path("jobs/<uuid:job_id>/cancel", jobs.PlatformJobCancelView.as_view()),
+    path("jobs/<uuid:job_id>/retry", jobs.PlatformJobRetryView.as_view()),
+]
+
+urlpatterns = [
+    path("platform/", include(on_the_platform)),
+    path("tenants/<slug:tenant>/", include(in_a_tenant)),
+    path("", include(in_a_tenant)),
+]
