@@ -41,6 +41,13 @@ class ErrorPages:
         return answer(request, exception) if isinstance(exception, HmiError) else None
 
 
+def body_limit(content_type: str) -> int:
+    """The largest body taken, in bytes: files may be larger than anything else."""
+    if content_type.startswith("multipart/form-data"):
+        return int(settings.HMI_UPLOAD_MAX_BYTES) + FORM_OVERHEAD_BYTES
+    return int(settings.HMI_MAX_BODY_BYTES)
+
+
 def _check_size(request: HttpRequest) -> None:
     try:
         size = int(request.META.get("CONTENT_LENGTH") or 0)
@@ -48,8 +55,7 @@ def _check_size(request: HttpRequest) -> None:
         raise HmiError(
             ErrorCode.INVALID_FIELD, "Content-Length is not a number.", param="Content-Length"
         ) from None
-    form = request.content_type == "multipart/form-data"
-    limit = settings.HMI_UPLOAD_MAX_BYTES + FORM_OVERHEAD_BYTES if form else settings.HMI_MAX_BODY_BYTES
+    limit = body_limit(request.content_type or "")
     if size > limit:
         message = f"The body has {size:,} bytes; at most {limit:,} are taken here."
         raise HmiError(ErrorCode.BODY_TOO_LARGE, message, details={"size": size, "limit": limit})

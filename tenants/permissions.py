@@ -1,12 +1,8 @@
 """Who may do what. A stranger gets 404, a member without the right 403, nobody at all 401."""
 
-from typing import Any, Self, cast
-
 from django.contrib.auth.models import AnonymousUser
-from rest_framework.permissions import BasePermission
 from rest_framework.request import Request
 
-from tenants.authentication import TenantRequest
 from tenants.errors import ErrorCode, HmiError
 from tenants.models import ApiKey, Membership, Role, Scope, Tenant, User
 from tenants.selectors import membership_of, tenant_by_slug
@@ -95,22 +91,3 @@ def request_actor(request: Request) -> ApiKey | User:
     if isinstance(request.user, User):
         return request.user
     raise HmiError(ErrorCode.UNAUTHENTICATED, "Sign in, or send an API key.")
-
-
-class HasScope(BasePermission):
-    """``permission_classes = [HasScope("infer")]``; sets ``request.tenant`` for the view.
-
-    The tenant is the key's, or for a signed-in member the one in the path or in ``?tenant=``.
-    """
-
-    def __init__(self, scope: str) -> None:
-        self.scope = Scope(scope)
-
-    def __call__(self) -> Self:
-        # REST framework calls each entry of permission_classes, to make an instance of it.
-        return self
-
-    def has_permission(self, request: Request, view: Any) -> bool:
-        slug = view.kwargs.get("tenant") or request.query_params.get("tenant")
-        cast("TenantRequest", request).tenant = request_tenant(request, slug, self.scope)
-        return True

@@ -32,7 +32,7 @@ class FileEntry(TypedDict):
     size: int
 
 
-class ArtifactDamaged(HmiError):  # noqa: N818 - it names what happened
+class ArtifactDamaged(HmiError):
     """What is on disk is not what the digest promises."""
 
     def __init__(self, message: str) -> None:

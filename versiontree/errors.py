@@ -3,7 +3,7 @@
 from tenants.errors import ErrorCode, HmiError
 
 
-class LeaseLost(HmiError):  # noqa: N818 - it names what happened
+class LeaseLost(HmiError):
     """The job is no longer this worker's: its lease ran out, or somebody ended the job."""
 
     def __init__(self) -> None:

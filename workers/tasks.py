@@ -16,7 +16,7 @@ log = logging.getLogger(__name__)
 
 @shared_task(name="workers.run_job")
 def run_job(job_id: str) -> None:
-    """Run one job to its end. A process that dies over it leaves it to the reaper, like a worker that does."""
+    """Run one job to its end. A process that dies over it leaves it to the reaper, as a worker does."""
     if code := run_apart(partial(runner.run_job, UUID(job_id))):
         log.error("The process of job %s ended with %d", job_id, code)
 

@@ -1,6 +1,7 @@
 """The product's own processes, as children of the launcher."""
 
 import os
+import secrets
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -24,7 +25,7 @@ Ready = Callable[[], bool]
 
 def inference_worker() -> tuple[Child, Ready]:
     """The process that answers infer requests."""
-    name = f"worker-{os.getpid()}"
+    name = f"worker-{secrets.token_hex(4)}"
     child = _python(
         "inference worker",
         ["-m", "inference.worker"],

@@ -84,7 +84,7 @@ class Stack:
             raise ChildError(str(error)) from None
         lock = self._resources.enter_context(HomeLock(settings.HMI_HOME))
         for folder in (settings.HMI_ARTIFACT_ROOT, settings.HMI_UPLOAD_ROOT, settings.HMI_LOG_ROOT):
-            folder.mkdir(parents=True, exist_ok=True)
+            folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         self._start_postgres()
         self._start_valkey()
         applied = migrations.apply(self.console)

@@ -40,8 +40,8 @@ class InferBodyParser(BaseParser):
     def parse(
         self,
         stream: IO[bytes],
-        media_type: str | None = None,  # noqa: ARG002 - the signature of BaseParser
-        parser_context: Mapping[str, Any] | None = None,  # noqa: ARG002
+        media_type: str | None = None,
+        parser_context: Mapping[str, Any] | None = None,
     ) -> Any:
         """Read at most the allowed bytes, whatever the headers claim."""
         limit: int = settings.HMI_MAX_BODY_BYTES

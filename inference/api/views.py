@@ -24,7 +24,7 @@ TIMEOUT_HEADER = "X-Timeout-S"
 class IsIdentified(BasePermission):
     """A key or a signed-in user; what they may do depends on the tenant, which the body names."""
 
-    def has_permission(self, request: Request, view: APIView) -> bool:  # noqa: ARG002
+    def has_permission(self, request: Request, view: APIView) -> bool:
         return isinstance(request.auth, ApiKey) or bool(request.user.is_authenticated)
 
 

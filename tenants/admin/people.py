@@ -80,6 +80,10 @@ class TenantAdmin(ModelAdmin):
     def get_inlines(self, request: HttpRequest, obj: Any) -> list[Any]:
         return [] if obj is None else [QuotaInline, MembershipInline]
 
+    def has_delete_permission(self, request: HttpRequest, obj: Any = None) -> bool:
+        # Its audit events stay for ever, and so does it: suspend it.
+        return False
+
     def save_model(self, request: HttpRequest, obj: Tenant, form: ModelForm, change: bool) -> None:
         if change:
             super().save_model(request, obj, form, change)

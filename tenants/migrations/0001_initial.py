@@ -203,7 +203,10 @@ class Migration(migrations.Migration):
                     ),
                 ),
                 ("max_domains", models.PositiveIntegerField(db_default=3, default=3)),
-                ("max_hplms", models.PositiveIntegerField(db_default=50, default=50)),
+                (
+                    "max_hplms",
+                    models.PositiveIntegerField(db_default=50, default=50, verbose_name="max hPLMs"),
+                ),
                 (
                     "max_storage_bytes",
                     models.PositiveBigIntegerField(db_default=5000000000, default=5000000000),
@@ -394,7 +397,7 @@ class Migration(migrations.Migration):
                         auto_created=True, primary_key=True, serialize=False, verbose_name="ID"
                     ),
                 ),
-                ("hplm_name", models.CharField(max_length=100)),
+                ("hplm_name", models.CharField(max_length=100, verbose_name="hPLM")),
                 ("day", models.DateField()),
                 ("requests", models.PositiveBigIntegerField(default=0)),
                 ("inputs", models.PositiveBigIntegerField(default=0)),

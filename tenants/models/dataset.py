@@ -78,4 +78,4 @@ class DatasetSplit(models.Model):
         )
 
     def __str__(self) -> str:
-        return f"{self.dataset_id}: {self.split}"
+        return f"{self.dataset}: {self.split}"

@@ -72,7 +72,7 @@ class Membership(models.Model):
         )
 
     def __str__(self) -> str:
-        return f"{self.user_id} in {self.tenant_id}: {self.role}"
+        return f"{self.user} in {self.tenant}: {self.role}"
 
 
 class Quota(models.Model):
@@ -80,7 +80,7 @@ class Quota(models.Model):
 
     tenant = models.OneToOneField(Tenant, on_delete=models.CASCADE, related_name="quota")
     max_domains = models.PositiveIntegerField(default=3, db_default=3)
-    max_hplms = models.PositiveIntegerField(default=50, db_default=50)
+    max_hplms = models.PositiveIntegerField("max hPLMs", default=50, db_default=50)
     max_storage_bytes = models.PositiveBigIntegerField(default=5 * GIGABYTE, db_default=5 * GIGABYTE)
     max_requests_per_day = models.PositiveIntegerField(default=1_000_000, db_default=1_000_000)
     max_active_jobs = models.PositiveIntegerField(default=10, db_default=10)
@@ -89,4 +89,4 @@ class Quota(models.Model):
     objects = TenantScopedManager()
 
     def __str__(self) -> str:
-        return f"quota of {self.tenant_id}"
+        return f"quota of {self.tenant}"

@@ -10,7 +10,7 @@ class UsageDay(models.Model):
     """One day (UTC) of one hPLM. The name stays when the hPLM is deleted: bills outlive models."""
 
     tenant = models.ForeignKey(Tenant, on_delete=models.PROTECT, related_name="usage_days")
-    hplm_name = models.CharField(max_length=100)
+    hplm_name = models.CharField("hPLM", max_length=100)
     day = models.DateField()
     requests = models.PositiveBigIntegerField(default=0)
     inputs = models.PositiveBigIntegerField(default=0)
@@ -32,4 +32,4 @@ class UsageDay(models.Model):
         )
 
     def __str__(self) -> str:
-        return f"{self.tenant_id}/{self.hplm_name} on {self.day}"
+        return f"{self.tenant}/{self.hplm_name} on {self.day}"

@@ -13,7 +13,7 @@ from tenants.errors import HmiError
 class Serviced(ModelAdmin):
     """Rows that change only through services: forms and actions call them; nothing is deleted here."""
 
-    def has_delete_permission(self, request: HttpRequest, obj: Any = None) -> bool:  # noqa: ARG002
+    def has_delete_permission(self, request: HttpRequest, obj: Any = None) -> bool:
         return False
 
     def has_operate_permission(self, request: HttpRequest) -> bool:
@@ -39,8 +39,8 @@ class Serviced(ModelAdmin):
 class NotByHand(admin.ModelAdmin):  # type: ignore[type-arg]
     """Rows that are neither added nor edited; name it before ``Serviced`` in the bases."""
 
-    def has_add_permission(self, request: HttpRequest) -> bool:  # noqa: ARG002
+    def has_add_permission(self, request: HttpRequest) -> bool:
         return False
 
-    def has_change_permission(self, request: HttpRequest, obj: Any = None) -> bool:  # noqa: ARG002
+    def has_change_permission(self, request: HttpRequest, obj: Any = None) -> bool:
         return False

@@ -23,7 +23,7 @@ from versiontree.services.roots import root_register
 from versiontree.training_settings import DEFAULT_ALPHA
 
 
-class _Rehearsed(Exception):  # noqa: N818 - not an error
+class _Rehearsed(Exception):
     """Undoes a rehearsal."""
 
 

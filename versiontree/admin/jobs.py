@@ -26,7 +26,7 @@ class JobEventInline(TabularInline):
     readonly_fields = fields
     can_delete = False
 
-    def has_add_permission(self, request: HttpRequest, obj: Any = None) -> bool:  # noqa: ARG002
+    def has_add_permission(self, request: HttpRequest, obj: Any = None) -> bool:
         return False
 
 

@@ -29,13 +29,13 @@ class RootAdmin(Serviced):
     list_select_related = ("created_by",)
     search_fields = ("name", "source")
 
-    def get_fields(self, request: HttpRequest, obj: Any = None) -> tuple[str, ...]:  # noqa: ARG002
+    def get_fields(self, request: HttpRequest, obj: Any = None) -> tuple[str, ...]:
         return ("name", "source", "corpus", "lower", "alpha") if obj is None else self.list_display
 
-    def has_change_permission(self, request: HttpRequest, obj: Any = None) -> bool:  # noqa: ARG002
+    def has_change_permission(self, request: HttpRequest, obj: Any = None) -> bool:
         return False
 
-    def save_model(self, request: HttpRequest, obj: Root, form: ModelForm, change: bool) -> None:  # noqa: ARG002
+    def save_model(self, request: HttpRequest, obj: Root, form: ModelForm, change: bool) -> None:
         if isinstance(form, RootForm):
             _planted(form, request, obj, "root")
 
@@ -59,10 +59,10 @@ class DomainAdmin(Serviced):
         shown = (*self.list_display, "description")
         return (*shown, "corpus", "alpha") if self.has_change_permission(request, obj) else shown
 
-    def get_readonly_fields(self, request: HttpRequest, obj: Any = None) -> tuple[str, ...]:  # noqa: ARG002
+    def get_readonly_fields(self, request: HttpRequest, obj: Any = None) -> tuple[str, ...]:
         return () if obj is None else (*self.list_display, "description")
 
-    def save_model(self, request: HttpRequest, obj: Domain, form: ModelForm, change: bool) -> None:  # noqa: ARG002
+    def save_model(self, request: HttpRequest, obj: Domain, form: ModelForm, change: bool) -> None:
         if isinstance(form, ServiceForm):
             _planted(form, request, obj, "domain")
 
@@ -98,10 +98,10 @@ class AliasAdmin(Serviced):
     fields = ("name", "hplm", "version", "reason", "moved_by", "moved_at")
     readonly_fields = ("name", "hplm", "moved_by", "moved_at")
 
-    def has_add_permission(self, request: HttpRequest) -> bool:  # noqa: ARG002
+    def has_add_permission(self, request: HttpRequest) -> bool:
         return False
 
-    def save_model(self, request: HttpRequest, obj: Alias, form: ModelForm, change: bool) -> None:  # noqa: ARG002
+    def save_model(self, request: HttpRequest, obj: Alias, form: ModelForm, change: bool) -> None:
         if isinstance(form, AliasForm):
             form.act(acting(request))
 

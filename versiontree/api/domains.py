@@ -34,7 +34,7 @@ class _Domains(GenericAPIView[Domain]):
     queryset = Domain.unscoped.none()
     owner: Tenant | None
 
-    def get(self, request: Request, **_: Any) -> Response:  # noqa: ARG002 - the framework's signature
+    def get(self, request: Request, **_: Any) -> Response:
         page = self.paginate_queryset(domains_visible_to(self.owner))
         return self.get_paginated_response(DomainSerializer(page, many=True).data)
 
@@ -52,7 +52,7 @@ class _DomainVersions(GenericAPIView[Version]):
     queryset = Version.unscoped.none()
     owner: Tenant | None
 
-    def get(self, request: Request, domain_id: int, **_: Any) -> Response:  # noqa: ARG002
+    def get(self, request: Request, domain_id: int, **_: Any) -> Response:
         versions = versions_of(domain_visible_to(self.owner, domain_id)).prefetch_related("jobs")
         page = self.paginate_queryset(versions)
         return self.get_paginated_response(VersionSerializer(page, many=True).data)
@@ -80,7 +80,7 @@ class DomainView(OwnerView):
     serializer_class = DomainSerializer
     queryset = Domain.unscoped.none()
 
-    def get(self, request: Request, domain_id: int, **_: Any) -> Response:  # noqa: ARG002
+    def get(self, request: Request, domain_id: int, **_: Any) -> Response:
         return Response(DomainSerializer(domain_visible_to(self.owner, domain_id)).data)
 
 

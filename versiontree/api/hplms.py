@@ -39,7 +39,7 @@ class HplmsView(OwnerView):
     serializer_class = HplmSerializer
     queryset = Hplm.unscoped.none()
 
-    def get(self, request: Request, **_: Any) -> Response:  # noqa: ARG002 - the framework's signature
+    def get(self, request: Request, **_: Any) -> Response:
         page = self.paginate_queryset(hplms_of(self.tenant))
         return self.get_paginated_response(HplmSerializer(page, many=True).data)
 
@@ -58,7 +58,7 @@ class HplmView(OwnerView):
     serializer_class = HplmSerializer
     queryset = Hplm.unscoped.none()
 
-    def get(self, request: Request, hplm: str, **_: Any) -> Response:  # noqa: ARG002
+    def get(self, request: Request, hplm: str, **_: Any) -> Response:
         return Response(HplmSerializer(hplm_of(self.tenant, hplm)).data)
 
     @extend_schema(responses={204: None})
@@ -73,7 +73,7 @@ class HplmVersionsView(OwnerView):
     serializer_class = VersionSerializer
     queryset = Version.unscoped.none()
 
-    def get(self, request: Request, hplm: str, **_: Any) -> Response:  # noqa: ARG002
+    def get(self, request: Request, hplm: str, **_: Any) -> Response:
         page = self.paginate_queryset(versions_of(hplm_of(self.tenant, hplm)).prefetch_related("jobs"))
         return self.get_paginated_response(VersionSerializer(page, many=True).data)
 
@@ -92,7 +92,7 @@ class AliasesView(OwnerView):
     serializer_class = AliasSerializer
     queryset = Alias.unscoped.none()
 
-    def get(self, request: Request, hplm: str, **_: Any) -> Response:  # noqa: ARG002
+    def get(self, request: Request, hplm: str, **_: Any) -> Response:
         page = self.paginate_queryset(aliases_of(hplm_of(self.tenant, hplm)))
         return self.get_paginated_response(AliasSerializer(page, many=True).data)
 
@@ -119,6 +119,6 @@ class AliasMovesView(OwnerView):
     serializer_class = AliasMoveSerializer
     queryset = AliasMove.unscoped.none()
 
-    def get(self, request: Request, hplm: str, **_: Any) -> Response:  # noqa: ARG002
+    def get(self, request: Request, hplm: str, **_: Any) -> Response:
         page = self.paginate_queryset(alias_moves_of(hplm_of(self.tenant, hplm)))
         return self.get_paginated_response(AliasMoveSerializer(page, many=True).data)

@@ -36,7 +36,7 @@ class _Jobs(_Job):
 
 
 class _JobDetail(_Job):
-    def get(self, request: Request, job_id: UUID, **_: Any) -> Response:  # noqa: ARG002
+    def get(self, request: Request, job_id: UUID, **_: Any) -> Response:
         return Response(JobSerializer(job_detail(self.owner, job_id)).data)
 
 

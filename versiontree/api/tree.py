@@ -27,7 +27,7 @@ class TreeView(OwnerView):
     pagination_class = None  # type: ignore[assignment]
 
     @extend_schema(responses=NodeSerializer(many=True))
-    def get(self, request: Request, **_: Any) -> Response:  # noqa: ARG002 - the framework's signature
+    def get(self, request: Request, **_: Any) -> Response:
         return Response(NodeSerializer(tree_for(self.owner), many=True).data)
 
 
@@ -37,7 +37,7 @@ class RootsView(OwnerView):
     serializer_class = RootSerializer
     queryset = Root.objects.none()
 
-    def get(self, request: Request, **_: Any) -> Response:  # noqa: ARG002 - the framework's signature
+    def get(self, request: Request, **_: Any) -> Response:
         page = self.paginate_queryset(roots_all())
         return self.get_paginated_response(RootSerializer(page, many=True).data)
 
@@ -48,7 +48,7 @@ class VersionView(OwnerView):
     serializer_class = VersionSerializer
     queryset = Version.unscoped.none()
 
-    def get(self, request: Request, version_id: int, **_: Any) -> Response:  # noqa: ARG002
+    def get(self, request: Request, version_id: int, **_: Any) -> Response:
         return Response(VersionSerializer(version_visible_to(self.owner, version_id)).data)
 
 
@@ -58,7 +58,7 @@ class PlatformRootsView(PlatformView):
     serializer_class = RootSerializer
     queryset = Root.objects.none()
 
-    def get(self, request: Request) -> Response:  # noqa: ARG002 - the framework's signature
+    def get(self, request: Request) -> Response:
         page = self.paginate_queryset(roots_all())
         return self.get_paginated_response(RootSerializer(page, many=True).data)
 

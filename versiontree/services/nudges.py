@@ -11,6 +11,8 @@ log = logging.getLogger(__name__)
 
 RUN_JOB_TASK: Final = "workers.run_job"
 TRAINING_QUEUE: Final = "training"
+# Somebody may be waiting for the answer to a request: a broker that is down must not hold them for long.
+IMPATIENT: Final = {"max_retries": 1, "socket_connect_timeout": 2.0, "socket_timeout": 2.0}
 
 
 def job_nudge(*, job_id: UUID, priority: int = 0) -> None:
@@ -20,9 +22,15 @@ def job_nudge(*, job_id: UUID, priority: int = 0) -> None:
 
 def _send(job_id: UUID, priority: int) -> None:
     try:
-        current_app.send_task(
-            RUN_JOB_TASK, args=[str(job_id)], queue=TRAINING_QUEUE, priority=priority, retry=False
-        )
+        with current_app.connection_for_write(transport_options=IMPATIENT) as connection:
+            current_app.send_task(
+                RUN_JOB_TASK,
+                args=[str(job_id)],
+                queue=TRAINING_QUEUE,
+                priority=priority,
+                connection=connection,
+                retry=False,
+            )
     except Exception:
         # The job stays queued and the reaper nudges again, so a broker that is down delays it and no more.
         log.exception("Job %s is queued, but the broker took no message", job_id)

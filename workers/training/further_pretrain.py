@@ -39,8 +39,9 @@ class FurtherPretrainSettings:
     seed: int = 0
     device: str = "auto"
     precision: str = "auto"
-    head_tokens: int = 100_000
-    tokens: int = 100_000
+    head_tokens: int = 60_000
+    head_passes: int = 5
+    tokens: int = 80_000
     held_out_tokens: int = 6_000
     held_out_share: float = 0.03
     batch_tokens: int = 1_280
@@ -85,7 +86,13 @@ def further_pretrain(
         config=loaded.config,
     )
     if known is None:
-        model.fit_head(head_groups, settings.head_learning_rate, settings.seed, reporter)
+        model.fit_head(
+            head_groups,
+            learning_rate=settings.head_learning_rate,
+            passes=settings.head_passes,
+            seed=settings.seed,
+            reporter=reporter,
+        )
     report = _learn(model, texts, settings, reporter) | {"head_fitted": known is None}
     with written_whole(out):
         model.local.cpu().save(out, report)
@@ -131,7 +138,7 @@ def _train(
     optimiser = Optimiser(
         [{"params": learning, "lr": settings.learning_rate}], steps=len(groups), warmup=WARMUP_STEPS
     )
-    reporter.stage("further-pretrain", len(groups))
+    reporter.stage("further pretrain", len(groups))
     for done, sequences in enumerate(groups, start=1):
         reporter.check()
         masked = masked_batch(sequences, model.config, rng)

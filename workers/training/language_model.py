@@ -20,6 +20,7 @@ from workers.training.progress import Reporter
 from workers.training.states import Teacher, fall_back_at_random, local_states
 
 HEAD_WARMUP_STEPS = 10
+HEAD_BATCH = 256
 
 
 @dataclass(frozen=True)
@@ -41,12 +42,10 @@ class LanguageModel:
 
     def loss(self, masked: MaskedBatch, at_cut: Tensor) -> Tensor:
         """Mean cross-entropy, in nats, of the hidden tokens."""
-        device = at_cut.device
-        last = self.teacher.upper_states(at_cut, masked.batch)
-        guessing = last[masked.rows.to(device), masked.places.to(device)]
+        guessing = self._guessing(masked, at_cut)
         with self.teacher.arithmetic.autocast():
             logits: Tensor = self.head(guessing, self.words)
-        return functional.cross_entropy(logits.float(), masked.wanted.to(device))
+        return functional.cross_entropy(logits.float(), masked.wanted.to(at_cut.device))
 
     @torch.no_grad()
     def held_out_loss(self, groups: Sequence[list[Ids]], seed: int, reporter: Reporter) -> float:
@@ -61,24 +60,52 @@ class LanguageModel:
         return total / count
 
     def fit_head(
-        self, groups: Sequence[list[Ids]], learning_rate: float, seed: int, reporter: Reporter
+        self, groups: Sequence[list[Ids]], *, learning_rate: float, passes: int, seed: int, reporter: Reporter
     ) -> None:
-        """Train the head alone on the frozen final states, one step per batch."""
-        reporter.stage("fit head", len(groups))
-        rng = np.random.default_rng(seed)
+        """Train the head alone, `passes` times over the final states of the tokens hidden in the batches.
+
+        Nothing below the head moves, so these states are computed once.
+        """
+        states, wanted = self._final_states(groups, seed, reporter)
+        order = [torch.randperm(len(wanted)) for _ in range(passes)]
+        steps = [
+            whole[start : start + HEAD_BATCH] for whole in order for start in range(0, len(whole), HEAD_BATCH)
+        ]
+        reporter.stage("fit language model head", len(steps))
         self.head.requires_grad_(True)
         optimiser = Optimiser(
             [{"params": self.head.parameters(), "lr": learning_rate}],
-            steps=len(groups),
+            steps=len(steps),
             warmup=HEAD_WARMUP_STEPS,
         )
+        for done, part in enumerate(steps, start=1):
+            reporter.check()
+            with self.teacher.arithmetic.autocast():
+                logits = self.head(states[part], self.words)
+            loss = optimiser.step(functional.cross_entropy(logits.float(), wanted[part]))
+            reporter.advance(done, loss=loss)
+        self.head.requires_grad_(False)
+
+    @torch.no_grad()
+    def _final_states(
+        self, groups: Sequence[list[Ids]], seed: int, reporter: Reporter
+    ) -> tuple[Tensor, Tensor]:
+        """States after the last layer [K, d] of hidden tokens, and what these were [K]."""
+        reporter.stage("read for the language model head", len(groups))
+        rng = np.random.default_rng(seed)
+        states, wanted = [], []
         for done, sequences in enumerate(groups, start=1):
             reporter.check()
             masked = masked_batch(sequences, self.config, rng)
-            with torch.no_grad():
-                at_cut = self.states(masked, None)
-            reporter.advance(done, loss=optimiser.step(self.loss(masked, at_cut)))
-        self.head.requires_grad_(False)
+            states.append(self._guessing(masked, self.states(masked, None)))
+            wanted.append(masked.wanted.to(states[-1].device))
+            reporter.advance(done)
+        return torch.cat(states), torch.cat(wanted)
+
+    def _guessing(self, masked: MaskedBatch, at_cut: Tensor) -> Tensor:
+        """States after the last layer of the hidden tokens, [K, d]."""
+        last = self.teacher.upper_states(at_cut, masked.batch)
+        return last[masked.rows.to(at_cut.device), masked.places.to(at_cut.device)]
 
 
 def new_head(root: Root, groups: Sequence[list[Ids]]) -> LmHead:
@@ -88,8 +115,7 @@ def new_head(root: Root, groups: Sequence[list[Ids]]) -> LmHead:
     counts = np.bincount(ids, minlength=root.config.vocab) + 0.1
     with torch.no_grad():
         head.bias.copy_(torch.from_numpy(np.log(counts / counts.sum())))
+        # A final state resembles its token's embedding: start from that, not from noise.
+        head.dense.weight.copy_(torch.eye(root.config.hidden))
         head.dense.bias.zero_()
-        # Small at first: the frequencies speak until the transform has learnt something.
-        head.norm.weight.fill_(0.1)
-        head.norm.bias.zero_()
     return head

@@ -1,28 +1,22 @@
 """What the tests of the infer API share: hPLMs that are ready, keys, and a real inference worker."""
 
-import os
-import signal
-import subprocess
-import sys
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import pytest
-import redis
 from django.conf import settings as django_settings
 from django.core.management import call_command
 from pytest_django import DjangoDbBlocker
 from rest_framework.test import APIClient
 
 from inference.api.client import close_gateway
-from inference.queueing.status import workers_alive
 from tenants.models import Tenant, User
 from tenants.services.api_keys import api_key_create
 from tenants.services.members import member_add
 from tenants.services.tenants import tenant_create
-from tests.integration.jobs.processes import REPOSITORY, wait_until
+from tests.integration.jobs.processes import InferenceWorker
 from tests.integration.jobs.world import World, make_world
 from tests.unit.tiny import tiny_hplm, tiny_root
 
@@ -42,14 +36,14 @@ class Served:
     strangers_key: str
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def served(
     django_db_setup: None,
     django_db_blocker: DjangoDbBlocker,
     redis_url: str,
     tmp_path_factory: pytest.TempPathFactory,
 ) -> Iterator[Served]:
-    """Made once and committed, so that a worker process can serve it; each test's own writes are rolled back."""
+    """Made once and committed, so that a worker process can serve it; what tests write is rolled back."""
     scratch = tmp_path_factory.mktemp("served")
     kept = django_settings.HMI_ARTIFACT_ROOT, django_settings.HMI_UPLOAD_ROOT
     django_settings.HMI_ARTIFACT_ROOT, django_settings.HMI_UPLOAD_ROOT = scratch / "a", scratch / "u"
@@ -93,52 +87,10 @@ def viewer(db: None, served: Served) -> User:
     return user
 
 
-class InferenceWorker:
-    """`python -m inference.worker`, as the launcher starts it."""
-
-    def __init__(self, served: Served, redis_url: str) -> None:
-        self.name = f"test-{os.urandom(4).hex()}"
-        self.log = served.scratch / f"{self.name}.log"
-        self.process = subprocess.Popen(
-            [sys.executable, "-m", "inference.worker"],
-            cwd=REPOSITORY,
-            env={
-                **os.environ,
-                "HMI_REDIS_URL": redis_url,
-                "HMI_ARTIFACT_ROOT": str(served.scratch / "a"),
-                "HMI_WORKER_NAME": self.name,
-                "HMI_DEVICE": "cpu",
-                "HMI_DTYPE": "fp32",
-                "OMP_NUM_THREADS": "1",
-            },
-            stdout=self.log.open("w"),
-            stderr=subprocess.STDOUT,
-        )
-        with redis.Redis.from_url(redis_url) as client:
-            wait_until(lambda: self._is_ready(client), self)
-
-    def pause(self) -> None:
-        """As if it were busy with something long."""
-        self.process.send_signal(signal.SIGSTOP)
-
-    def resume(self) -> None:
-        """Go on."""
-        self.process.send_signal(signal.SIGCONT)
-
-    def stop(self) -> None:
-        """Drain and end."""
-        self.resume()
-        self.process.terminate()
-        self.process.wait(30)
-
-    def _is_ready(self, client: redis.Redis) -> bool:
-        return any(worker.name == self.name and worker.state == "ready" for worker in workers_alive(client))
-
-
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def worker(served: Served, redis_url: str) -> Iterator[InferenceWorker]:
     """One for all tests; who pauses it lets it go on."""
-    running = InferenceWorker(served, redis_url)
+    running = InferenceWorker(served.scratch / "a", redis_url)
     yield running
     close_gateway()
     running.stop()
@@ -148,7 +100,9 @@ def worker(served: Served, redis_url: str) -> Iterator[InferenceWorker]:
 def ask(db: None, served: Served) -> Ask:
     """Posts an infer request with the tenant's key, or with the one given."""
 
-    def post(model: object = "acme/mood", inputs: object = ("a good stone",), *, key: str = "", **more: Any) -> Any:
+    def post(
+        model: object = "acme/mood", inputs: object = ("a good stone",), *, key: str = "", **more: Any
+    ) -> Any:
         client = APIClient(HTTP_AUTHORIZATION=f"Bearer {key or served.key}")
         return client.post("/api/v1/infer", {"model": model, "inputs": inputs, **more}, format="json")
 

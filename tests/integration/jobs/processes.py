@@ -1,4 +1,4 @@
-"""Real Celery workers for a test."""
+"""Real workers for a test: Celery's, and those that answer infer requests."""
 
 import os
 import signal
@@ -9,8 +9,10 @@ from collections.abc import Callable
 from pathlib import Path
 
 import psutil
+import redis
 from django.utils import timezone
 
+from inference.queueing.status import workers_alive
 from versiontree.models import Job
 from versiontree.services.jobs import jobs_reap
 
@@ -25,9 +27,8 @@ class CeleryWorker:
         self.ready_file = folder / f"ready-{time.monotonic_ns()}"
         self.log = self.ready_file.with_suffix(".log")
         self.process = subprocess.Popen(
-            [sys.executable, "-m", "celery", "-A", "hmi_site", "worker", "--queues", "training"]
-            + ["--concurrency", "1", "--without-gossip", "--without-mingle", "--loglevel", "INFO"]
-            + ["--hostname", f"{self.ready_file.name}@%h"],
+            f"{sys.executable} -m celery -A hmi_site worker --queues training --concurrency 1"
+            f" --without-gossip --without-mingle --loglevel INFO --hostname {self.log.stem}@%h".split(),
             cwd=REPOSITORY,
             env={**os.environ, **env, "HMI_READY_FILE": str(self.ready_file), "OMP_NUM_THREADS": "1"},
             stdout=self.log.open("w"),
@@ -54,11 +55,56 @@ class CeleryWorker:
 
     def descendants(self) -> list[psutil.Process]:
         """Its pool process, and the process of the job that is running."""
-        return psutil.Process(self.process.pid).children(recursive=True)
+        return list(psutil.Process(self.process.pid).children(recursive=True))
+
+
+class InferenceWorker:
+    """`python -m inference.worker`, as the launcher starts it."""
+
+    def __init__(self, artifact_root: Path, redis_url: str) -> None:
+        self.name = f"test-{os.urandom(4).hex()}"
+        self.log = artifact_root.parent / f"{self.name}.log"
+        self.process = subprocess.Popen(
+            [sys.executable, "-m", "inference.worker"],
+            cwd=REPOSITORY,
+            env={
+                **os.environ,
+                "HMI_REDIS_URL": redis_url,
+                "HMI_ARTIFACT_ROOT": str(artifact_root),
+                "HMI_WORKER_NAME": self.name,
+                "HMI_DEVICE": "cpu",
+                "HMI_DTYPE": "fp32",
+                "OMP_NUM_THREADS": "1",
+            },
+            stdout=self.log.open("w"),
+            stderr=subprocess.STDOUT,
+        )
+        with redis.Redis.from_url(redis_url) as client:
+            wait_until(lambda: self._is_ready(client), self)
+
+    def pause(self) -> None:
+        """As if it were busy with something long."""
+        self.process.send_signal(signal.SIGSTOP)
+
+    def resume(self) -> None:
+        """Go on."""
+        self.process.send_signal(signal.SIGCONT)
+
+    def stop(self) -> None:
+        """Drain and end."""
+        self.resume()
+        self.process.terminate()
+        self.process.wait(30)
+
+    def _is_ready(self, client: redis.Redis) -> bool:
+        return any(worker.name == self.name and worker.state == "ready" for worker in workers_alive(client))
 
 
 def wait_until(
-    happened: Callable[[], object], worker: CeleryWorker | None = None, *, within_s: float = PATIENCE_S
+    happened: Callable[[], object],
+    worker: "CeleryWorker | InferenceWorker | None" = None,
+    *,
+    within_s: float = PATIENCE_S,
 ) -> None:
     """Wait for something, and say what the worker's log said if it never comes."""
     deadline = time.monotonic() + within_s

@@ -39,7 +39,7 @@ def jobs_of_version(version: Version) -> list[Job]:
 
 @dataclass(frozen=True)
 class World:
-    """One tenant, its owner, and what they have uploaded; `checkpoint` is a folder as somebody would publish it."""
+    """One tenant, its owner and their uploads; `checkpoint` is a folder as somebody would publish it."""
 
     staff: User
     owner: User
@@ -174,7 +174,7 @@ def mood_rows(rows: int = 160) -> list[dict[str, object]]:
         "garden",
         "window",
     ]
-    made = []
+    made: list[dict[str, object]] = []
     for number in range(rows):
         mood = ("good", "bad")[number % 2]
         words = [*draw.choices(filler, k=draw.randint(3, 9)), mood]

@@ -5,7 +5,10 @@ import socket
 import stat
 import time
 
+import httpx
+import psycopg
 import pytest
+from django.conf import settings
 
 from tests.integration.launcher.conftest import NewSite, free_port
 from tests.integration.launcher.site import all_gone
@@ -125,7 +128,44 @@ def test_a_deep_home_with_spaces_works(new_site: NewSite) -> None:
     assert site.get("/health/ready").status_code == 200
 
 
+def test_a_process_that_cannot_start_is_named_with_its_reason(new_site: NewSite) -> None:
+    site = new_site(env={"HMI_BATCH_ROWS": "0"}).start()
+    assert site.exit_code() == 1
+    assert "inference worker ended with exit code" in site.output
+    assert "HMI_BATCH_ROWS" in site.output
+
+
+def test_external_servers_are_used_when_named(new_site: NewSite, postgres: None, redis_url: str) -> None:
+    host = settings.DATABASES["default"]["HOST"]
+    with psycopg.connect(host=host, port=5432, user="hmi", dbname="postgres", autocommit=True) as admin:
+        admin.execute("CREATE DATABASE outside")
+    database = f"postgresql:///outside?host={host}&user=hmi"
+    site = new_site(env={"DATABASE_URL": database, "REDIS_URL": redis_url}).start().wait_until_ready()
+    assert site.get("/health/ready").status_code == 200
+    assert "PostgreSQL: external" in site.output
+    assert "Redis: external" in site.output
+    assert not (site.home / "postgres").exists()
+    assert not (site.home / "valkey").exists()
+
+
+def test_an_external_server_that_is_away_is_named(new_site: NewSite) -> None:
+    site = new_site(env={"DATABASE_URL": "postgresql://nobody@127.0.0.1:1/hmi"}).start()
+    assert site.exit_code() == 1
+    assert "DATABASE_URL" in site.output
+    assert "Traceback" not in site.output
+
+
+def test_a_body_sent_in_chunks_is_read_whole(new_site: NewSite) -> None:
+    site = new_site().start().wait_until_ready()
+    pieces = iter([b'{"username": "x', b'", "password"'])
+    answer = httpx.post(f"{site.url}/api/v1/infer", content=pieces, trust_env=False)
+    assert answer.json()["error"]["code"] in {"invalid_json", "unauthenticated"}
+    too_long = (b"x" * 1024**2 for _ in range(20))
+    answer = httpx.post(f"{site.url}/api/v1/infer", content=too_long, trust_env=False)
+    assert (answer.status_code, answer.json()["error"]["code"]) == (413, "body_too_large")
+
+
 def test_what_it_keeps_is_private(new_site: NewSite) -> None:
     site = new_site().start().wait_until_ready()
-    for name in ("secret_key", "postgres", "valkey"):
+    for name in ("secret_key", "postgres", "valkey", "artifacts", "uploads", "logs"):
         assert stat.S_IMODE((site.home / name).stat().st_mode) & 0o077 == 0

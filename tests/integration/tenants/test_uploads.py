@@ -14,6 +14,7 @@ from tenants.models import Corpus, Dataset, DatasetSplit, Quota
 from tenants.selectors import audit_of, corpora_of, corpus_file, dataset_files, platform_corpora, storage_used
 from tenants.services.corpora import corpus_delete, corpus_preview, corpus_upload
 from tenants.services.datasets import dataset_delete, dataset_preview, dataset_upload
+from tenants.services.intake import files_release
 from tenants.storage import UploadStore, stored_path
 from tests.integration.tenants.content import CORPUS, nothing_is_left, refused, rows, stored, stream
 from tests.integration.world import World, make_world
@@ -295,6 +296,30 @@ def test_a_file_survives_when_one_is_deleted_while_another_comes_in(
         assert stored_path(new.sha256).read_text() == CORPUS
         corpus_delete(corpus=new, actor=None)
         assert not stored(upload_root)
+
+
+def test_a_file_is_not_removed_between_its_placing_and_the_commit(
+    transactional_db: None, upload_root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    world = make_world()
+    place = UploadStore.place
+    removers: list[threading.Thread] = []
+
+    def remove(digest: str) -> None:
+        files_release([digest])
+        connection.close()
+
+    def place_and_remove(store: UploadStore, source: Path, measured: Any) -> Path:
+        placed = place(store, source, measured)
+        removers.append(threading.Thread(target=remove, args=(measured.sha256,)))
+        removers[0].start()
+        removers[0].join(timeout=0.5)
+        return placed
+
+    monkeypatch.setattr(UploadStore, "place", place_and_remove)
+    corpus = put_corpus(world)
+    removers[0].join()
+    assert corpus_file(corpus).read_text() == CORPUS
 
 
 def test_the_storage_quota_holds_for_uploads_at_once(transactional_db: None, upload_root: Path) -> None:

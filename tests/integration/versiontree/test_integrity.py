@@ -33,7 +33,9 @@ def birth(parent: Version, **changes: Any) -> Callable[[], Version]:
     )
 
 
-def test_a_version_does_not_grow_from_another_tenants(root: Version, acme: Household, globex: Household) -> None:
+def test_a_version_does_not_grow_from_another_tenants(
+    root: Version, acme: Household, globex: Household
+) -> None:
     private = grove.ready_domain(root, "secret", home=acme)
     theirs = Hplm.unscoped.create(tenant=globex.tenant, name="theirs", task="classification")
     refused(birth(private, hplm=theirs, tenant=globex.tenant), "its tenant or to the platform")

@@ -88,7 +88,13 @@ def test_a_heartbeat_renews_the_lease_and_writes_progress(tuning: Job) -> None:
     worker = grove.claim(tuning, lease_s=1)
     before = Job.unscoped.get(pk=tuning.pk).lease_until
     wanted_stopped = job_heartbeat(
-        job_id=tuning.pk, worker=worker, lease_s=60, progress=0.4, stage="epoch 2", metrics={"loss": 0.5}, eta=12
+        job_id=tuning.pk,
+        worker=worker,
+        lease_s=60,
+        progress=0.4,
+        stage="epoch 2",
+        metrics={"loss": 0.5},
+        eta=12,
     )
     tuning.refresh_from_db()
     assert not wanted_stopped
@@ -189,7 +195,9 @@ def test_a_failed_job_fails_its_version_and_cancels_what_waited(
     assert (evaluating.state, evaluating.error_message) == (JobState.CANCELLED, "Fine-tune failed.")
 
 
-def test_a_retry_runs_the_whole_chain_again(tuning: Job, model: Version, evaluating: Job, acme: Household) -> None:
+def test_a_retry_runs_the_whole_chain_again(
+    tuning: Job, model: Version, evaluating: Job, acme: Household
+) -> None:
     worker = grove.claim(tuning)
     job_fail(job_id=tuning.pk, worker=worker, code="job_crashed", message="Boom.")
     job_retry(job=tuning, actor=acme.developer)
@@ -200,7 +208,9 @@ def test_a_retry_runs_the_whole_chain_again(tuning: Job, model: Version, evaluat
     assert grove.do_jobs(model).state == "ready"
 
 
-def test_a_retry_of_the_second_job_does_not_repeat_the_first(model: Version, tuning: Job, evaluating: Job) -> None:
+def test_a_retry_of_the_second_job_does_not_repeat_the_first(
+    model: Version, tuning: Job, evaluating: Job
+) -> None:
     grove.do_job(tuning)
     worker = grove.claim(evaluating)
     job_fail(job_id=evaluating.pk, worker=worker, code="job_crashed", message="Boom.")

@@ -278,9 +278,7 @@ def test_an_older_update_that_finishes_later_does_not_serve(root: Version, acme:
 def test_an_update_needs_data_of_the_same_task(root: Version, acme: Household) -> None:
     hplm = grove.hplm_of(grove.ready_hplm(root, "spam", acme))
     tagging = grove.dataset(acme.tenant, "names", task="tagging")
-    refused(
-        lambda: hplm_update(hplm=hplm, dataset=tagging, actor=None), ErrorCode.INVALID_FIELD, "dataset"
-    )
+    refused(lambda: hplm_update(hplm=hplm, dataset=tagging, actor=None), ErrorCode.INVALID_FIELD, "dataset")
 
 
 def test_an_hplm_of_which_nothing_is_ready_cannot_be_updated(root: Version, acme: Household) -> None:
@@ -292,9 +290,7 @@ def test_an_hplm_of_which_nothing_is_ready_cannot_be_updated(root: Version, acme
 
 def test_another_tenants_dataset_is_not_found(root: Version, acme: Household, globex: Household) -> None:
     refused(
-        lambda: hplm_create(
-            tenant=acme.tenant, name="spam", parent=root, dataset=globex.dataset, actor=None
-        ),
+        lambda: hplm_create(tenant=acme.tenant, name="spam", parent=root, dataset=globex.dataset, actor=None),
         ErrorCode.NOT_FOUND,
         "dataset",
     )
@@ -322,9 +318,7 @@ def test_the_quota_of_active_jobs_is_kept(root: Version, acme: Household) -> Non
     refused(lambda: grove.new_hplm(root, "ham", acme), ErrorCode.QUOTA_EXCEEDED)
     job_cancel(job=grove.jobs_in_order(first)[0], actor=None)
     grove.new_hplm(root, "ham", acme)
-    refused(
-        lambda: job_retry(job=grove.jobs_in_order(first)[0], actor=None), ErrorCode.QUOTA_EXCEEDED
-    )
+    refused(lambda: job_retry(job=grove.jobs_in_order(first)[0], actor=None), ErrorCode.QUOTA_EXCEEDED)
 
 
 def test_deleting_an_hplm_retires_it_and_frees_its_name_and_data(root: Version, acme: Household) -> None:
@@ -341,9 +335,7 @@ def test_deleting_an_hplm_retires_it_and_frees_its_name_and_data(root: Version, 
 
 def test_an_hplm_with_active_jobs_is_not_deleted(root: Version, acme: Household) -> None:
     version = grove.new_hplm(root, "spam", acme)
-    error = refused(
-        lambda: hplm_delete(hplm=grove.hplm_of(version), actor=None), ErrorCode.HAS_DEPENDENTS
-    )
+    error = refused(lambda: hplm_delete(hplm=grove.hplm_of(version), actor=None), ErrorCode.HAS_DEPENDENTS)
     assert error.details is not None
     assert len(error.details["jobs"]) == 2
 

@@ -43,9 +43,9 @@ def test_of_many_claimers_exactly_one_wins(root: Version, acme: Household) -> No
     for round_number in range(5):
         model = grove.new_hplm(root, f"model-{round_number}", acme)
         job = grove.jobs_in_order(model)[0]
-        claims = at_once(*[
-            lambda name=f"w{n}", pk=job.pk: job_claim(job_id=pk, worker=name, lease_s=30) for n in range(8)
-        ])
+        claims = at_once(
+            *[lambda name=f"w{n}", pk=job.pk: job_claim(job_id=pk, worker=name, lease_s=30) for n in range(8)]
+        )
         winners = [claim for claim in claims if isinstance(claim, Job)]
         assert len(winners) == 1
         job.refresh_from_db()
@@ -93,22 +93,28 @@ def test_a_quota_of_one_lets_one_of_many_in(root: Version, acme: Household) -> N
     quota = acme.tenant.quota
     quota.max_hplms = 1
     quota.save(update_fields=["max_hplms"])
-    results = at_once(*[
-        lambda name=f"model-{n}": hplm_create(
-            tenant=acme.tenant, name=name, parent=root, dataset=acme.dataset, actor=None
-        )
-        for n in range(6)
-    ])
+    results = at_once(
+        *[
+            lambda name=f"model-{n}": hplm_create(
+                tenant=acme.tenant, name=name, parent=root, dataset=acme.dataset, actor=None
+            )
+            for n in range(6)
+        ]
+    )
     refusals = {result.code for result in results if isinstance(result, HmiError)}
     assert Hplm.objects.for_tenant(acme.tenant).count() == 1
     assert refusals == {ErrorCode.QUOTA_EXCEEDED}
 
 
 def test_one_name_is_given_once(root: Version, acme: Household) -> None:
-    results = at_once(*[
-        lambda: hplm_create(tenant=acme.tenant, name="spam", parent=root, dataset=acme.dataset, actor=None)
-        for _ in range(4)
-    ])
+    results = at_once(
+        *[
+            lambda: hplm_create(
+                tenant=acme.tenant, name="spam", parent=root, dataset=acme.dataset, actor=None
+            )
+            for _ in range(4)
+        ]
+    )
     codes = [result.code for result in results if isinstance(result, HmiError)]
     assert codes == [ErrorCode.CONFLICT] * 3
     assert Version.objects.for_tenant(acme.tenant).count() == 1
@@ -136,11 +142,13 @@ def test_an_hplm_is_not_deleted_under_an_update(root: Version, acme: Household) 
 
 
 def test_a_domain_quota_counts_under_a_race(root: Version, acme: Household) -> None:
-    results = at_once(*[
-        lambda name=f"domain-{n}": domain_create(
-            tenant=acme.tenant, parent=root, name=name, corpus=acme.corpus, actor=None
-        )
-        for n in range(5)
-    ])
+    results = at_once(
+        *[
+            lambda name=f"domain-{n}": domain_create(
+                tenant=acme.tenant, parent=root, name=name, corpus=acme.corpus, actor=None
+            )
+            for n in range(5)
+        ]
+    )
     assert Domain.objects.for_tenant(acme.tenant).count() == 3
     assert sum(isinstance(result, HmiError) for result in results) == 2

@@ -72,7 +72,9 @@ def test_resolving_takes_one_query(
             resolve_model(acme.tenant, reference)
 
 
-@pytest.mark.parametrize("reference", ["ham", "spam@nothing", "spam:7", "globex/spam", "globex/ham", "nobody/spam"])
+@pytest.mark.parametrize(
+    "reference", ["ham", "spam@nothing", "spam:7", "globex/spam", "globex/ham", "nobody/spam"]
+)
 def test_what_is_absent_and_what_is_foreign_look_the_same(
     reference: str, model: Version, acme: Household, globex: Household
 ) -> None:

@@ -1,0 +1,226 @@
+"""What a job says while it runs, and how it hears that it must stop."""
+
+import errno
+import math
+import os
+import signal
+import time
+import uuid
+from pathlib import Path
+
+import pytest
+
+from inference.hplm.errors import HplmError
+from tenants.errors import ErrorCode, HmiError
+from tests.integration.jobs.processes import let_lease_run_out
+from tests.integration.jobs.world import World, jobs_of_version
+from versiontree.errors import LeaseLost
+from versiontree.models import Job, JobEvent
+from versiontree.services.jobs import job_cancel, job_claim, jobs_reap
+from workers.failures import explain
+from workers.jobs.outcome import plain
+from workers.lease import Event, LeaseKeeper, Report
+from workers.processes import run_apart
+from workers.reporter import DatabaseReporter
+from workers.training.progress import Cancelled
+
+PLAN = (("read", 0.1), ("look up", 0.2), ("look up", 0.2), ("learn", 0.5))
+
+
+class Clock:
+    """A clock that moves when it is told to."""
+
+    def __init__(self) -> None:
+        self.now = 0.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+class Listener(LeaseKeeper):
+    """Keeps what it is told, and nobody's lease."""
+
+    def __init__(self) -> None:
+        super().__init__(job_id=uuid.uuid4(), worker="test")
+        self.reports: list[Report] = []
+        self.events: list[Event] = []
+
+    def tell(self, report: Report, event: Event | None = None) -> None:
+        self.reports.append(report)
+        if event is not None:
+            self.events.append(event)
+
+
+def test_the_bar_moves_by_each_stage_s_share_and_never_back() -> None:
+    listener = Listener()
+    reporter = DatabaseReporter(listener, PLAN)
+    for stage in ("read", "look up", "look up", "learn"):
+        reporter.stage(stage, 2)
+        for step in (1, 2):
+            reporter.advance(step)
+    bar = [round(report.progress, 3) for report in listener.reports]
+    assert bar == [0.0, 0.05, 0.1, 0.1, 0.2, 0.3, 0.3, 0.4, 0.5, 0.5, 0.75, 1.0]
+
+
+def test_a_stage_that_nobody_planned_leaves_the_bar_alone() -> None:
+    listener = Listener()
+    reporter = DatabaseReporter(listener, PLAN)
+    reporter.stage("read", 1)
+    reporter.advance(1)
+    reporter.stage("surprise", 10)
+    reporter.advance(9)
+    assert listener.reports[-1].progress == pytest.approx(0.1)
+    assert listener.reports[-1].stage == "surprise"
+
+
+def test_steps_beyond_the_total_and_empty_stages_do_no_harm() -> None:
+    listener = Listener()
+    reporter = DatabaseReporter(listener, PLAN)
+    reporter.stage("read", 0)
+    reporter.advance(5)
+    assert listener.reports[-1].progress == pytest.approx(0.1)
+
+
+def test_the_time_left_follows_from_the_time_spent() -> None:
+    listener, clock = Listener(), Clock()
+    reporter = DatabaseReporter(listener, (("learn", 1.0),), clock=clock)
+    reporter.stage("learn", 100)
+    assert listener.reports[-1].eta_seconds is None
+    clock.now = 30.0
+    reporter.advance(25)
+    assert listener.reports[-1].eta_seconds == pytest.approx(90.0)
+
+
+def test_metrics_become_events_now_and_then_and_at_the_end_of_a_stage() -> None:
+    listener, clock = Listener(), Clock()
+    reporter = DatabaseReporter(listener, PLAN, clock=clock)
+    reporter.stage("read", 100)
+    for step in range(1, 11):
+        clock.now = step * 0.5
+        reporter.advance(step, loss=1.0 / step)
+    reporter.stage("learn", 1)
+    told = [event.data["step"] for event in listener.events if event.kind == "metrics"]
+    assert told == [1, 5, 9, 10]
+
+
+def test_a_diverged_loss_is_told_as_nothing() -> None:
+    listener = Listener()
+    reporter = DatabaseReporter(listener, PLAN)
+    reporter.stage("read", 1)
+    reporter.advance(1, loss=math.nan, rate=math.inf, accuracy=0.5)
+    assert listener.reports[-1].metrics == {"loss": None, "rate": None, "accuracy": 0.5}
+
+
+def test_figures_become_plain_json() -> None:
+    import numpy as np
+
+    figures = {"a": np.float32(0.5), "b": [np.int64(3), math.nan], 4: (True, None), "path": Path("x")}
+    assert plain(figures) == {"a": 0.5, "b": [3, None], "4": [True, None], "path": "x"}
+
+
+def test_losing_the_job_counts_before_a_cancel() -> None:
+    listener = Listener()
+    reporter = DatabaseReporter(listener, PLAN)
+    reporter.check()
+    listener.cancel_requested = True
+    with pytest.raises(Cancelled):
+        reporter.check()
+    listener.lost = True
+    with pytest.raises(LeaseLost):
+        reporter.check()
+
+
+@pytest.fixture
+def claimed(world: World) -> Job:
+    """A convert job, claimed for two seconds by `mine`."""
+    job = job_claim(job_id=jobs_of_version(world.register_root())[0].pk, worker="mine", lease_s=2)
+    assert job is not None
+    return job
+
+
+def test_a_job_that_says_nothing_for_long_keeps_its_lease(claimed: Job) -> None:
+    with LeaseKeeper(job_id=claimed.pk, worker="mine", lease_s=2, every_s=0.2) as keeper:
+        time.sleep(3)
+        assert jobs_reap().requeued == 0
+        assert not keeper.lost
+    claimed.refresh_from_db()
+    assert claimed.state == "running"
+
+
+def test_a_lease_that_ran_out_is_noticed(claimed: Job) -> None:
+    with LeaseKeeper(job_id=claimed.pk, worker="mine", lease_s=30, every_s=0.1) as keeper:
+        let_lease_run_out(claimed)
+        deadline = time.monotonic() + 10
+        while not keeper.lost and time.monotonic() < deadline:
+            time.sleep(0.05)
+        assert keeper.lost
+        keeper.tell(Report(0.9, "late"), Event("late", "late", {}))
+    claimed.refresh_from_db()
+    assert (claimed.state, claimed.stage) == ("queued", "")
+    assert not JobEvent.unscoped.filter(job=claimed, kind="late").exists()
+
+
+def test_a_wish_to_cancel_is_heard(world: World, claimed: Job) -> None:
+    with LeaseKeeper(job_id=claimed.pk, worker="mine", lease_s=30, every_s=0.1) as keeper:
+        job_cancel(job=claimed, actor=world.staff)
+        deadline = time.monotonic() + 10
+        while not keeper.cancel_requested and time.monotonic() < deadline:
+            time.sleep(0.05)
+        assert keeper.cancel_requested
+
+
+def test_what_was_told_last_is_written_when_the_work_ends(claimed: Job) -> None:
+    with LeaseKeeper(job_id=claimed.pk, worker="mine") as keeper:
+        keeper.tell(Report(0.25, "first"), Event("stage", "first", {}))
+        keeper.tell(Report(0.75, "second", {"loss": 1.5}), Event("stage", "second", {}))
+    claimed.refresh_from_db()
+    assert (claimed.progress, claimed.stage, claimed.metrics) == (0.75, "second", {"loss": 1.5})
+    told = JobEvent.unscoped.filter(job=claimed, kind="stage").order_by("pk")
+    assert [event.message for event in told] == ["first", "second"]
+
+
+@pytest.mark.parametrize(
+    ("error", "code", "message"),
+    [
+        (HmiError(ErrorCode.NOT_FOUND, "Gone."), "not_found", "Gone."),
+        (HplmError("one_label", "Only one."), "one_label", "Only one."),
+        (HplmError("training_diverged", "Secret?"), "training_diverged", "Secret?"),
+        (HplmError("never_heard_of", "x"), "job_crashed", "internal error"),
+        (MemoryError(), "job_crashed", "memory"),
+        (OSError(errno.ENOSPC, "full"), "job_crashed", "disk is full"),
+        (ValueError("a tenant's text \0 \ud83d"), "job_crashed", "internal error"),
+    ],
+)
+def test_a_failure_has_a_code_and_a_sentence_for_the_tenant(
+    error: Exception, code: str, message: str
+) -> None:
+    if code not in list(ErrorCode):
+        code, message = "job_crashed", "internal error"
+    failure = explain(error)
+    assert failure.code == code
+    assert message in failure.message
+    assert "tenant's text" not in failure.message
+    assert "\0" not in failure.traceback
+    failure.traceback.encode()
+
+
+def test_a_long_traceback_is_trimmed() -> None:
+    def deeper(depth: int) -> None:
+        if depth == 0:
+            raise ValueError("x" * 20_000)
+        deeper(depth - 1)
+
+    with pytest.raises(ValueError, match="x") as caught:
+        deeper(200)
+    assert len(explain(caught.value).traceback) <= 8_000
+
+
+def test_work_apart_leaves_nothing_in_this_process() -> None:
+    seen: list[int] = []
+    assert run_apart(lambda: seen.append(os.getpid())) == 0
+    assert seen == []
+
+
+def test_work_that_is_killed_or_raises_is_told() -> None:
+    assert run_apart(lambda: os.kill(os.getpid(), signal.SIGKILL)) == -signal.SIGKILL
+    assert run_apart(lambda: print(1 / 0)) == 1  # noqa: T201

@@ -1,0 +1,96 @@
+"""The main job of the product, thin but real: from a published checkpoint to an answered infer request."""
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+import torch
+from pytest_django import Settings
+from rest_framework.test import APIClient
+
+from inference.api.client import close_gateway
+from inference.hplm.hplm import Hplm
+from inference.hplm.plot import PlotChain, PlotTable
+from inference.hplm.predictions import ClassPrediction
+from inference.hplm.reference import predict_alone
+from inference.hplm.root import Root
+from tenants.services.api_keys import api_key_create
+from tests.integration.jobs.conftest import StartWorker
+from tests.integration.jobs.processes import CeleryWorker, InferenceWorker, wait_until
+from tests.integration.jobs.world import World, jobs_of_version, store
+from versiontree.models import Job, Version
+from versiontree.selectors import plot_chain, resolve_model
+from versiontree.services.domains import domain_create
+
+
+@pytest.fixture
+def inference_worker(world: World, artifact_root: Path, redis_url: str) -> Iterator[InferenceWorker]:
+    """Started before there is anything to serve."""
+    worker = InferenceWorker(artifact_root, redis_url)
+    yield worker
+    close_gateway()
+    worker.stop()
+
+
+def build(version: Version, worker: CeleryWorker) -> Version:
+    """Wait for the version to be ready."""
+
+    def ended() -> bool:
+        version.refresh_from_db()
+        return version.state != "building"
+
+    wait_until(ended, worker, within_s=120)
+    failures = [
+        (job.kind, job.error_message, job.traceback) for job in jobs_of_version(version) if job.error_code
+    ]
+    assert version.state == "ready", failures
+    return version
+
+
+def predicted_alone(version: Version, text: str) -> dict[str, float]:
+    """The scores of the hPLM run alone, in plain PyTorch, from the same artifacts."""
+    (root,) = Version.unscoped.filter(kind="root")
+    tables = [PlotTable.open(store().path("plot", plot.digest)) for plot in plot_chain(version)]
+    loaded = Root.load(store().path("root", root.digest), torch.device("cpu"), torch.float32)
+    hplm = Hplm.load(store().path("hplm", version.digest))
+    prediction = predict_alone(loaded, PlotChain(tables), hplm, text)
+    assert isinstance(prediction, ClassPrediction)
+    return dict(prediction.scores)
+
+
+def test_a_checkpoint_becomes_a_root_a_domain_an_hplm_and_an_answer(
+    world: World, start_worker: StartWorker, inference_worker: InferenceWorker, settings: Settings
+) -> None:
+    settings.HMI_CORPUS_MIN_WORDS = 0
+    worker = start_worker()
+    root = build(world.register_root(), worker)
+    domain = build(
+        domain_create(
+            tenant=None,
+            parent=root,
+            name="texts",
+            corpus=world.corpus,
+            actor=world.staff,
+            settings={"tokens": 2_000},
+        ),
+        worker,
+    )
+    hplm = build(world.create_hplm(domain), worker)
+    assert set(hplm.metrics) == {"fine_tune", "evaluate"}
+    assert Job.unscoped.exclude(state="succeeded").count() == 0
+    assert len(plot_chain(hplm)) == 2
+    resolved = resolve_model(world.tenant, "mood")
+    assert (resolved.version_number, resolved.digest) == (1, hplm.digest)
+    manifest = json.loads((store().root / "manifest.json").read_text())
+    assert manifest["hplms"]["acme/mood:1"]["digest"] == hplm.digest
+
+    _, key = api_key_create(tenant=world.tenant, name="client", scopes=["infer"], created_by=world.owner)
+    client = APIClient(HTTP_AUTHORIZATION=f"Bearer {key}")
+    texts = ["a good river", "the bad stone in winter"]
+    answer = client.post("/api/v1/infer", {"model": "acme/mood", "inputs": texts}, format="json")
+    assert answer.status_code == 200, answer.content
+    body = answer.json()
+    assert body["model"] == {"name": "acme/mood", "version": 1, "digest": hplm.digest}
+    for result, text in zip(body["results"], texts, strict=True):
+        assert result["scores"] == pytest.approx(predicted_alone(hplm, text), abs=1e-4)

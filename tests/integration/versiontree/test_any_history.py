@@ -1,0 +1,117 @@
+"""Whatever workers, people and the reaper do, in any order, jobs and versions stay sound."""
+
+from collections.abc import Callable
+from contextlib import suppress
+from datetime import timedelta
+from itertools import count
+
+import pytest
+from django.utils import timezone
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from tenants.errors import HmiError
+from tests.integration.versiontree import grove
+from tests.integration.versiontree.grove import Household
+from versiontree.artifacts import StoredArtifact
+from versiontree.models import Alias, Job, JobEvent, Version
+from versiontree.models.job import LEGAL, JobState
+from versiontree.models.version import LEGAL_VERSION_TRANSITIONS, VersionState
+from versiontree.services.jobs import (
+    job_cancel,
+    job_cancelled,
+    job_claim,
+    job_fail,
+    job_heartbeat,
+    job_release,
+    job_retry,
+    job_succeed,
+    jobs_reap,
+)
+from versiontree.services.transitions import job_move
+
+pytestmark = pytest.mark.django_db
+_serial = count(1)
+
+
+def _expire(job: Job, _: StoredArtifact) -> None:
+    past = timezone.now() - timedelta(seconds=1)
+    Job.unscoped.filter(pk=job.pk, state=JobState.RUNNING).update(lease_until=past)
+    jobs_reap()
+
+
+def _succeed(job: Job, made: StoredArtifact) -> None:
+    artifacts = [("hplm", made)] if job.kind == "fine_tune" else []
+    job_succeed(job_id=job.pk, worker=job.worker, metrics={}, artifacts=artifacts)
+
+
+ACTS: dict[str, Callable[[Job, StoredArtifact], object]] = {
+    "claim": lambda job, _: job_claim(job_id=job.pk, worker=f"w{next(_serial)}", lease_s=60),
+    "heartbeat": lambda job, _: job_heartbeat(job_id=job.pk, worker=job.worker, lease_s=60),
+    "succeed": _succeed,
+    "fail": lambda job, _: job_fail(job_id=job.pk, worker=job.worker, code="job_crashed", message="x"),
+    "acknowledge cancel": lambda job, _: job_cancelled(job_id=job.pk, worker=job.worker),
+    "release": lambda job, _: job_release(job_id=job.pk, worker=job.worker),
+    "cancel": lambda job, _: job_cancel(job=job, actor=None),
+    "retry": lambda job, _: job_retry(job=job, actor=None),
+    "expire": _expire,
+}
+histories = st.lists(st.tuples(st.sampled_from(sorted(ACTS)), st.integers(0, 1)), max_size=14)
+
+
+@pytest.fixture
+def made() -> StoredArtifact:
+    return grove.stored("hplm")
+
+
+@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(history=histories)
+def test_no_history_breaks_a_job_or_its_version(
+    history: list[tuple[str, int]], root: Version, acme: Household, made: StoredArtifact
+) -> None:
+    acme.tenant.quota.max_active_jobs = acme.tenant.quota.max_hplms = 10_000
+    acme.tenant.quota.save(update_fields=["max_active_jobs", "max_hplms"])
+    version = grove.new_hplm(root, f"model-{next(_serial)}", acme)
+    for act, place in history:
+        before = grove.jobs_in_order(version)
+        was = VersionState(Version.unscoped.get(pk=version.pk).state)
+        with suppress(HmiError):
+            ACTS[act](before[place], made)
+        after = grove.jobs_in_order(version)
+        for old, new in zip(before, after, strict=True):
+            _check_step(old, new)
+        _check_whole(version, after, was)
+
+
+def _check_step(old: Job, new: Job) -> None:
+    assert new.state == old.state or JobState(new.state) in LEGAL[JobState(old.state)]
+    events = JobEvent.unscoped.filter(job=new, kind__in=JobState.values).order_by("-pk")
+    newest = events.first()
+    assert newest is not None
+    assert newest.kind == new.state
+    assert new.attempt <= new.max_attempts
+
+
+def _check_whole(version: Version, jobs: list[Job], was: VersionState) -> None:
+    states = [JobState(job.state) for job in jobs]
+    now = VersionState(Version.unscoped.get(pk=version.pk).state)
+    if all(state == JobState.SUCCEEDED for state in states):
+        assert now == VersionState.READY
+    elif {JobState.FAILED, JobState.CANCELLED} & set(states):
+        assert now == VersionState.FAILED
+    else:
+        assert now == VersionState.BUILDING
+        assert sum(state in (JobState.QUEUED, JobState.RUNNING) for state in states) == 1
+    assert now == was or now in LEGAL_VERSION_TRANSITIONS[was]
+    assert Alias.unscoped.filter(hplm=version.hplm).exists() == (now == VersionState.READY)
+
+
+@given(old=st.sampled_from(JobState), new=st.sampled_from(JobState))
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
+def test_a_move_that_is_not_in_the_table_is_our_own_mistake(old: JobState, new: JobState, db: None) -> None:
+    nobody = "00000000-0000-0000-0000-000000000000"
+    if new in LEGAL[old]:
+        assert job_move(job_id=nobody, from_states=[old], to=new) is False
+    else:
+        with pytest.raises(ValueError, match="illegal"):
+            job_move(job_id=nobody, from_states=[old], to=new)

@@ -1,0 +1,285 @@
+"""The manage API: who may, what it takes, what it answers."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from rest_framework.test import APIClient
+
+from tenants.models import User
+from tenants.services.api_keys import api_key_create
+from tests.integration.versiontree import grove
+from tests.integration.versiontree.grove import Household
+from versiontree.models import Hplm, Job, Version
+
+pytestmark = pytest.mark.django_db
+V1 = "/api/v1"
+
+
+def with_key(home: Household, *scopes: str) -> APIClient:
+    _, plaintext = api_key_create(tenant=home.tenant, name="k", scopes=scopes, created_by=home.owner)
+    client = APIClient()
+    client.credentials(HTTP_AUTHORIZATION=f"Bearer {plaintext}")
+    return client
+
+
+def signed_in(user: User) -> APIClient:
+    client = APIClient()
+    client.force_login(user)
+    return client
+
+
+def error(answer: Any) -> tuple[int, str, str | None]:
+    body = answer.json()["error"]
+    return answer.status_code, body["code"], body["param"]
+
+
+@pytest.fixture
+def key(acme: Household) -> APIClient:
+    return with_key(acme, "manage")
+
+
+@pytest.fixture
+def staff(db: None) -> APIClient:
+    return signed_in(User.objects.create_user("boss", is_staff=True))
+
+
+@pytest.fixture
+def model(domain: Version, acme: Household) -> Version:
+    return grove.ready_hplm(domain, "spam", acme)
+
+
+def test_the_life_of_an_hplm_over_http(domain: Version, acme: Household, key: APIClient) -> None:
+    body = {"name": "spam", "parent": domain.pk, "dataset": acme.dataset.pk, "settings": {"epochs": 2}}
+    made = key.post(f"{V1}/hplms", body)
+    assert made.status_code == 201, made.content
+    version = made.json()
+    assert (version["state"], version["name"], version["parent"]) == ("building", "spam", domain.pk)
+    assert [(job["kind"], job["state"]) for job in version["jobs"]] == [
+        ("fine_tune", "queued"),
+        ("evaluate", "waiting"),
+    ]
+    grove.do_jobs(Version.unscoped.get(pk=version["id"]))
+    ready = key.get(f"{V1}/versions/{version['id']}").json()
+    assert (ready["state"], ready["metrics"]["evaluate"]) == ("ready", {"done": 1})
+    again = key.post(f"{V1}/hplms/spam/versions", {"dataset": acme.dataset.pk, "auto_promote": False})
+    grove.do_jobs(Version.unscoped.get(pk=again.json()["id"]))
+    assert key.get(f"{V1}/hplms/spam").json()["aliases"][0]["version"] == 1
+    moved = key.put(f"{V1}/hplms/spam/aliases/default", {"version": 2, "reason": "better"})
+    assert (moved.status_code, moved.json()["version"]) == (200, 2)
+    moves = key.get(f"{V1}/hplms/spam/alias-moves").json()["results"]
+    assert [(move["from_version"], move["to_version"]) for move in moves] == [(1, 2), (None, 1)]
+    assert [row["number"] for row in key.get(f"{V1}/hplms/spam/versions").json()["results"]] == [2, 1]
+    assert key.delete(f"{V1}/hplms/spam").status_code == 204
+    assert error(key.get(f"{V1}/hplms/spam")) == (404, "not_found", None)
+
+
+def test_the_life_of_a_domain_over_http(root: Version, acme: Household, key: APIClient) -> None:
+    body = {"name": "law", "parent": root.pk, "corpus": acme.corpus.pk, "alpha": 30}
+    made = key.post(f"{V1}/domains", body)
+    assert made.status_code == 201, made.content
+    grove.do_jobs(Version.unscoped.get(pk=made.json()["id"]))
+    domain = key.get(f"{V1}/domains").json()["results"][0]
+    assert (domain["name"], domain["root"], domain["tenant"]) == ("law", "bert", "acme")
+    again = key.post(f"{V1}/domains/{domain['id']}/versions", {"corpus": acme.corpus.pk})
+    assert (again.status_code, again.json()["number"], again.json()["config"]["alpha"]) == (201, 2, 30.0)
+    numbers = [row["number"] for row in key.get(f"{V1}/domains/{domain['id']}/versions").json()["results"]]
+    assert numbers == [2, 1]
+    assert key.get(f"{V1}/domains/{domain['id']}").json()["name"] == "law"
+
+
+def test_a_job_is_watched_cancelled_and_retried_over_http(
+    root: Version, acme: Household, key: APIClient
+) -> None:
+    job = grove.jobs_in_order(grove.new_hplm(root, "spam", acme))[0]
+    at = f"{V1}/jobs/{job.pk}"
+    assert key.get(at).json()["state"] == "queued"
+    assert key.post(f"{at}/cancel").json()["state"] == "cancelled"
+    assert error(key.post(f"{at}/cancel")) == (409, "invalid_transition", None)
+    assert key.post(f"{at}/retry").json()["state"] == "queued"
+    events = key.get(f"{at}/events").json()
+    assert [event["kind"] for event in events] == ["queued", "cancelled", "queued"]
+    newer = key.get(f"{at}/events", {"after": events[1]["id"]}).json()
+    assert newer == events[2:]
+    assert [row["id"] for row in key.get(f"{V1}/jobs", {"state": "queued"}).json()["results"]] == [
+        str(job.pk)
+    ]
+    assert error(key.get(f"{V1}/jobs", {"state": "lost"})) == (422, "invalid_field", "state")
+
+
+def test_a_job_does_not_show_what_only_administrators_need(model: Version, key: APIClient) -> None:
+    shown = key.get(f"{V1}/jobs").json()["results"][0]
+    assert not {"traceback", "worker", "params"} & set(shown)
+    root_version = Version.unscoped.get(kind="root")
+    assert "source" not in key.get(f"{V1}/versions/{root_version.pk}").json()["config"]
+
+
+def test_the_tree_comes_with_depths(root: Version, domain: Version, model: Version, key: APIClient) -> None:
+    nodes = key.get(f"{V1}/tree").json()
+    assert [(node["kind"], node["name"], node["depth"]) for node in nodes] == [
+        ("root", "bert", 0),
+        ("domain", "biomedicine", 1),
+        ("hplm", "spam", 2),
+    ]
+    assert [row["name"] for row in key.get(f"{V1}/roots").json()["results"]] == ["bert"]
+
+
+def test_a_member_names_the_tenant(root: Version, acme: Household) -> None:
+    client = signed_in(acme.developer)
+    body = {"name": "spam", "parent": root.pk, "dataset": acme.dataset.pk}
+    assert error(client.post(f"{V1}/hplms", body)) == (422, "missing_field", "tenant")
+    assert client.post(f"{V1}/tenants/acme/hplms", body).status_code == 201
+    assert client.get(f"{V1}/hplms", {"tenant": "acme"}).json()["count"] == 1
+
+
+ADDRESSES = [
+    "domains/{domain}",
+    "domains/{domain}/versions",
+    "hplms/spam",
+    "hplms/spam/versions",
+    "hplms/spam/aliases",
+    "hplms/spam/alias-moves",
+    "versions/{version}",
+    "jobs/{job}",
+    "jobs/{job}/events",
+]
+
+
+@pytest.fixture
+def private(root: Version, acme: Household) -> dict[str, Any]:
+    """Ids of what only acme may see."""
+    own = grove.ready_domain(root, "secret", home=acme)
+    model = grove.ready_hplm(own, "spam", acme)
+    job = Job.unscoped.filter(version=model).first()
+    assert job is not None
+    return {"domain": own.domain_id, "version": model.pk, "job": job.pk}
+
+
+@pytest.mark.parametrize("address", ADDRESSES)
+def test_a_stranger_gets_404_everywhere(
+    address: str, private: dict[str, Any], globex: Household, staff: APIClient
+) -> None:
+    at = address.format(**private)
+    assert error(with_key(globex, "manage").get(f"{V1}/{at}"))[:2] == (404, "not_found")
+    assert error(signed_in(globex.owner).get(f"{V1}/tenants/acme/{at}"))[:2] == (404, "not_found")
+    assert error(staff.get(f"{V1}/tenants/acme/{at}"))[:2] == (404, "not_found")
+
+
+WRITES = [
+    ("post", "hplms"),
+    ("post", "hplms/spam/versions"),
+    ("delete", "hplms/spam"),
+    ("put", "hplms/spam/aliases/default"),
+    ("post", "domains"),
+    ("post", "domains/{domain}/versions"),
+    ("post", "jobs/{job}/cancel"),
+    ("post", "jobs/{job}/retry"),
+]
+
+
+@pytest.mark.parametrize(("method", "address"), WRITES)
+def test_a_stranger_writes_nothing(
+    method: str, address: str, private: dict[str, Any], acme: Household, globex: Household
+) -> None:
+    body = {
+        "name": "mine",
+        "parent": private["version"],
+        "corpus": acme.corpus.pk,
+        "dataset": acme.dataset.pk,
+        "version": 1,
+    }
+    versions = Version.unscoped.count()
+    at = address.format(**private)
+    assert error(getattr(with_key(globex, "manage"), method)(f"{V1}/{at}", body))[:2] == (404, "not_found")
+    theirs = getattr(signed_in(globex.owner), method)(f"{V1}/tenants/acme/{at}", body)
+    assert error(theirs)[:2] == (404, "not_found")
+    assert Version.unscoped.count() == versions
+    assert Hplm.objects.for_tenant(acme.tenant).filter(deleted_at=None).exists()
+
+
+@pytest.mark.parametrize(("method", "address"), WRITES)
+def test_a_viewer_and_a_key_for_inference_only_may_not_write(
+    method: str, address: str, private: dict[str, Any], acme: Household
+) -> None:
+    at = address.format(**private)
+    viewer = getattr(signed_in(acme.viewer), method)(f"{V1}/tenants/acme/{at}", {})
+    assert error(viewer)[:2] == (403, "forbidden")
+    key = getattr(with_key(acme, "infer"), method)(f"{V1}/{at}", {})
+    assert error(key)[:2] == (403, "forbidden")
+
+
+@pytest.mark.parametrize("address", ADDRESSES)
+def test_a_viewer_reads_and_nobody_does_not(address: str, private: dict[str, Any], acme: Household) -> None:
+    at = address.format(**private)
+    assert signed_in(acme.viewer).get(f"{V1}/tenants/acme/{at}").status_code == 200
+    assert error(APIClient().get(f"{V1}/tenants/acme/{at}"))[:2] == (401, "unauthenticated")
+
+
+def test_staff_look_after_the_platforms_tree(staff: APIClient, tmp_path: Path) -> None:
+    prose = grove.corpus(None, "prose")
+    source = grove.checkpoint(tmp_path / "ckpt")
+    made = staff.post(f"{V1}/platform/roots", {"name": "bert", "source": source, "corpus": prose.pk})
+    assert made.status_code == 201, made.content
+    root = grove.do_jobs(Version.unscoped.get(pk=made.json()["id"]))
+    body = {"name": "medicine", "parent": root.pk, "corpus": prose.pk}
+    domain = staff.post(f"{V1}/platform/domains", body)
+    assert (domain.status_code, domain.json()["tenant"]) == (201, None)
+    grove.do_jobs(Version.unscoped.get(pk=domain.json()["id"]))
+    listed = staff.get(f"{V1}/platform/domains").json()["results"][0]["id"]
+    again = staff.post(f"{V1}/platform/domains/{listed}/versions", {"corpus": prose.pk})
+    job = again.json()["jobs"][0]["id"]
+    assert staff.get(f"{V1}/platform/jobs/{job}").json()["of"] == "medicine"
+    assert staff.post(f"{V1}/platform/jobs/{job}/cancel").json()["state"] == "cancelled"
+    assert staff.post(f"{V1}/platform/jobs/{job}/retry").json()["state"] == "queued"
+    assert len(staff.get(f"{V1}/platform/jobs/{job}/events").json()) == 3
+    assert staff.get(f"{V1}/platform/jobs").json()["count"] == 6
+
+
+@pytest.mark.parametrize("address", ["roots", "domains", "jobs"])
+def test_the_platforms_addresses_are_for_staff(address: str, acme: Household) -> None:
+    at = f"{V1}/platform/{address}"
+    assert error(signed_in(acme.owner).get(at))[:2] == (403, "forbidden")
+    assert error(APIClient().get(at))[:2] == (401, "unauthenticated")
+    assert error(with_key(acme, "manage").get(at))[0] in (401, 403)
+
+
+def test_a_tenant_does_not_touch_the_platforms_jobs_and_domains(
+    domain: Version, acme: Household, key: APIClient
+) -> None:
+    job = grove.jobs_in_order(domain)[0]
+    assert error(key.get(f"{V1}/jobs/{job.pk}"))[:2] == (404, "not_found")
+    assert error(key.post(f"{V1}/jobs/{job.pk}/cancel"))[:2] == (404, "not_found")
+    more = key.post(f"{V1}/domains/{domain.domain_id}/versions", {"corpus": acme.corpus.pk})
+    assert error(more)[:2] == (404, "not_found")
+    assert key.get(f"{V1}/domains/{domain.domain_id}").status_code == 200
+
+
+@pytest.mark.parametrize(
+    ("body", "refusal"),
+    [
+        ({}, (422, "missing_field", "dataset")),
+        ({"name": "x", "parent": "no", "dataset": 1}, (422, "invalid_field", "parent")),
+        ({"name": "No Slug", "parent": 0, "dataset": 0}, (404, "not_found", "parent")),
+        ([], (422, "invalid_field", None)),
+    ],
+)
+def test_a_wrong_body_is_refused_with_its_place(
+    body: Any, refusal: tuple[int, str, str | None], key: APIClient
+) -> None:
+    assert error(key.post(f"{V1}/hplms", body)) == refusal
+
+
+def test_a_bad_setting_is_refused_with_its_place(root: Version, acme: Household, key: APIClient) -> None:
+    body = {"name": "spam", "parent": root.pk, "dataset": acme.dataset.pk, "settings": {"epochs": "many"}}
+    assert error(key.post(f"{V1}/hplms", body)) == (422, "invalid_field", "settings.epochs")
+    body["settings"] = "many"
+    assert error(key.post(f"{V1}/hplms", body)) == (422, "invalid_field", "settings")
+    assert not Hplm.objects.for_tenant(acme.tenant).exists()
+
+
+def test_ids_beyond_the_database_are_only_not_found(root: Version, acme: Household, key: APIClient) -> None:
+    huge = 10**30
+    assert error(key.get(f"{V1}/versions/{huge}"))[:2] == (404, "not_found")
+    body = {"name": "spam", "parent": huge, "dataset": huge}
+    assert error(key.post(f"{V1}/hplms", body))[:2] == (404, "not_found")
+    assert error(key.get(f"{V1}/hplms/spam/versions/{huge}"))[:2] == (404, "not_found")

@@ -1,0 +1,94 @@
+"""The first look at a checkpoint."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tenants.errors import ErrorCode, HmiError
+from versiontree.checkpoints import checkpoint_source
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """A usable checkpoint, from outside."""
+    made = tmp_path / "check point"
+    made.mkdir()
+    (made / "config.json").write_text(json.dumps({"model_type": "bert"}))
+    (made / "tokenizer.json").write_text("{}")
+    (made / "model.safetensors").write_bytes(b"")
+    return made
+
+
+def refusal(source: str) -> ErrorCode:
+    with pytest.raises(HmiError) as caught:
+        checkpoint_source(source)
+    assert caught.value.param == "source"
+    return caught.value.code
+
+
+def test_a_folder_is_kept_by_its_full_path(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert checkpoint_source(f" {folder} ") == str(folder)
+    monkeypatch.chdir(folder.parent)
+    assert checkpoint_source("check point") == str(folder)
+
+
+@pytest.mark.parametrize("source", ["bert-base-uncased", "google-bert/bert-base-uncased", "a/b_c.d-1"])
+def test_a_hub_id_is_kept_as_it_is(source: str) -> None:
+    assert checkpoint_source(source) == source
+
+
+@pytest.mark.parametrize(
+    "source", ["/nowhere/at/all", "a/b/c", "../up", "~nobody/x", "a b", "a\0b", "x" * 2000]
+)
+def test_what_is_neither_is_not_found(source: str) -> None:
+    assert refusal(source) == ErrorCode.CHECKPOINT_NOT_FOUND
+
+
+@pytest.mark.parametrize("source", ["", "   "])
+def test_a_source_is_needed(source: str) -> None:
+    assert refusal(source) == ErrorCode.MISSING_FIELD
+
+
+def test_a_file_is_no_folder(folder: Path) -> None:
+    assert refusal(str(folder / "model.safetensors")) == ErrorCode.CHECKPOINT_NOT_FOUND
+
+
+@pytest.mark.parametrize("name", ["pytorch_model.bin", "model.pt", "model.pkl", "model.ckpt"])
+def test_pickled_weights_are_refused_by_file_and_by_folder(name: str, folder: Path) -> None:
+    (folder / "model.safetensors").unlink()
+    (folder / name).write_bytes(b"\x80\x04")
+    assert refusal(str(folder)) == ErrorCode.PICKLED_CHECKPOINT
+    assert refusal(str(folder / name)) == ErrorCode.PICKLED_CHECKPOINT
+
+
+def test_pickled_weights_beside_safetensors_are_left_alone(folder: Path) -> None:
+    (folder / "pytorch_model.bin").write_bytes(b"\x80\x04")
+    assert checkpoint_source(str(folder)) == str(folder)
+
+
+def test_sharded_weights_are_accepted(folder: Path) -> None:
+    (folder / "model.safetensors").rename(folder / "model-00001-of-00001.safetensors")
+    (folder / "model.safetensors.index.json").write_text("{}")
+    assert checkpoint_source(str(folder)) == str(folder)
+
+
+@pytest.mark.parametrize("name", ["model.safetensors", "tokenizer.json", "config.json"])
+def test_a_folder_without_a_needed_file_is_refused(name: str, folder: Path) -> None:
+    (folder / name).unlink()
+    assert refusal(str(folder)) == ErrorCode.UNSUPPORTED_CHECKPOINT
+
+
+@pytest.mark.parametrize(
+    "config", ["{", "[]", "null", '{"model_type": "gpt2"}', "{}", '{"model_type": ["bert"]}']
+)
+def test_another_kind_of_model_is_refused(config: str, folder: Path) -> None:
+    (folder / "config.json").write_text(config)
+    assert refusal(str(folder)) == ErrorCode.UNSUPPORTED_CHECKPOINT
+
+
+def test_looking_needs_no_torch() -> None:
+    code = "import sys, versiontree.checkpoints; sys.exit('torch' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0

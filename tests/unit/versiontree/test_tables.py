@@ -1,0 +1,66 @@
+"""The tables beside the models."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tenants.errors import HmiError
+from versiontree.models import Job
+from versiontree.models.job import ACTIVE, LEGAL, STATUS_STYLE, TERMINAL, JobKind, JobState
+from versiontree.models.version import (
+    LEGAL_VERSION_TRANSITIONS,
+    MAIN_ROLE,
+    REQUIRED_ROLES,
+    VERSION_STATE_STYLE,
+    VersionKind,
+    VersionState,
+)
+from versiontree.training_settings import KNOBS, alpha_check, settings_check
+
+
+def test_every_state_has_its_place_in_every_table() -> None:
+    assert set(LEGAL) == set(JobState) == ACTIVE | TERMINAL == set(STATUS_STYLE)
+    assert not ACTIVE & TERMINAL
+    assert set(LEGAL_VERSION_TRANSITIONS) == set(VersionState) == set(VERSION_STATE_STYLE)
+    assert set(KNOBS) == set(JobKind)
+    assert set(MAIN_ROLE) == set(REQUIRED_ROLES) == set(VersionKind)
+    assert all(MAIN_ROLE[kind] in REQUIRED_ROLES[kind] for kind in VersionKind)
+
+
+def test_every_state_can_be_reached_and_every_active_one_left() -> None:
+    reached = {JobState.WAITING, JobState.QUEUED}.union(*LEGAL.values())
+    assert reached == set(JobState)
+    assert all(LEGAL[state] for state in ACTIVE)
+    assert LEGAL[JobState.SUCCEEDED] == frozenset()
+
+
+def test_a_state_is_shown_by_its_word_and_colour() -> None:
+    job = Job(state="failed")
+    assert (job.status_label, job.status_colour, job.is_active) == ("Failed", "danger", False)
+    assert Job(state="waiting").is_active
+
+
+@given(
+    st.dictionaries(
+        st.sampled_from(sorted(KNOBS[JobKind.FINE_TUNE])), st.integers() | st.floats() | st.text()
+    )
+)
+def test_settings_come_back_within_their_bounds_or_are_refused(settings: dict[str, object]) -> None:
+    try:
+        checked = settings_check(JobKind.FINE_TUNE, settings)
+    except HmiError as error:
+        assert str(error.param).removeprefix("settings.") in settings  # noqa: PT017 - either end is fine
+        return
+    for name, value in checked.items():
+        knob = KNOBS[JobKind.FINE_TUNE][name]
+        assert isinstance(value, knob.type)
+        assert knob.least <= value <= knob.most
+
+
+def test_no_settings_are_settings() -> None:
+    assert settings_check(JobKind.CONVERT, None) == settings_check(JobKind.CONVERT, {}) == {}
+
+
+@pytest.mark.parametrize("alpha", [0, 50, 99.5, 100])
+def test_coverage_is_a_percentage(alpha: float) -> None:
+    assert alpha_check(alpha) == alpha
