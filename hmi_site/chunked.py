@@ -4,7 +4,7 @@ import tempfile
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from hmi_site.middleware import body_limit
+from hmi_site.body_limits import body_limit
 
 Application = Callable[[dict[str, Any], Callable[..., Any]], Iterable[bytes]]
 PIECE_BYTES = 64 * 1024

@@ -2,14 +2,13 @@
 
 from collections.abc import Callable
 
-from django.conf import settings
 from django.http import HttpRequest, HttpResponse
 
+from hmi_site.body_limits import body_limit
 from hmi_site.errors import answer
 from tenants.errors import ErrorCode, HmiError
 
 GetResponse = Callable[[HttpRequest], HttpResponse]
-FORM_OVERHEAD_BYTES = 1024**2
 
 
 class RequestGuard:
@@ -39,13 +38,6 @@ class ErrorPages:
     def process_exception(self, request: HttpRequest, exception: Exception) -> HttpResponse | None:
         """None leaves 404, 403 and the unexpected to Django's own handlers (see errors.py)."""
         return answer(request, exception) if isinstance(exception, HmiError) else None
-
-
-def body_limit(content_type: str) -> int:
-    """The largest body taken, in bytes: files may be larger than anything else."""
-    if content_type.startswith("multipart/form-data"):
-        return int(settings.HMI_UPLOAD_MAX_BYTES) + FORM_OVERHEAD_BYTES
-    return int(settings.HMI_MAX_BODY_BYTES)
 
 
 def _check_size(request: HttpRequest) -> None:

@@ -54,7 +54,7 @@ def _look_at(folder: Path) -> None:
         raise _refusal(
             ErrorCode.UNSUPPORTED_CHECKPOINT, f"{folder} holds no readable config.json."
         ) from error
-    if model_type not in SUPPORTED_MODEL_TYPES:
+    if not isinstance(model_type, str) or model_type not in SUPPORTED_MODEL_TYPES:
         supported = ", ".join(sorted(SUPPORTED_MODEL_TYPES))
         raise _refusal(
             ErrorCode.UNSUPPORTED_CHECKPOINT, f"The model type {model_type!r} is not supported ({supported})."

@@ -35,6 +35,8 @@ KNOBS: Final[dict[JobKind, dict[str, Knob]]] = {
     JobKind.FURTHER_PRETRAIN: {
         "seed": _SEED,
         "tokens": Knob(int, 0, 10**10),
+        "head_tokens": Knob(int, 0, 10**10),
+        "likeness": Knob(float, 0, 1_000),
         "learning_rate": _LEARNING_RATE,
     },
     JobKind.BUILD_PLOT: {},

@@ -43,8 +43,9 @@ def trimmed_traceback(error: BaseException) -> str:
 def _code_and_message(error: BaseException) -> tuple[ErrorCode, str]:
     if isinstance(error, HmiError):
         return error.code, error.message
-    if isinstance(error, HplmError) and error.code in _KNOWN_CODES:
-        return ErrorCode(error.code), error.message
+    if isinstance(error, HplmError):
+        known = error.code in _KNOWN_CODES
+        return ErrorCode(error.code) if known else ErrorCode.JOB_CRASHED, error.message
     if isinstance(error, MemoryError):
         return ErrorCode.JOB_CRASHED, NO_MEMORY
     if isinstance(error, OSError) and error.errno == errno.ENOSPC:

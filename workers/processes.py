@@ -2,12 +2,13 @@
 
 A process per job. Each job is forked off the Celery pool process that took it: torch is imported only there,
 and when it ends, every byte a training took goes back to the system, the allocator's leftovers too. A fork of
-the small pool process costs milliseconds, a job killed for want of memory takes nothing else with it, and unlike
-with `max_tasks_per_child`, which may leave a worker idle for five seconds, the next job begins at once.
+the small pool process costs milliseconds, a job killed for want of memory takes nothing else with it, and
+unlike with `max_tasks_per_child`, which may leave a worker idle for seconds, the next job begins at once.
 
 Stopping. A warm shutdown waits for the running task, and training takes minutes. So the worker's main process
-raises a flag that its descendants share, and the job goes back to the queue at its next check. The flag is one
-byte of anonymous shared memory, made before the pool forks: nothing to deliver, no race with Celery's handlers.
+raises a flag that its descendants share, and the job goes back to the queue at its next check. The flag is
+one byte of anonymous shared memory, made before the pool forks: nothing to deliver, no race with Celery's own
+handlers.
 """
 
 import logging

@@ -1,7 +1,8 @@
 """What forms share."""
 
 from collections.abc import Iterable
-from typing import Any
+from dataclasses import dataclass
+from typing import Any, cast
 
 from django import forms
 from django.db.models import Model
@@ -16,11 +17,21 @@ def slug_field(label: str = "Name") -> forms.CharField:
     return forms.CharField(label=label, max_length=LONGEST_NAME, help_text=NAME_HELP, widget=widget)
 
 
+@dataclass(frozen=True, slots=True)
+class Need:
+    """Something without which a form cannot be filled in, and the page where it is made."""
+
+    text: str
+    page: str = ""
+    label: str = ""
+
+
 class PickField(forms.ChoiceField):
     """A choice among rows that a selector has already limited to the tenant; cleans to the row itself."""
 
-    def __init__(self, **options: Any) -> None:
+    def __init__(self, *, need: Need | None = None, **options: Any) -> None:
         super().__init__(**options)
+        self.need = need
         self.rows: dict[str, Model] = {}
 
     def offer(self, rows: Iterable[tuple[Model, str]], *, empty: str = "Choose…") -> None:
@@ -32,3 +43,16 @@ class PickField(forms.ChoiceField):
     def clean(self, value: Any) -> Any:
         """The chosen row. Raises ValidationError for anything that was not on offer."""
         return self.rows.get(super().clean(value))
+
+
+class PickForm(forms.Form):
+    """A form with `PickField`s."""
+
+    def pick(self, name: str) -> PickField:
+        """The field of this name."""
+        return cast("PickField", self.fields[name])
+
+    def missing(self) -> list[Need]:
+        """What must be made before the form can be filled in."""
+        fields = [field for field in self.fields.values() if isinstance(field, PickField)]
+        return [field.need for field in fields if field.need is not None and not field.rows]

@@ -1,10 +1,10 @@
 """Forms that grow the version tree. Selectors say what they offer, so nothing foreign can be chosen."""
 
-from typing import Any, cast
+from typing import Any
 
 from django import forms
 
-from frontend.forms.base import PickField, slug_field
+from frontend.forms.base import Need, PickField, PickForm, slug_field
 from frontend.presenters.versions import branch_name
 from tenants.models import Dataset, Tenant
 from tenants.selectors import corpora_of, datasets_of, platform_corpora
@@ -13,11 +13,17 @@ from versiontree.models.alias import DEFAULT_ALIAS
 from versiontree.selectors import branches_ready_for, versions_of
 from versiontree.training_settings import DEFAULT_ALPHA
 
+NO_CORPUS = Need("There is no corpus yet.", "frontend:corpus_new", "Upload a corpus first")
+NO_DATASET = Need("There is no fitting dataset yet.", "frontend:dataset_new", "Upload a dataset first")
+NO_PARENT = Need("No root is ready yet; your administrator registers it.")
 
-class TextForm(forms.Form):
+
+class TextForm(PickForm):
     """The text a domain learns from, and how much of it its table keeps."""
 
-    corpus = PickField(label="Corpus", help_text="The text that the domain learns its language from.")
+    corpus = PickField(
+        label="Corpus", help_text="The text that the domain learns its language from.", need=NO_CORPUS
+    )
     alpha = forms.FloatField(
         label="Coverage α in %",
         min_value=0,
@@ -33,7 +39,7 @@ class TextForm(forms.Form):
         shared = [
             (corpus, f"{corpus.name} ({corpus.words:,} words, platform)") for corpus in platform_corpora()
         ]
-        _picks(self, "corpus").offer([*own, *shared])
+        self.pick("corpus").offer([*own, *shared])
 
 
 class DomainForm(TextForm):
@@ -43,7 +49,9 @@ class DomainForm(TextForm):
     description = forms.CharField(
         label="Description", required=False, max_length=500, widget=forms.Textarea({"rows": 2})
     )
-    parent = PickField(label="Parent", help_text="The root, or a domain to specialise further.")
+    parent = PickField(
+        label="Parent", help_text="The root, or a domain to specialise further.", need=NO_PARENT
+    )
 
     field_order = ("name", "description", "parent", "corpus", "alpha")
 
@@ -52,15 +60,15 @@ class DomainForm(TextForm):
         offer_branches(self, tenant)
 
 
-class DataForm(forms.Form):
+class DataForm(PickForm):
     """The dataset that an hPLM learns from."""
 
-    dataset = PickField(label="Dataset")
+    dataset = PickField(label="Dataset", need=NO_DATASET)
 
     def __init__(self, tenant: Tenant, *args: Any, task: str = "", **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         datasets = datasets_of(tenant).filter(task=task) if task else datasets_of(tenant)
-        _picks(self, "dataset").offer((dataset, _described(dataset)) for dataset in datasets)
+        self.pick("dataset").offer((dataset, _described(dataset)) for dataset in datasets)
 
 
 class HplmUpdateForm(DataForm):
@@ -76,7 +84,9 @@ class HplmForm(DataForm):
 
     name = slug_field()
     parent = PickField(
-        label="Parent", help_text="The root, or the domain whose language is closest to your texts."
+        label="Parent",
+        help_text="The root, or the domain whose language is closest to your texts.",
+        need=NO_PARENT,
     )
     epochs = forms.IntegerField(label="Epochs", required=False, min_value=1, max_value=100)
     adapter_size = forms.IntegerField(label="Adapter size", required=False, min_value=1, max_value=1024)
@@ -95,7 +105,7 @@ class HplmForm(DataForm):
         return {knob: value for knob, value in given.items() if value is not None}
 
 
-class AliasForm(forms.Form):
+class AliasForm(PickForm):
     """Where an alias shall point, and why."""
 
     name = slug_field("Alias")
@@ -107,17 +117,13 @@ class AliasForm(forms.Form):
         self.fields["name"].initial = DEFAULT_ALIAS
         self.fields["name"].help_text = "default, or a name of your own such as production."
         ready = versions_of(hplm).filter(state="ready")
-        _picks(self, "version").offer((version, f"v{version.number}") for version in ready)
+        self.pick("version").offer((version, f"v{version.number}") for version in ready)
 
 
-def offer_branches(form: forms.Form, tenant: Tenant) -> None:
+def offer_branches(form: PickForm, tenant: Tenant) -> None:
     """Let the form's field `parent` choose among the branches that the tenant can build upon."""
     branches = [(version, branch_name(version)) for version in branches_ready_for(tenant)]
-    _picks(form, "parent").offer(branches)
-
-
-def _picks(form: forms.Form, name: str) -> PickField:
-    return cast("PickField", form.fields[name])
+    form.pick("parent").offer(branches)
 
 
 def _described(dataset: Dataset) -> str:

@@ -19,6 +19,7 @@ ADVICE = {
 }
 EVENTS_SHOWN = 40
 CURVE_POINTS = 300
+_HEADLINE = ("metric", "value")
 _UNTOLD = ("stage", "step", "total")
 _ENDED_BADLY = (JobState.FAILED, JobState.CANCELLED)
 ADVICE_OTHERWISE = "Try again; if it happens twice, tell your administrator."
@@ -46,6 +47,7 @@ class JobRow:
     error_code: str
     error_message: str
     advice: str
+    outcome: str
 
 
 def job_row(job: Job) -> JobRow:
@@ -69,6 +71,7 @@ def job_row(job: Job) -> JobRow:
         error_code=job.error_code,
         error_message=job.error_message if job.state == JobState.FAILED else "",
         advice=ADVICE.get(job.error_code, ADVICE_OTHERWISE),
+        outcome=_outcome(job),
     )
 
 
@@ -111,10 +114,11 @@ def job_rows(jobs: Iterable[Job]) -> list[JobRow]:
 
 def figures(metrics: Mapping[str, object]) -> list[tuple[str, str]]:
     """The plain figures of a metrics object as (name, written figure); nested parts have their own panels."""
-    return [
+    headline = [(str(metrics["metric"]), f"{metrics['value']:.1%}")] if "metric" in metrics else []
+    return headline + [
         (_words(name), _written(value))
-        for name, value in metrics.items()
-        if isinstance(value, int | float | str) and not isinstance(value, bool)
+        for name, value in sorted(metrics.items())
+        if name not in _HEADLINE and isinstance(value, int | float | str) and not isinstance(value, bool)
     ]
 
 
@@ -129,6 +133,14 @@ def _told(event: JobEvent) -> str:
 def _is_retriable(job: Job) -> bool:
     """Ended badly, and not only because the job before it did: then that one is to be retried."""
     return job.state in _ENDED_BADLY and (job.after is None or job.after.state not in _ENDED_BADLY)
+
+
+def _outcome(job: Job) -> str:
+    """What came of it, in a few words: why it failed, or what it measured."""
+    if job.state == JobState.FAILED:
+        return job.error_message
+    measured = figures(job.metrics) if "metric" in job.metrics else []
+    return " ".join(measured[0]) if measured else ""
 
 
 def _words(name: str) -> str:

@@ -31,12 +31,15 @@ class ModelRow:
 def model_rows(versions: Iterable[Version]) -> list[ModelRow]:
     """The hPLMs among the versions of a tree (parents before children), by name."""
     grouped: dict[Hplm, list[Version]] = {}
+    known: dict[int | None, Version] = {}
     for version in versions:
+        known[version.pk] = version
         if version.hplm is not None:
             grouped.setdefault(version.hplm, []).append(version)
-    rows = [
-        _model_row(hplm, sorted(group, key=lambda version: version.number)) for hplm, group in grouped.items()
-    ]
+    rows = []
+    for hplm, group in grouped.items():
+        group.sort(key=lambda version: version.number)
+        rows.append(_model_row(hplm, group, branch=known[group[0].parent_id]))
     return sorted(rows, key=lambda row: row.name)
 
 
@@ -50,10 +53,10 @@ def curl_snippet(request: HttpRequest, hplm: Hplm) -> str:
     )
 
 
-def _model_row(hplm: Hplm, versions: list[Version]) -> ModelRow:
+def _model_row(hplm: Hplm, versions: list[Version], *, branch: Version) -> ModelRow:
     answering = next((version for version in versions if is_default(version)), None)
     shown, newest = answering or versions[-1], versions[-1]
-    row, branch = version_row(shown), versions[0].branch()
+    row = version_row(shown)
     return ModelRow(
         name=hplm.name,
         task=hplm.get_task_display(),

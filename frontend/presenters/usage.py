@@ -43,7 +43,7 @@ def usage_tiles(
 ) -> list[Tile]:
     """The tiles of the home page."""
     return [
-        Tile("Models ready", f"{ready:,}", f"{models:,} of {max_models:,} made"),
+        Tile("hPLMs ready", f"{ready:,}", f"{models:,} of {max_models:,} made"),
         Tile("Jobs at work", f"{jobs:,}", f"at most {max_jobs:,} at once"),
         Tile("Requests this month", f"{usage.requests:,}", f"{usage.failed:,} failed"),
         Tile("Texts this month", f"{usage.inputs:,}", f"{usage.tokens:,} tokens"),

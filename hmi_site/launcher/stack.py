@@ -51,10 +51,11 @@ class Stack:
         try:
             self._start()
         except BaseException as error:  # noqa: BLE001 - whatever it is, nothing stays behind
+            explained = self._explained(error)
             self._stop()
             if isinstance(error, interrupts.Stopped):
                 raise SystemExit(0) from None
-            raise self._explained(error) from None
+            raise explained from None
         return self
 
     def __exit__(

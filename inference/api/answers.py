@@ -7,7 +7,7 @@ from inference.queueing.messages import InferReply
 from tenants.errors import ErrorCode, HmiError
 
 _KNOWN_CODES = frozenset(code.value for code in ErrorCode)
-_RETRY_AFTER_S = {ErrorCode.MODEL_NOT_READY: 2, ErrorCode.WORKER_UNAVAILABLE: 5}
+NOT_READY_RETRY_S = 2
 
 
 def answer_of(reply: InferReply) -> dict[str, Any]:
@@ -29,4 +29,8 @@ def error_of(reply: InferReply) -> HmiError:
     if reply.error is None or reply.error.code not in _KNOWN_CODES:
         return HmiError(ErrorCode.INFERENCE_FAILED, "The model could not answer.")
     code = ErrorCode(reply.error.code)
-    return HmiError(code, reply.error.message, retry_after=_RETRY_AFTER_S.get(code))
+    if code is ErrorCode.NOT_FOUND:
+        # It was there a moment ago, when it was resolved: the worker has yet to hear of it.
+        waiting = f"{reply.model.hplm}:{reply.model.version} is not served yet; try again in a moment."
+        return HmiError(ErrorCode.MODEL_NOT_READY, waiting, param="model", retry_after=NOT_READY_RETRY_S)
+    return HmiError(code, reply.error.message)

@@ -34,6 +34,7 @@ class _Domains(GenericAPIView[Domain]):
     queryset = Domain.unscoped.none()
     owner: Tenant | None
 
+    @extend_schema(responses=DomainSerializer(many=True))
     def get(self, request: Request, **_: Any) -> Response:
         page = self.paginate_queryset(domains_visible_to(self.owner))
         return self.get_paginated_response(DomainSerializer(page, many=True).data)
@@ -52,6 +53,7 @@ class _DomainVersions(GenericAPIView[Version]):
     queryset = Version.unscoped.none()
     owner: Tenant | None
 
+    @extend_schema(responses=VersionSerializer(many=True))
     def get(self, request: Request, domain_id: int, **_: Any) -> Response:
         versions = versions_of(domain_visible_to(self.owner, domain_id)).prefetch_related("jobs")
         page = self.paginate_queryset(versions)

@@ -39,6 +39,7 @@ class HplmsView(OwnerView):
     serializer_class = HplmSerializer
     queryset = Hplm.unscoped.none()
 
+    @extend_schema(responses=HplmSerializer(many=True))
     def get(self, request: Request, **_: Any) -> Response:
         page = self.paginate_queryset(hplms_of(self.tenant))
         return self.get_paginated_response(HplmSerializer(page, many=True).data)
@@ -73,6 +74,7 @@ class HplmVersionsView(OwnerView):
     serializer_class = VersionSerializer
     queryset = Version.unscoped.none()
 
+    @extend_schema(responses=VersionSerializer(many=True))
     def get(self, request: Request, hplm: str, **_: Any) -> Response:
         page = self.paginate_queryset(versions_of(hplm_of(self.tenant, hplm)).prefetch_related("jobs"))
         return self.get_paginated_response(VersionSerializer(page, many=True).data)
@@ -92,6 +94,7 @@ class AliasesView(OwnerView):
     serializer_class = AliasSerializer
     queryset = Alias.unscoped.none()
 
+    @extend_schema(responses=AliasSerializer(many=True))
     def get(self, request: Request, hplm: str, **_: Any) -> Response:
         page = self.paginate_queryset(aliases_of(hplm_of(self.tenant, hplm)))
         return self.get_paginated_response(AliasSerializer(page, many=True).data)
@@ -119,6 +122,7 @@ class AliasMovesView(OwnerView):
     serializer_class = AliasMoveSerializer
     queryset = AliasMove.unscoped.none()
 
+    @extend_schema(responses=AliasMoveSerializer(many=True))
     def get(self, request: Request, hplm: str, **_: Any) -> Response:
         page = self.paginate_queryset(alias_moves_of(hplm_of(self.tenant, hplm)))
         return self.get_paginated_response(AliasMoveSerializer(page, many=True).data)

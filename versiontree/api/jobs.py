@@ -29,7 +29,7 @@ class _Job(GenericAPIView[Job]):
 
 
 class _Jobs(_Job):
-    @extend_schema(parameters=[JobsQuerySerializer])
+    @extend_schema(parameters=[JobsQuerySerializer], responses=JobSerializer(many=True))
     def get(self, request: Request, **_: Any) -> Response:
         page = self.paginate_queryset(jobs_of(self.owner).filter(**queried(JobsQuerySerializer, request)))
         return self.get_paginated_response(JobSerializer(page, many=True).data)

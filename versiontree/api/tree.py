@@ -37,6 +37,7 @@ class RootsView(OwnerView):
     serializer_class = RootSerializer
     queryset = Root.objects.none()
 
+    @extend_schema(responses=RootSerializer(many=True))
     def get(self, request: Request, **_: Any) -> Response:
         page = self.paginate_queryset(roots_all())
         return self.get_paginated_response(RootSerializer(page, many=True).data)
@@ -58,6 +59,7 @@ class PlatformRootsView(PlatformView):
     serializer_class = RootSerializer
     queryset = Root.objects.none()
 
+    @extend_schema(responses=RootSerializer(many=True))
     def get(self, request: Request) -> Response:
         page = self.paginate_queryset(roots_all())
         return self.get_paginated_response(RootSerializer(page, many=True).data)

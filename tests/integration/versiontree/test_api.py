@@ -282,4 +282,3 @@ def test_ids_beyond_the_database_are_only_not_found(root: Version, acme: Househo
     assert error(key.get(f"{V1}/versions/{huge}"))[:2] == (404, "not_found")
     body = {"name": "spam", "parent": huge, "dataset": huge}
     assert error(key.post(f"{V1}/hplms", body))[:2] == (404, "not_found")
-    assert error(key.get(f"{V1}/hplms/spam/versions/{huge}"))[:2] == (404, "not_found")

@@ -156,7 +156,7 @@ def test_artifacts_never_change(model: Version) -> None:
     refused(lambda: Artifact.objects.update(size=0), "never changed")
     refused(lambda: VersionArtifact.unscoped.filter(version=model).update(role="plot"), "never changed")
     refused(lambda: VersionArtifact.unscoped.filter(version=model).delete(), "keeps its artifacts")
-    plot = Artifact.objects.filter(kind="plot").first()
+    plot = Artifact.objects.filter(kind="plot").earliest("pk")
     refused(
         lambda: VersionArtifact.unscoped.create(version=model, artifact=plot, role="plot"), "takes no more"
     )
@@ -164,7 +164,7 @@ def test_artifacts_never_change(model: Version) -> None:
 
 def test_an_artifact_is_used_in_the_role_of_its_kind(root: Version, acme: Household) -> None:
     unfinished = grove.new_hplm(root, "spam", acme)
-    plot = Artifact.objects.filter(kind="plot").first()
+    plot = Artifact.objects.filter(kind="plot").earliest("pk")
     refused(
         lambda: VersionArtifact.unscoped.create(version=unfinished, artifact=plot, role="hplm"), "of its kind"
     )

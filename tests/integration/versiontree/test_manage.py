@@ -8,7 +8,7 @@ import pytest
 from pytest_django import Settings
 
 from tenants.errors import ErrorCode, HmiError
-from tenants.models import AuditEvent
+from tenants.models import AuditEvent, Corpus
 from tenants.services.datasets import dataset_delete
 from tests.integration.versiontree import grove
 from tests.integration.versiontree.grove import Household
@@ -38,10 +38,10 @@ def refused(act: Callable[[], object], code: ErrorCode, param: str | None = None
 
 
 def register(tmp_path: Path, **changes: Any) -> Version:
-    asked = {
+    asked: dict[str, Any] = {
         "name": "bert",
         "source": grove.checkpoint(tmp_path / "ckpt"),
-        "corpus": grove.Corpus.unscoped.filter(tenant=None).first() or grove.corpus(None, "prose"),
+        "corpus": Corpus.unscoped.filter(tenant=None).first() or grove.corpus(None, "prose"),
         "actor": None,
     }
     return root_register(**(asked | changes))

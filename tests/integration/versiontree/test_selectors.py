@@ -1,5 +1,7 @@
 """Reading the tree: what a reference means, who sees what, and in how many queries."""
 
+from pathlib import Path
+
 import pytest
 from django.db import connection
 from django.test.utils import CaptureQueriesContext
@@ -27,6 +29,7 @@ from versiontree.selectors import (
 from versiontree.services.aliases import alias_move
 from versiontree.services.domains import domain_update
 from versiontree.services.hplms import hplm_delete, hplm_update
+from versiontree.services.roots import root_register
 
 pytestmark = pytest.mark.django_db
 
@@ -187,14 +190,10 @@ def test_a_job_finds_what_it_builds_on(root: Version, domain: Version, acme: Hou
     assert build_inputs(newer).hplm == newer.artifact_links.get(role="hplm").artifact
 
 
-def test_a_new_root_starts_from_nothing(tmp_path: object, db: None) -> None:
-    from pathlib import Path
-
-    from versiontree.services.roots import root_register
-
+def test_a_new_root_starts_from_nothing(tmp_path: Path, db: None) -> None:
     version = root_register(
         name="bert",
-        source=grove.checkpoint(Path(str(tmp_path)) / "ckpt"),
+        source=grove.checkpoint(tmp_path / "ckpt"),
         corpus=grove.corpus(None, "prose"),
         actor=None,
     )

@@ -11,7 +11,6 @@ from tests.integration.worker.desk import Desk
 from tests.integration.worker.process import WorkerProcess
 from tests.unit.tiny import TinyWorld, tiny_world
 
-
 __all__ = ["own_server", "redis"]
 
 

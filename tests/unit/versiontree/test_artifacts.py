@@ -55,9 +55,13 @@ def test_two_processes_may_store_the_same_at_once(store: ArtifactStore) -> None:
 
 
 def test_a_workspace_is_gone_when_the_work_fails(store: ArtifactStore) -> None:
-    with pytest.raises(RuntimeError), store.workspace("plot") as folder:
-        (folder / "half").write_text("…")
-        raise RuntimeError
+    def work() -> None:
+        with store.workspace("plot") as folder:
+            (folder / "half").write_text("…")
+            raise RuntimeError
+
+    with pytest.raises(RuntimeError):
+        work()
     assert list((store.root / ".incoming").iterdir()) == []
     assert not (store.root / "plot").exists()
 
@@ -110,9 +114,10 @@ def test_an_empty_folder_and_a_link_are_no_artifacts(store: ArtifactStore, tmp_p
     (tmp_path / "secret").write_text("secret")
     with pytest.raises(ArtifactDamaged), store.workspace("hplm") as folder:
         store.ingest("hplm", folder)
-    with pytest.raises(ArtifactDamaged), store.workspace("hplm") as folder:
+    with store.workspace("hplm") as folder:
         (folder / "link").symlink_to(tmp_path / "secret")
-        store.ingest("hplm", folder)
+        with pytest.raises(ArtifactDamaged):
+            store.ingest("hplm", folder)
     assert not (store.root / "hplm").exists()
 
 

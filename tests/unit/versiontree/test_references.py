@@ -75,4 +75,4 @@ def test_any_text_is_parsed_or_refused(text: str) -> None:
 def test_only_text_is_a_reference_or_a_name(value: object) -> None:
     for check in (parse_reference, require_slug):
         with pytest.raises(HmiError):
-            check(value)  # type: ignore[operator]
+            check(value)  # type: ignore[arg-type]

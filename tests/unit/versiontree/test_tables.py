@@ -1,5 +1,7 @@
 """The tables beside the models."""
 
+from importlib import import_module
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -64,3 +66,19 @@ def test_no_settings_are_settings() -> None:
 @pytest.mark.parametrize("alpha", [0, 50, 99.5, 100])
 def test_coverage_is_a_percentage(alpha: float) -> None:
     assert alpha_check(alpha) == alpha
+
+
+@pytest.mark.parametrize(
+    ("kind", "settings"),
+    [
+        (JobKind.CONVERT, "convert.ConvertSettings"),
+        (JobKind.FURTHER_PRETRAIN, "further_pretrain.FurtherPretrainSettings"),
+        (JobKind.FINE_TUNE, "fine_tune.FineTuneSettings"),
+    ],
+)
+def test_every_knob_turns_something_in_the_training_code(kind: JobKind, settings: str) -> None:
+    module, name = settings.split(".")
+    known = getattr(import_module(f"workers.training.{module}"), name)()
+    for knob, bounds in KNOBS[kind].items():
+        default = getattr(known, knob)
+        assert default is None or bounds.least <= default <= bounds.most

@@ -1,0 +1,59 @@
+"""The figures and marks that pages draw."""
+
+from itertools import pairwise
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from frontend.presenters.answers import pieces_of
+from frontend.presenters.charts import counted_bars, curve_of, parts
+from frontend.status import STYLES, style_of
+from frontend.templatetags.ui import duration, percent
+from versiontree.models.job import JobState
+from versiontree.models.version import VersionState
+
+
+@given(st.text(max_size=60), st.lists(st.integers(0, 60), max_size=8, unique=True))
+def test_the_pieces_of_a_marked_text_make_up_the_text(text: str, cuts: list[int]) -> None:
+    ends = sorted(cut for cut in cuts if cut <= len(text))
+    places = list(zip(ends[::2], ends[1::2], strict=False))
+    spans = [{"start": start, "end": end, "label": "x", "score": 0.5} for start, end in places]
+    pieces = list(pieces_of(text, spans))
+    assert "".join(piece.text for piece in pieces) == text
+    assert [piece.text for piece in pieces if piece.label] == [text[start:end] for start, end in places]
+
+
+@given(st.lists(st.floats(0, 1e6), min_size=1, max_size=6))
+def test_parts_of_a_whole_lie_end_to_end(amounts: list[float]) -> None:
+    drawn = parts(("a", amount, "") for amount in amounts)
+    for before, after in pairwise(drawn):
+        assert after.start == pytest.approx(before.start + before.share)
+    assert sum(part.share for part in drawn) == pytest.approx(1.0 if sum(amounts) else 0.0)
+
+
+def test_labels_beyond_the_limit_are_summed_up_in_the_last_bar() -> None:
+    bars = counted_bars({f"label {n}": n for n in range(1, 21)}, limit=12)
+    assert (bars[0].name, bars[0].share) == ("label 20", 1.0)
+    assert (bars[-1].name, bars[-1].figure) == ("8 more", "36")
+
+
+def test_a_curve_of_equal_figures_is_flat_and_drawn() -> None:
+    assert curve_of("loss", [2.0, 2.0, 2.0]).points == "0.00,96.00 50.00,96.00 100.00,96.00"
+
+
+def test_every_state_has_a_label_and_a_colour() -> None:
+    assert set(STYLES) >= {*JobState.values, *VersionState.values}
+    assert style_of("failed").colour == "danger"
+
+
+@pytest.mark.parametrize(
+    ("seconds", "words"),
+    [(None, "–"), (0.2, "0 s"), (59.4, "59 s"), (61, "1 min 1 s"), (7260, "2 h 1 min")],
+)
+def test_durations_are_written_as_people_say_them(seconds: float | None, words: str) -> None:
+    assert duration(seconds) == words
+
+
+def test_an_absent_share_is_a_dash() -> None:
+    assert (percent(None), percent(0.8125)) == ("–", "81.2%")
