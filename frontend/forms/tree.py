@@ -10,6 +10,7 @@ from tenants.models import Dataset, Tenant
 from tenants.selectors import corpora_of, datasets_of, platform_corpora
 from versiontree.models import Hplm
 from versiontree.models.alias import DEFAULT_ALIAS
+from versiontree.models.version import VersionState
 from versiontree.selectors import branches_ready_for, versions_of
 from versiontree.training_settings import DEFAULT_ALPHA
 
@@ -116,7 +117,7 @@ class AliasForm(PickForm):
         super().__init__(*args, **kwargs)
         self.fields["name"].initial = DEFAULT_ALIAS
         self.fields["name"].help_text = "default, or a name of your own such as production."
-        ready = versions_of(hplm).filter(state="ready")
+        ready = versions_of(hplm).filter(state=VersionState.READY)
         self.pick("version").offer((version, f"v{version.number}") for version in ready)
 
 

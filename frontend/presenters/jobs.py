@@ -8,6 +8,7 @@ from uuid import UUID
 from django.utils import timezone
 
 from frontend.presenters.charts import Curve, curve_of
+from frontend.presenters.versions import metric_name
 from versiontree.models import Job, JobEvent, Version
 from versiontree.models.job import JobState
 
@@ -114,7 +115,7 @@ def job_rows(jobs: Iterable[Job]) -> list[JobRow]:
 
 def figures(metrics: Mapping[str, object]) -> list[tuple[str, str]]:
     """The plain figures of a metrics object as (name, written figure); nested parts have their own panels."""
-    headline = [(str(metrics["metric"]), f"{metrics['value']:.1%}")] if "metric" in metrics else []
+    headline = [(metric_name(metrics), f"{metrics['value']:.1%}")] if "metric" in metrics else []
     return headline + [
         (_words(name), _written(value))
         for name, value in sorted(metrics.items())

@@ -48,7 +48,6 @@ class LabelRow:
 def version_row(version: Version) -> VersionRow:
     """The row of one version; its aliases and jobs should be loaded already."""
     measured = measurements(version)
-    metric = str(measured.get("metric", ""))
     return VersionRow(
         number=version.number,
         state=version.state,
@@ -57,7 +56,7 @@ def version_row(version: Version) -> VersionRow:
         source=_source(version.config),
         job=next((job.pk for job in version.jobs.all() if job.after_id is None), None),
         metric=measured.get("value"),
-        metric_name=METRIC_NAMES.get(metric, metric),
+        metric_name=metric_name(measured),
         majority=measured.get("majority_baseline"),
         alpha=version.config.get("alpha"),
         fragments=version.metrics.get("build_plot", {}).get("rows"),
@@ -73,6 +72,12 @@ def measurements(version: Version) -> Mapping[str, Any]:
     """What the evaluate job of a version measured; empty before it ran."""
     found: Mapping[str, Any] = version.metrics.get("evaluate", {})
     return found
+
+
+def metric_name(measured: Mapping[str, Any]) -> str:
+    """The written name of the metric among an evaluate job's figures; empty when there is none."""
+    name = str(measured.get("metric", ""))
+    return METRIC_NAMES.get(name, name)
 
 
 def label_rows(version: Version) -> list[LabelRow]:

@@ -43,7 +43,7 @@ def dataset(request: TenantRequest, pk: int) -> HttpResponse:
 @require_POST
 @tenant_page(Role.DEVELOPER)
 def corpus_remove(request: TenantRequest, pk: int) -> HttpResponse:
-    """Delete a corpus; what was made from it stays."""
+    """Delete a corpus that nothing was made from."""
     corpus = corpus_of(request.place.tenant, pk)
     said = f"The corpus {corpus.name} is deleted."
     refused = act(request, lambda: corpus_delete(corpus=corpus, actor=request.user), said=said)
@@ -53,7 +53,7 @@ def corpus_remove(request: TenantRequest, pk: int) -> HttpResponse:
 @require_POST
 @tenant_page(Role.DEVELOPER)
 def dataset_remove(request: TenantRequest, pk: int) -> HttpResponse:
-    """Delete a dataset; what was made from it stays."""
+    """Delete a dataset that nothing was made from."""
     dataset = dataset_of(request.place.tenant, pk)
     said = f"The dataset {dataset.name} is deleted."
     refused = act(request, lambda: dataset_delete(dataset=dataset, actor=request.user), said=said)

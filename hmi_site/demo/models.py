@@ -41,6 +41,7 @@ def _model(task: DemoTask, api_key: str) -> DemoModel:
         "metric": test["metric"],
         "test": 100 * test["value"],
         "majority": 100 * test["majority_baseline"],
+        "usual tag": f"{100 * test['word_baseline']:.1f}" if "word_baseline" in test else "",
         "adapter KB": round(adapter.size / 1000),
     }
     return DemoModel(row, ModelTraffic(row["hPLM"], api_key, test_texts(stored_path(splits["test"].sha256))))

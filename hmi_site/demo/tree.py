@@ -22,10 +22,10 @@ from hmi_site.demo.waiting import DemoError, wait_until_ready
 from tenants.models import Corpus, Dataset, Tenant, User
 from tenants.services.corpora import corpus_upload
 from tenants.services.datasets import dataset_upload
-from versiontree.models import Domain, Hplm, Job, Root, Version
+from versiontree.models import Domain, Hplm, Root, Version
 from versiontree.services.domains import domain_create
 from versiontree.services.hplms import hplm_create
-from versiontree.services.jobs import job_retry
+from versiontree.services.jobs import version_retry
 from versiontree.services.roots import root_register
 
 ROOT_NAME: Final = "minilm"
@@ -129,9 +129,9 @@ def _corpus_ensure(name: str, content: Callable[[], bytes], admin: User) -> Corp
 
 
 def _going(version: Version, actor: User) -> Version:
-    """An interrupted build's version, its failed or cancelled jobs set going again."""
-    for job in Job.unscoped.filter(version=version, state__in=(Job.State.FAILED, Job.State.CANCELLED)):
-        job_retry(job=job, actor=actor)
+    """An interrupted build's version, set going again if a job of it failed or was cancelled."""
+    if version.state == Version.State.FAILED:
+        version_retry(version=version, actor=actor)
     return version
 
 

@@ -4,6 +4,7 @@ A socket's path may not pass 107 bytes, so it cannot stand beside the data of a 
 process of an installation must find it without being told, so its name follows from HMI_HOME alone.
 """
 
+import contextlib
 import hashlib
 import os
 import stat
@@ -31,3 +32,11 @@ def make_private(folder: Path) -> None:
             f"{folder} is not a folder of this user; remove it, or set HMI_RUNTIME_DIR to another."
         )
     folder.chmod(0o700)
+
+
+def remove_leftovers(folder: Path) -> None:
+    """Remove what stopped processes left in the folder, and the folder if that empties it."""
+    for file in (*folder.glob("*.ready"), *folder.glob("*.sock")):
+        file.unlink(missing_ok=True)
+    with contextlib.suppress(OSError):
+        folder.rmdir()

@@ -16,7 +16,7 @@ from rich.console import Console
 from hmi_site.embedded.lifeline import die_with_parent
 from hmi_site.embedded.postgres import Postgres
 from hmi_site.embedded.process import Child, ChildError
-from hmi_site.embedded.runtime_dir import RuntimeDirError, make_private
+from hmi_site.embedded.runtime_dir import RuntimeDirError, make_private, remove_leftovers
 from hmi_site.embedded.valkey import Valkey
 from hmi_site.launcher import children, interrupts, migrations
 from hmi_site.launcher.children import Ready
@@ -84,6 +84,7 @@ class Stack:
         except RuntimeDirError as error:
             raise ChildError(str(error)) from None
         lock = self._resources.enter_context(HomeLock(settings.HMI_HOME))
+        self._resources.callback(remove_leftovers, settings.HMI_RUNTIME_DIR)
         for folder in (settings.HMI_ARTIFACT_ROOT, settings.HMI_UPLOAD_ROOT, settings.HMI_LOG_ROOT):
             folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         self._start_postgres()

@@ -1,10 +1,13 @@
 """From an inference worker's reply to what a client reads."""
 
+import logging
 from dataclasses import asdict
 from typing import Any
 
-from inference.queueing.messages import InferReply
+from inference.queueing.messages import InferReply, ModelRef
 from tenants.errors import ErrorCode, HmiError
+
+log = logging.getLogger(__name__)
 
 _KNOWN_CODES = frozenset(code.value for code in ErrorCode)
 NOT_READY_RETRY_S = 2
@@ -24,13 +27,23 @@ def answer_of(reply: InferReply) -> dict[str, Any]:
     }
 
 
-def error_of(reply: InferReply) -> HmiError:
-    """The worker's error as the product's own."""
+def failure_of(reply: InferReply, *, asked: ModelRef, inputs: int) -> HmiError | None:
+    """Why the reply is no answer to `inputs` texts for the model `asked`; None when it is one."""
+    if not reply.ok:
+        return _error_of(reply, asked)
+    if reply.model != asked or len(reply.results) != inputs:
+        log.critical("Request %s for %s was answered by %s", reply.id, asked, reply.model)
+        message = "The answer did not come from the model that was asked for."
+        return HmiError(ErrorCode.INFERENCE_FAILED, message)
+    return None
+
+
+def _error_of(reply: InferReply, asked: ModelRef) -> HmiError:
     if reply.error is None or reply.error.code not in _KNOWN_CODES:
         return HmiError(ErrorCode.INFERENCE_FAILED, "The model could not answer.")
     code = ErrorCode(reply.error.code)
     if code is ErrorCode.NOT_FOUND:
         # It was there a moment ago, when it was resolved: the worker has yet to hear of it.
-        waiting = f"{reply.model.hplm}:{reply.model.version} is not served yet; try again in a moment."
-        return HmiError(ErrorCode.MODEL_NOT_READY, waiting, param="model", retry_after=NOT_READY_RETRY_S)
+        message = f"{asked.hplm}:{asked.version} is not served yet; try again in a moment."
+        return HmiError(ErrorCode.MODEL_NOT_READY, message, param="model", retry_after=NOT_READY_RETRY_S)
     return HmiError(code, reply.error.message)

@@ -9,7 +9,7 @@ from django.conf import settings
 from django.db import connection
 from redis.exceptions import RedisError
 
-from inference.api.answers import answer_of, error_of
+from inference.api.answers import answer_of, failure_of
 from inference.api.client import gateway
 from inference.api.validation import check_inputs, check_reference, check_timeout
 from inference.queueing.messages import InferReply, ModelRef
@@ -48,21 +48,15 @@ def infer(
     _release_database()
     try:
         reply = _ask(model, texts, seconds, request_id or uuid.uuid4().hex)
-    except _Accepted as accepted:
+    except NoReply:
         _count(tenant, model, texts, tokens=0, failed=True)
-        raise accepted.error from None
-    _count(tenant, model, texts, tokens=reply.usage.tokens, failed=not reply.ok)
-    if not reply.ok:
-        raise error_of(reply)
+        message = f"There was no answer within {seconds:g} s."
+        raise HmiError(ErrorCode.DEADLINE_EXCEEDED, message) from None
+    failure = failure_of(reply, asked=model, inputs=len(texts))
+    _count(tenant, model, texts, tokens=reply.usage.tokens, failed=failure is not None)
+    if failure is not None:
+        raise failure
     return answer_of(reply)
-
-
-class _Accepted(Exception):
-    """The request failed after a queue had accepted it: it counts as used."""
-
-    def __init__(self, error: HmiError) -> None:
-        super().__init__(error)
-        self.error = error
 
 
 def _ask(model: ModelRef, texts: tuple[str, ...], seconds: float, request_id: str) -> InferReply:
@@ -74,7 +68,7 @@ def _ask(model: ModelRef, texts: tuple[str, ...], seconds: float, request_id: st
                 "No inference worker is ready.",
                 retry_after=RETRY_AFTER_NO_WORKER_S,
             )
-        reply = door.client.ask(model, texts, seconds=seconds, request_id=request_id)
+        return door.client.ask(model, texts, seconds=seconds, request_id=request_id)
     except QueueFull as full:
         raise HmiError(
             ErrorCode.QUEUE_FULL,
@@ -82,9 +76,6 @@ def _ask(model: ModelRef, texts: tuple[str, ...], seconds: float, request_id: st
             details={"waiting": full.depth, "capacity": settings.HMI_INFER_CAPACITY},
             retry_after=RETRY_AFTER_FULL_S,
         ) from None
-    except NoReply:
-        late = HmiError(ErrorCode.DEADLINE_EXCEEDED, f"There was no answer within {seconds:g} s.")
-        raise _Accepted(late) from None
     except RedisError as error:
         log.error("The infer queue cannot be reached: %s", error)
         raise HmiError(
@@ -92,11 +83,6 @@ def _ask(model: ModelRef, texts: tuple[str, ...], seconds: float, request_id: st
             "The infer queue cannot be reached.",
             retry_after=RETRY_AFTER_NO_WORKER_S,
         ) from error
-    if reply.ok and (reply.model != model or len(reply.results) != len(texts)):
-        log.critical("Request %s for %s was answered by %s", request_id, model, reply.model)
-        message = "The answer did not come from the model that was asked for."
-        raise _Accepted(HmiError(ErrorCode.INFERENCE_FAILED, message))
-    return reply
 
 
 def _count(tenant: Tenant, model: ModelRef, texts: tuple[str, ...], *, tokens: int, failed: bool) -> None:

@@ -3,7 +3,10 @@
 from drf_spectacular.utils import PolymorphicProxySerializer, extend_schema_serializer
 from rest_framework import serializers
 
+from tenants.errors import ErrorCode
 
+
+@extend_schema_serializer(component_name="Infer")
 class InferRequestSerializer(serializers.Serializer[object]):
     """What a client sends."""
 
@@ -94,3 +97,20 @@ class InferAnswerSerializer(serializers.Serializer[object]):
     plot = PlotSerializer()
     batch = BatchSerializer()
     timings_ms = TimingsSerializer()
+
+
+class ErrorDetailSerializer(serializers.Serializer[object]):
+    """What went wrong: its class, a code for programs, a sentence for people, and where."""
+
+    type = serializers.CharField()
+    code = serializers.ChoiceField(choices=[code.value for code in ErrorCode])
+    message = serializers.CharField()
+    param = serializers.CharField(allow_null=True)
+    details = serializers.DictField(required=False)
+
+
+@extend_schema_serializer(component_name="InferError")
+class InferErrorSerializer(serializers.Serializer[object]):
+    """The answer when there is none. 429 and 503 come with a Retry-After header."""
+
+    error = ErrorDetailSerializer()

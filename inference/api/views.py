@@ -12,13 +12,14 @@ from rest_framework.views import APIView
 
 from inference.api.infer import infer
 from inference.api.parsers import InferBodyParser
-from inference.api.serializers import InferAnswerSerializer, InferRequestSerializer
+from inference.api.serializers import InferAnswerSerializer, InferErrorSerializer, InferRequestSerializer
 from inference.api.validation import parse_call, tenant_in
 from tenants.models import ApiKey, Scope
 from tenants.permissions import request_tenant
 
 REQUEST_ID_HEADER = "X-Request-Id"
 TIMEOUT_HEADER = "X-Timeout-S"
+ERROR_STATUSES = (401, 403, 404, 409, 413, 422, 429, 500, 503, 504)
 
 
 class IsIdentified(BasePermission):
@@ -37,8 +38,8 @@ class InferView(APIView):
 
     @extend_schema(
         operation_id="infer",
-        request=InferRequestSerializer,
-        responses=InferAnswerSerializer,
+        request={"application/json": InferRequestSerializer},
+        responses={200: InferAnswerSerializer, **dict.fromkeys(ERROR_STATUSES, InferErrorSerializer)},
         parameters=[
             OpenApiParameter("tenant", description="For signed-in members, where the model names no tenant."),
             OpenApiParameter(

@@ -3,12 +3,8 @@
 from redis import Redis
 from redis.backoff import ExponentialWithJitterBackoff
 from redis.exceptions import BusyLoadingError
-from redis.exceptions import ConnectionError as ConnectionLostError
-from redis.exceptions import TimeoutError as SlowServerError
 from redis.retry import Retry
 
-# What a lost, restarting or slow server looks like: worth trying again.
-LOST = (ConnectionLostError, SlowServerError, BusyLoadingError)
 SOCKET_TIMEOUT_S = 10.0
 
 

@@ -1,7 +1,6 @@
 """The infer queue on Redis Streams: bounded at the door, at least one delivery, exactly one answer."""
 
 import logging
-from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
@@ -117,10 +116,6 @@ class RequestConsumer:
     def answer(self, entry: Entry, reply: InferReply) -> bool:
         """Send the answer and let go of the entry. False when another worker had answered it already."""
         return self._send(entry.entry_id, entry.request.reply_to, reply)
-
-    def release(self, entries: Iterable[Entry]) -> None:
-        """Forget entries that could not be answered; they will be found again by ``claim_abandoned``."""
-        self._held.difference_update(entry.entry_id for entry in entries)
 
     def leave(self) -> None:
         """Remove the consumer, unless it still owes answers: those are for the next worker to claim."""

@@ -22,6 +22,7 @@ def run(job: Job, store: ArtifactStore, workspace: Path, reporter: Reporter) -> 
         plots=[artifact_folder(store, plot) for plot in inputs.plots],
         hplm=artifact_folder(store, inputs.hplm),
         dataset_file=dataset_file(job, "test"),
+        train_file=dataset_file(job, "train"),
         task=job.params["dataset"]["task"],
         reporter=reporter,
     )

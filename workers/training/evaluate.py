@@ -1,6 +1,5 @@
 """How good a stored hPLM is on a labelled file, looked up as serving does."""
 
-import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -45,9 +44,8 @@ def evaluate(
     examples = read_examples(dataset_file, task)
     baseline_from = examples if train_file is None else read_examples(train_file, task)
     model = TaskModel(stored.adapter, stored.head).to(computing.device)
-    with tempfile.TemporaryDirectory(prefix="hmi-evaluate-") as scratch:
-        split = prepare(examples, task, backbone, Path(scratch) / "states", reporter)
-        reporter.stage("evaluate", 1)
-        predicted = predict(model, backbone, split, stored.labels, reporter)
-        reporter.advance(1)
+    split = prepare(examples, task, backbone, reporter)
+    reporter.stage("evaluate", 1)
+    predicted = predict(model, backbone, split, stored.labels, reporter)
+    reporter.advance(1)
     return scores(split, predicted, task, baseline_from)

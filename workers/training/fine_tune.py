@@ -2,7 +2,6 @@
 
 import copy
 import math
-import tempfile
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -66,17 +65,12 @@ def fine_tune(
     backbone = Backbone.open(root, plots, computing)
     examples = {name: read_examples(path, task) for name, path in asdict(dataset).items()}
     labels = label_set(examples["train"], task)
-    with tempfile.TemporaryDirectory(prefix="hmi-fine-tune-") as scratch:
-        splits = {
-            name: prepare(rows, task, backbone, Path(scratch) / name, reporter)
-            for name, rows in examples.items()
-        }
-        model = _new_model(backbone, settings, labels, start_from)
-        training = _Training(model, backbone, splits, labels, task, settings, reporter)
-        report = training.run()
-        for name in ("dev", "test"):
-            predicted = predict(model, backbone, splits[name], labels, reporter)
-            report[name] = scores(splits[name], predicted, task, examples["train"])
+    splits = {name: prepare(rows, task, backbone, reporter) for name, rows in examples.items()}
+    model = _new_model(backbone, settings, labels, start_from)
+    report = _Training(model, backbone, splits, labels, task, settings, reporter).run()
+    for name in ("dev", "test"):
+        predicted = predict(model, backbone, splits[name], labels, reporter)
+        report[name] = scores(splits[name], predicted, task, examples["train"])
     report |= {"seed": settings.seed, "settings": asdict(settings), "train_rows": len(examples["train"])}
     hplm = Hplm(cast("Task", task), tuple(labels), model.adapter_weights(), model.head_weights(), report)
     with written_whole(out):

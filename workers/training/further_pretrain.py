@@ -47,7 +47,7 @@ class FurtherPretrainSettings:
     batch_tokens: int = 1_280
     head_learning_rate: float = 2e-3
     learning_rate: float = 2e-4
-    likeness: float = 2.0
+    likeness: float = 6.0
 
 
 def further_pretrain(

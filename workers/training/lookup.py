@@ -1,8 +1,8 @@
 """Labelled texts as the upper layers will see them: their lower half looked up once and kept."""
 
+import tempfile
 from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
@@ -21,7 +21,7 @@ HIT_NAMES = ("trigram", "bigram", "unigram")
 
 @dataclass(frozen=True)
 class LookedUp:
-    """States at the cut of many texts, in one file of float16 mapped into memory.
+    """States at the cut of many texts, in one nameless file of float16 mapped into memory.
 
     flat: [total tokens, d]; starts: [texts + 1]; hits: share of the fragments that each level answered.
     """
@@ -41,13 +41,13 @@ class LookedUp:
         return states, mask
 
 
-def look_up(texts: Sequence[Ids], chain: PlotChain, file: Path, reporter: Reporter) -> LookedUp:
-    """Look up all fragments of the texts and write the composed states to `file`, which must outlive the
-    result.
-    """
+def look_up(texts: Sequence[Ids], chain: PlotChain, reporter: Reporter) -> LookedUp:
+    """Look up all fragments of the texts and keep the composed states."""
     starts = np.concatenate(([0], np.cumsum([len(ids) for ids in texts]))).astype(np.int64)
     hidden = chain.tables[0].hidden
-    flat = np.memmap(file, dtype=np.float16, mode="w+", shape=(int(starts[-1]), hidden))
+    # A file without a name is gone with its last user, killed or not.
+    with tempfile.TemporaryFile() as file:
+        flat = np.memmap(file, dtype=np.float16, mode="w+", shape=(int(starts[-1]), hidden))
     hits = np.zeros(len(HIT_NAMES), dtype=np.int64)
     reporter.stage("look up", len(texts))
     for first in range(0, len(texts), TEXTS_AT_ONCE):

@@ -55,12 +55,10 @@ class Prepared:
         ]
 
 
-def prepare(
-    examples: list[Example], task: str, backbone: Backbone, scratch: Path, reporter: Reporter
-) -> Prepared:
-    """Tokenise and look up; `scratch` is the file to keep the states in."""
+def prepare(examples: list[Example], task: str, backbone: Backbone, reporter: Reporter) -> Prepared:
+    """Tokenise and look up."""
     encoded = [encode(example, task, backbone.root.tokenizer) for example in examples]
-    return Prepared(examples, encoded, look_up([e.ids for e in encoded], backbone.chain, scratch, reporter))
+    return Prepared(examples, encoded, look_up([e.ids for e in encoded], backbone.chain, reporter))
 
 
 def logits_of(model: TaskModel, backbone: Backbone, split: Prepared, numbers: Sequence[int]) -> Tensor:

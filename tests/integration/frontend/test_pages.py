@@ -60,10 +60,16 @@ def test_what_is_not_on_offer_cannot_be_chosen(client: Client, world: World) -> 
     assert "not one of the available choices" in answer.content.decode()
 
 
-def test_a_deleted_dataset_is_gone_and_the_hplm_made_from_it_still_there(owner: Client, world: World) -> None:
-    owner.post(f"/t/acme/data/datasets/{world.dataset.pk}/delete/")
-    assert "Tickets" not in owner.get("/t/acme/data/").content.decode().split("is deleted")[-1]
-    assert owner.get("/t/acme/hplms/triage/").status_code == 200
+def test_a_dataset_in_use_stays_and_the_page_says_why(owner: Client, world: World) -> None:
+    answer = owner.post(f"/t/acme/data/datasets/{world.dataset.pk}/delete/", follow=True)
+    assert "is in use and stays" in answer.content.decode()
+    assert "Tickets" in owner.get("/t/acme/data/").content.decode()
+
+
+def test_a_corpus_that_nobody_uses_is_deleted(owner: Client, world: World) -> None:
+    answer = owner.post(f"/t/acme/data/corpora/{world.corpus.pk}/delete/", follow=True)
+    assert "The corpus Leaflets is deleted." in answer.content.decode()
+    assert "Leaflets" not in owner.get("/t/acme/data/").content.decode()
 
 
 def test_an_error_page_names_status_code_and_reason(owner: Client, world: World) -> None:

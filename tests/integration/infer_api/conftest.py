@@ -52,6 +52,7 @@ def served(
             yield _make_served(scratch)
             call_command("flush", interactive=False, verbosity=0)
     finally:
+        close_gateway()
         django_settings.HMI_ARTIFACT_ROOT, django_settings.HMI_UPLOAD_ROOT = kept
 
 
@@ -88,12 +89,18 @@ def viewer(db: None, served: Served) -> User:
 
 
 @pytest.fixture(scope="package")
-def worker(served: Served, redis_url: str) -> Iterator[InferenceWorker]:
-    """One for all tests; who pauses it lets it go on."""
+def running_worker(served: Served, redis_url: str) -> Iterator[InferenceWorker]:
+    """One for all tests."""
     running = InferenceWorker(served.scratch / "a", redis_url)
     yield running
-    close_gateway()
     running.stop()
+
+
+@pytest.fixture
+def worker(running_worker: InferenceWorker) -> InferenceWorker:
+    """The inference worker, signed on; who pauses it lets it go on."""
+    running_worker.wait_until_ready()
+    return running_worker
 
 
 @pytest.fixture

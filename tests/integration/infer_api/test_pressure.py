@@ -88,6 +88,19 @@ def test_no_request_waits_longer_than_the_installation_allows(
     assert time.monotonic() - began < 5
 
 
+def test_without_a_ready_worker_nothing_is_accepted(
+    busy: InferenceWorker, ask: Ask, served: Served, redis_client: redis.Redis
+) -> None:
+    """Valkey was emptied: no worker has signed on."""
+    close_gateway()
+    before = list(UsageDay.objects.for_tenant(served.world.tenant).values())
+    answer = ask("mood")
+    assert (answer.status_code, answer.json()["error"]["code"]) == (503, "worker_unavailable")
+    assert int(answer["Retry-After"]) > 0
+    assert redis_client.xlen(keys.REQUESTS) == 0
+    assert list(UsageDay.objects.for_tenant(served.world.tenant).values()) == before
+
+
 def failures(served: Served) -> int:
     """Requests of `places` that ended in an error."""
     days = UsageDay.objects.for_tenant(served.world.tenant).filter(hplm_name="places")

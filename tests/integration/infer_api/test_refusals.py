@@ -8,9 +8,8 @@ import redis
 from pytest_django import Settings
 from rest_framework.test import APIClient
 
-from inference.api.client import close_gateway
 from inference.queueing import keys
-from tenants.models import Quota, UsageDay, User
+from tenants.models import Quota, User
 from tenants.services.tenants import tenant_resume, tenant_suspend
 from tests.integration.infer_api.conftest import Ask, Served
 
@@ -175,13 +174,3 @@ def test_reading_the_address_is_not_allowed(db: None, served: Served) -> None:
     answer = APIClient(HTTP_AUTHORIZATION=f"Bearer {served.key}").get("/api/v1/infer")
     assert error_of(answer) == (405, "method_not_allowed", None)
     assert "POST" in answer["Allow"]
-
-
-def test_a_request_without_any_worker_is_not_accepted(ask: Ask, served: Served) -> None:
-    """The Valkey of this test was emptied: no worker has signed on."""
-    close_gateway()
-    before = list(UsageDay.objects.for_tenant(served.world.tenant).values())
-    answer = ask()
-    assert error_of(answer) == (503, "worker_unavailable", None)
-    assert int(answer["Retry-After"]) > 0
-    assert list(UsageDay.objects.for_tenant(served.world.tenant).values()) == before

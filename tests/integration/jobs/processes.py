@@ -79,7 +79,12 @@ class InferenceWorker:
             stdout=self.log.open("w"),
             stderr=subprocess.STDOUT,
         )
-        with redis.Redis.from_url(redis_url) as client:
+        self._redis_url = redis_url
+        self.wait_until_ready()
+
+    def wait_until_ready(self) -> None:
+        """It takes requests: also again, after Valkey was emptied."""
+        with redis.Redis.from_url(self._redis_url) as client:
             wait_until(lambda: self._is_ready(client), self)
 
     def pause(self) -> None:

@@ -94,7 +94,8 @@ def test_messages_that_come_twice_run_a_job_once_and_in_a_process_of_its_own(
     assert begun.count() == 2
     pids = {data["worker"].split(":")[1] for data in begun.values_list("data", flat=True)}
     assert len(pids) == 2
-    for process in (worker.process, *worker.descendants()):
-        assert "libtorch" not in Path(f"/proc/{process.pid}/maps").read_text()
     refusal = f"Job {fine_tune.pk} is not waiting to be run"
     wait_until(lambda: worker.log.read_text().count(refusal) == 2, worker)
+    wait_until(lambda: len(worker.descendants()) == 1, worker)
+    for process in (worker.process, *worker.descendants()):
+        assert "libtorch" not in Path(f"/proc/{process.pid}/maps").read_text()

@@ -1,11 +1,13 @@
 """Sites of one test."""
 
+import shutil
 import socket
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
+from hmi_site.embedded.runtime_dir import runtime_dir
 from tests.integration.launcher.site import Site
 
 NewSite = Callable[..., Site]
@@ -23,6 +25,7 @@ def new_site(tmp_path: Path) -> Iterator[NewSite]:
     yield make
     for site in sites:
         site.end()
+        shutil.rmtree(runtime_dir(site.home), ignore_errors=True)  # a killed launcher cannot
 
 
 def free_port() -> int:

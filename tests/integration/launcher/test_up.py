@@ -10,6 +10,7 @@ import psycopg
 import pytest
 from django.conf import settings
 
+from hmi_site.embedded.runtime_dir import runtime_dir
 from tests.integration.launcher.conftest import NewSite, free_port
 from tests.integration.launcher.site import all_gone
 
@@ -25,6 +26,7 @@ def test_it_serves_until_ctrl_c_and_then_leaves_nothing(new_site: NewSite) -> No
     assert site.signal(signal.SIGINT) == 0
     assert all_gone(processes) == []
     assert "Stopped." in site.output
+    assert not runtime_dir(site.home).exists()
 
 
 def test_a_second_start_keeps_the_data_and_takes_seconds(new_site: NewSite) -> None:

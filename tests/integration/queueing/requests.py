@@ -1,6 +1,7 @@
 """Requests, replies and workers as the queue's tests need them."""
 
 import time
+from typing import Any
 
 from redis import Redis
 
@@ -44,4 +45,5 @@ def crash(redis: Redis, name: str) -> None:
 
 def replies_in(redis: Redis, stream: str = STREAM) -> list[InferReply]:
     """Everything that was ever sent to ``stream``."""
-    return [InferReply.from_json(fields[b"message"]) for _, fields in redis.xrange(stream)]
+    entries: Any = redis.xrange(stream)
+    return [InferReply.from_json(fields[b"message"]) for _, fields in entries]

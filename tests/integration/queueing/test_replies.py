@@ -12,7 +12,7 @@ from inference.queueing import keys
 from inference.queueing.connection import connect
 from inference.queueing.messages import InferReply, ModelRef
 from inference.queueing.replies import InferClient, NoReply
-from inference.queueing.transport import QueueFull, RequestConsumer
+from inference.queueing.transport import Entry, QueueFull, RequestConsumer
 from tests.integration.queueing.requests import a_reply, a_request, a_worker
 from tests.integration.queueing.valkey import ValkeyServer
 
@@ -47,7 +47,8 @@ def echoing(redis: Redis, redis_url: str) -> Iterator[None]:
 
 def test_many_threads_each_get_their_own_answer(client: InferClient, echoing: None) -> None:
     def ask(number: int) -> str:
-        return client.ask(MODEL, (f"text {number}",), seconds=10).results[0]["label"]
+        reply = client.ask(MODEL, (f"text {number}",), seconds=10)
+        return str(reply.results[0]["label"])
 
     with ThreadPoolExecutor(16) as pool:
         labels = list(pool.map(ask, range(200)))
@@ -110,7 +111,7 @@ def test_waiting_goes_on_after_the_server_restarts(own_server: ValkeyServer) -> 
     client.close()
 
 
-def read_one(worker: RequestConsumer):  # type: ignore[no-untyped-def]
+def read_one(worker: RequestConsumer) -> Entry:
     while True:
         for entry in worker.read(1, 100):
             return entry

@@ -133,14 +133,6 @@ def test_a_delivery_that_never_arrived_is_found_again(redis: Redis, queue: Reque
     assert worker.claim_abandoned(10) == []
 
 
-def test_a_released_request_is_delivered_again(redis: Redis, queue: RequestQueue) -> None:
-    worker = a_worker(redis, "w1")
-    queue.submit(a_request("r1"))
-    worker.release(worker.read(1, 0))
-    [again] = worker.claim_abandoned()
-    assert (again.request.id, again.deliveries) == ("r1", 2)
-
-
 def test_a_request_that_kills_three_workers_is_answered_with_an_error(
     redis: Redis, queue: RequestQueue
 ) -> None:

@@ -1,5 +1,6 @@
 """The manifest: what workers are told to serve, read as its format is documented."""
 
+import fcntl
 import json
 import threading
 from collections.abc import Iterator
@@ -9,11 +10,12 @@ from typing import Any
 
 import pytest
 from django.db import connection
+from django.utils import timezone
 from pytest_django import DjangoAssertNumQueries
 
 from tests.integration.versiontree import grove
 from tests.integration.versiontree.grove import Household
-from versiontree.models import Version
+from versiontree.models import Hplm, Version
 from versiontree.services.hplms import hplm_delete, hplm_update
 from versiontree.serving import manifest_content, manifest_publish
 
@@ -130,6 +132,26 @@ def test_a_reader_never_sees_half_a_manifest(
     assert seen == sorted(seen)
     assert len(read(manifest)["hplms"]) == 3
     assert [path.name for path in artifact_root.glob(".manifest.json.*")] == []
+
+
+def test_a_publisher_reads_the_database_only_when_its_turn_has_come(
+    model: Version, manifest: Path, artifact_root: Path
+) -> None:
+    def publish() -> None:
+        try:
+            manifest_publish()
+        finally:
+            connection.close()
+
+    with ThreadPoolExecutor(1) as pool:
+        with (artifact_root / ".manifest.lock").open("a") as turn:
+            fcntl.flock(turn, fcntl.LOCK_EX)
+            publishing = pool.submit(publish)
+            with pytest.raises(TimeoutError):
+                publishing.result(timeout=0.5)
+            Hplm.unscoped.filter(versions=model).update(deleted_at=timezone.now())
+        publishing.result(timeout=10)
+    assert read(manifest)["hplms"] == {}
 
 
 def test_a_manifest_that_cannot_be_written_does_not_undo_a_job(

@@ -33,7 +33,8 @@ def request_for(hplm: TinyHplm, *texts: str, seconds: float = 60.0) -> InferRequ
 
 def replies_in(redis: Redis) -> list[InferReply]:
     """Every answer ever sent."""
-    return [InferReply.from_json(fields[b"message"]) for _, fields in redis.xrange(STREAM)]
+    entries: Any = redis.xrange(STREAM)
+    return [InferReply.from_json(fields[b"message"]) for _, fields in entries]
 
 
 def until(condition: Callable[[], Any], seconds: float = 30.0) -> None:

@@ -8,6 +8,7 @@ from collections.abc import Callable
 from redis import Redis
 
 from inference.queueing import keys
+from inference.queueing.messages import InferRequest
 from inference.queueing.transport import RequestQueue
 from tests.integration.queueing.valkey import ValkeyServer
 from tests.integration.worker.asking import assert_right, replies_in, request_for, until
@@ -17,7 +18,7 @@ from tests.unit.tiny import TinyWorld, tiny_texts
 Start = Callable[..., WorkerProcess]
 
 
-def submit(redis: Redis, world: TinyWorld, count: int, *, inputs: int = 1) -> list:
+def submit(redis: Redis, world: TinyWorld, count: int, *, inputs: int = 1) -> list[InferRequest]:
     queue = RequestQueue(redis, capacity=10_000)
     requests = [
         request_for(world.hplms[n % 6], *tiny_texts(inputs, seed=n, longest=60)) for n in range(count)
@@ -27,7 +28,7 @@ def submit(redis: Redis, world: TinyWorld, count: int, *, inputs: int = 1) -> li
     return requests
 
 
-def assert_all_answered_once(redis: Redis, world: TinyWorld, requests: list) -> None:
+def assert_all_answered_once(redis: Redis, world: TinyWorld, requests: list[InferRequest]) -> None:
     until(lambda: redis.xlen(keys.REQUESTS) == 0, 60)
     replies = replies_in(redis)
     assert Counter(reply.id for reply in replies) == Counter(request.id for request in requests)
@@ -85,6 +86,7 @@ def test_a_worker_goes_on_after_the_queue_was_restarted(
     before = submit(redis, world, 6)
     until(lambda: redis.xlen(keys.REQUESTS) == 0)
     own_server.kill()
+    until(lambda: "cannot be reached" in worker.said(), 60)
     own_server.start()
     worker.until_ready()
     after = submit(redis, world, 6)

@@ -9,15 +9,21 @@ import pytest
 from redis import Redis
 
 from inference.queueing import keys
+from inference.queueing.messages import InferReply, ReplyError
 from tests.integration.worker.asking import assert_right, replies_in, request_for
 from tests.integration.worker.desk import Desk
 from tests.unit.tiny import TinyWorld, tiny_texts
 
 
-def code_of(reply) -> str:
+def code_of(reply: InferReply) -> str:
+    return error_of(reply).code
+
+
+def error_of(reply: InferReply) -> ReplyError:
     assert not reply.ok
     assert reply.results == ()
-    return reply.error.code
+    assert reply.error is not None
+    return reply.error
 
 
 def test_requests_of_several_tenants_and_tasks_share_a_batch_and_get_their_own_answers(
@@ -91,7 +97,7 @@ def test_a_version_is_never_answered_by_other_content_than_was_asked_for(
     wrong = dataclasses.replace(request_for(world.hplms[0], "river"), digest=world.hplms[1].digest)
     [reply] = desk.ask(wrong)
     assert code_of(reply) == "inference_failed"
-    assert "digest" in reply.error.message
+    assert "digest" in error_of(reply).message
 
 
 def test_a_new_version_is_served_and_a_removed_one_refused_without_restart(
@@ -118,7 +124,7 @@ def test_an_hplm_whose_files_were_altered_fails_alone(desk: Desk, world: TinyWor
     for number, (request, reply) in enumerate(zip(requests, desk.ask(*requests), strict=True)):
         if number == 2:
             assert code_of(reply) == "inference_failed"
-            assert "checksum" in reply.error.message
+            assert "checksum" in error_of(reply).message
         else:
             assert_right(world, request, reply)
 
@@ -148,6 +154,27 @@ def test_late_work_is_dropped_with_a_reply(desk: Desk, world: TinyWorld) -> None
     answered, dropped = desk.ask(in_time, late)
     assert_right(world, in_time, answered)
     assert code_of(dropped) == "deadline_exceeded"
+    assert desk.catalogue.counters.rows == 1
+
+
+def test_late_work_is_not_even_looked_at(desk: Desk, world: TinyWorld) -> None:
+    desk.late = 100
+    [reply] = desk.ask(request_for(world.hplms[0], "\ud800"))
+    assert code_of(reply) == "deadline_exceeded"
+
+
+def test_a_new_manifest_is_followed_while_nobody_asks(desk: Desk, world: TinyWorld) -> None:
+    desk.server.step()
+    world.publish(revision=5)
+    desk.server.step()
+    assert desk.catalogue.manifest.revision == 5
+
+
+def test_the_rest_of_a_failed_request_is_not_computed(redis: Redis, redis_url: str, world: TinyWorld) -> None:
+    desk = Desk(redis_url, world, rows=1)
+    shutil.rmtree(world.folder("hplm", world.hplms[0].digest))
+    [reply] = desk.ask(request_for(world.hplms[0], *tiny_texts(5)))
+    assert code_of(reply) == "inference_failed"
     assert desk.catalogue.counters.rows == 1
 
 
@@ -215,3 +242,17 @@ def test_what_another_worker_left_behind_is_served_alone(desk: Desk, world: Tiny
     assert [replies[request.id].batch.rows for request in requests] == [1, 1, 1, 1, 2, 2]
     for request in requests:
         assert_right(world, request, replies[request.id])
+
+
+def test_what_was_left_behind_does_not_join_the_rows_that_wait(
+    redis: Redis, redis_url: str, world: TinyWorld
+) -> None:
+    desk = Desk(redis_url, world, rows=2)
+    waiting, abandoned = request_for(world.hplms[0], *tiny_texts(5)), request_for(world.hplms[1], "river")
+    desk.queue.submit(waiting)
+    desk.server.step()
+    desk.queue.submit(abandoned)
+    redis.xreadgroup(keys.GROUP, "dead", {keys.REQUESTS: ">"})
+    desk.serve()
+    replies = {reply.id: reply for reply in replies_in(redis)}
+    assert (replies[waiting.id].batch.rows, replies[abandoned.id].batch.rows) == (2, 1)

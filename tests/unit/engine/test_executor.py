@@ -1,6 +1,8 @@
 """One step of the engine: who fails, who does not, and what is told about each row."""
 
 import dataclasses
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -44,12 +46,15 @@ def test_a_batch_of_nothing_but_damaged_hplms_fails_row_by_row(world: EngineWorl
     assert "damaged" in outcome.message
 
 
-def test_an_hplm_of_another_shape_fails_alone(world: EngineWorld, tmp_path) -> None:
+def test_an_hplm_of_another_shape_fails_alone(world: EngineWorld, tmp_path: Path) -> None:
     other = tiny_root(tmp_path, hidden=16)
     world.replaced[world.tiny.hplms[2].digest] = tiny_hplm(other)
     executor = world.executor()
     outcomes = executor.step([world.row(number, "the river") for number in (1, 2)])
-    assert [isinstance(outcome, Failed) for outcome in outcomes] == [False, True]
+    answered, refused = outcomes
+    assert isinstance(answered, Answered)
+    assert isinstance(refused, Failed)
+    assert "shape" in refused.message
     executor._cache.check_integrity()
 
 
@@ -62,14 +67,18 @@ def test_a_row_that_breaks_the_whole_batch_fails_alone(world: EngineWorld) -> No
     assert max(world.differences([o for o in outcomes if isinstance(o, Answered)])) < 1e-4
 
 
-def test_a_slot_that_changed_hands_is_never_used(world: EngineWorld, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(("other", "fillings"), [(1, 0), (0, 1), (1, 1)])
+def test_a_slot_that_changed_hands_is_never_used(
+    world: EngineWorld, monkeypatch: pytest.MonkeyPatch, other: int, fillings: int
+) -> None:
     """As if another thread had refilled the slot while the batch was computed."""
     executor = world.executor()
     compute = executor._compute
 
-    def steal_then_compute(*arguments):
+    def steal_then_compute(*arguments: Any) -> Any:
         slot = executor._cache._slots[world.tiny.hplms[0].digest]
-        slot.digest, slot.generation = world.tiny.hplms[1].digest, slot.generation + 1
+        slot.digest = world.tiny.hplms[other].digest
+        slot.generation += fillings
         return compute(*arguments)
 
     monkeypatch.setattr(executor, "_compute", steal_then_compute)

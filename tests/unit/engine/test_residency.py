@@ -88,6 +88,13 @@ def test_a_lease_of_a_slot_that_was_filled_again_is_refused(shelf: Shelf) -> Non
         old.hplm()
 
 
+def test_a_slot_of_another_digest_is_refused_though_its_generation_is_right(shelf: Shelf) -> None:
+    lease = shelf.cache(1).acquire(identity(1))
+    lease.slot.digest = identity(2).digest
+    with pytest.raises(SlotMismatchError):
+        lease.hplm()
+
+
 def test_a_lease_answers_only_for_its_own_digest(shelf: Shelf) -> None:
     lease = shelf.cache(1).acquire(identity(1))
     with pytest.raises(SlotMismatchError):

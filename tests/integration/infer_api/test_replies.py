@@ -1,0 +1,49 @@
+"""What the API makes of what an inference worker says."""
+
+from dataclasses import replace
+
+import pytest
+
+from inference.api.answers import failure_of
+from inference.queueing.messages import InferReply, ModelRef
+
+MODEL = ModelRef("acme", "mood", 3, "d" * 64)
+GOOD = InferReply(id="1", ok=True, model=MODEL, results=({"label": "good"},))
+
+
+def test_an_answer_from_the_model_that_was_asked_is_one() -> None:
+    assert failure_of(GOOD, asked=MODEL, inputs=1) is None
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        replace(MODEL, tenant="globex"),
+        replace(MODEL, hplm="places"),
+        replace(MODEL, version=2),
+        replace(MODEL, digest="e" * 64),
+    ],
+)
+def test_an_answer_from_any_other_model_is_an_error(other: ModelRef) -> None:
+    failure = failure_of(replace(GOOD, model=other), asked=MODEL, inputs=1)
+    assert failure is not None
+    assert failure.code == "inference_failed"
+
+
+def test_an_answer_with_a_result_missing_is_an_error() -> None:
+    assert failure_of(GOOD, asked=MODEL, inputs=2) is not None
+
+
+@pytest.mark.parametrize(
+    ("said", "code", "status"),
+    [
+        ("deadline_exceeded", "deadline_exceeded", 504),
+        ("inference_failed", "inference_failed", 500),
+        ("not_found", "model_not_ready", 409),
+        ("never_heard_of", "inference_failed", 500),
+    ],
+)
+def test_a_worker_s_error_becomes_the_product_s(said: str, code: str, status: int) -> None:
+    failure = failure_of(InferReply.failure("1", MODEL, said, "Because."), asked=MODEL, inputs=1)
+    assert failure is not None
+    assert (failure.code, failure.status) == (code, status)

@@ -1,0 +1,21 @@
+"""A service that refuses leaves no trace."""
+
+from collections.abc import Callable
+
+import pytest
+
+from tenants.errors import ErrorCode, HmiError
+from tenants.models import AuditEvent
+from versiontree.models import Domain, Hplm, Job, JobEvent, Root, Version
+
+ROWS = (Root, Domain, Hplm, Version, Job, JobEvent, AuditEvent)
+
+
+def refused(act: Callable[[], object], code: ErrorCode, param: str | None = None) -> HmiError:
+    """It is refused with this code, naming this parameter, and no row is left behind."""
+    before = [row._default_manager.count() for row in ROWS]
+    with pytest.raises(HmiError) as caught:
+        act()
+    assert (caught.value.code, caught.value.param) == (code, param)
+    assert [row._default_manager.count() for row in ROWS] == before
+    return caught.value

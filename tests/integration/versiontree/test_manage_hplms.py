@@ -1,0 +1,176 @@
+"""Creating, updating and deleting hPLMs, moving aliases: what it makes and what it refuses."""
+
+import pytest
+
+from tenants.errors import ErrorCode
+from tenants.models import AuditEvent
+from tenants.services.datasets import dataset_delete
+from tests.integration.versiontree import grove
+from tests.integration.versiontree.grove import Household
+from tests.integration.versiontree.refusals import refused
+from versiontree.models import Alias, AliasMove, Version
+from versiontree.models.job import JobState
+from versiontree.services.aliases import alias_move
+from versiontree.services.hplms import hplm_create, hplm_delete, hplm_update
+from versiontree.services.jobs import job_cancel, job_retry
+
+pytestmark = pytest.mark.django_db
+
+
+def test_an_hplm_is_fine_tuned_and_measured(domain: Version, acme: Household) -> None:
+    version = hplm_create(
+        tenant=acme.tenant,
+        name="spam",
+        parent=domain,
+        dataset=acme.dataset,
+        actor=acme.developer,
+        settings={"epochs": 3, "learning_rate": 0.003},
+    )
+    tune, evaluate = grove.jobs_in_order(version)
+    assert tune.params["settings"] == {"epochs": 3, "learning_rate": 0.003}
+    assert set(tune.params["dataset"]["splits"]) == {"train", "dev", "test"}
+    assert (evaluate.kind, evaluate.after) == ("evaluate", tune)
+    assert version.config["labels"] == ["no", "yes"]
+    event = AuditEvent.objects.for_tenant(acme.tenant).get(verb="hplm.create")
+    assert (event.subject, event.actor) == ("acme/spam", acme.developer)
+
+
+def test_an_update_goes_on_from_the_version_that_serves(root: Version, acme: Household) -> None:
+    first = grove.ready_hplm(root, "spam", acme)
+    hplm = grove.hplm_of(first)
+    second = grove.do_jobs(hplm_update(hplm=hplm, dataset=acme.dataset, actor=None))
+    assert (second.number, second.parent) == (2, first)
+    assert Alias.unscoped.get(hplm=hplm).version == second
+    alias_move(hplm=hplm, name="default", version=first, actor=None, reason="worse")
+    third = hplm_update(hplm=hplm, dataset=acme.dataset, actor=None)
+    assert third.parent == first
+
+
+def test_an_update_can_be_kept_from_serving(root: Version, acme: Household) -> None:
+    first = grove.ready_hplm(root, "spam", acme)
+    hplm = grove.hplm_of(first)
+    grove.do_jobs(hplm_update(hplm=hplm, dataset=acme.dataset, actor=None, auto_promote=False))
+    assert Alias.unscoped.get(hplm=hplm).version == first
+
+
+def test_an_older_update_that_finishes_later_does_not_serve(root: Version, acme: Household) -> None:
+    hplm = grove.hplm_of(grove.ready_hplm(root, "spam", acme))
+    second = hplm_update(hplm=hplm, dataset=acme.dataset, actor=None)
+    third = grove.do_jobs(hplm_update(hplm=hplm, dataset=acme.dataset, actor=None))
+    grove.do_jobs(second)
+    assert Alias.unscoped.get(hplm=hplm).version == third
+
+
+def test_an_update_needs_data_of_the_same_task(root: Version, acme: Household) -> None:
+    hplm = grove.hplm_of(grove.ready_hplm(root, "spam", acme))
+    tagging = grove.dataset(acme.tenant, "names", task="tagging")
+    refused(lambda: hplm_update(hplm=hplm, dataset=tagging, actor=None), ErrorCode.INVALID_FIELD, "dataset")
+
+
+def test_an_hplm_of_which_nothing_is_ready_cannot_be_updated(root: Version, acme: Household) -> None:
+    hplm = grove.hplm_of(grove.new_hplm(root, "spam", acme))
+    refused(
+        lambda: hplm_update(hplm=hplm, dataset=acme.dataset, actor=None), ErrorCode.MODEL_NOT_READY, "hplm"
+    )
+
+
+def test_another_tenants_dataset_is_not_found(root: Version, acme: Household, globex: Household) -> None:
+    refused(
+        lambda: hplm_create(tenant=acme.tenant, name="spam", parent=root, dataset=globex.dataset, actor=None),
+        ErrorCode.NOT_FOUND,
+        "dataset",
+    )
+
+
+def test_two_tenants_may_use_one_name(root: Version, acme: Household, globex: Household) -> None:
+    grove.new_hplm(root, "spam", acme)
+    grove.new_hplm(root, "spam", globex)
+    refused(lambda: grove.new_hplm(root, "spam", acme), ErrorCode.CONFLICT, "name")
+
+
+def test_the_quota_of_hplms_does_not_count_deleted_ones(root: Version, acme: Household) -> None:
+    acme.tenant.quota.max_hplms = 1
+    acme.tenant.quota.save(update_fields=["max_hplms"])
+    model = grove.ready_hplm(root, "spam", acme)
+    refused(lambda: grove.new_hplm(root, "ham", acme), ErrorCode.QUOTA_EXCEEDED)
+    hplm_delete(hplm=grove.hplm_of(model), actor=None)
+    grove.new_hplm(root, "ham", acme)
+
+
+def test_the_quota_of_active_jobs_is_kept(root: Version, acme: Household) -> None:
+    acme.tenant.quota.max_active_jobs = 3
+    acme.tenant.quota.save(update_fields=["max_active_jobs"])
+    first = grove.new_hplm(root, "spam", acme)
+    refused(lambda: grove.new_hplm(root, "ham", acme), ErrorCode.QUOTA_EXCEEDED)
+    job_cancel(job=grove.jobs_in_order(first)[0], actor=None)
+    grove.new_hplm(root, "ham", acme)
+    refused(lambda: job_retry(job=grove.jobs_in_order(first)[0], actor=None), ErrorCode.QUOTA_EXCEEDED)
+
+
+def test_deleting_an_hplm_retires_it_and_frees_its_name_and_data(root: Version, acme: Household) -> None:
+    model = grove.ready_hplm(root, "spam", acme)
+    hplm_delete(hplm=grove.hplm_of(model), actor=acme.owner)
+    model.refresh_from_db()
+    assert (model.state, model.dataset) == ("retired", None)
+    assert not Alias.unscoped.filter(hplm=model.hplm).exists()
+    assert AliasMove.unscoped.filter(hplm=model.hplm, to_version=None).exists()
+    again = grove.ready_hplm(root, "spam", acme)
+    assert again.hplm != model.hplm
+    refused(lambda: hplm_delete(hplm=grove.hplm_of(model), actor=None), ErrorCode.NOT_FOUND, "hplm")
+
+
+def test_an_hplm_with_active_jobs_is_not_deleted(root: Version, acme: Household) -> None:
+    version = grove.new_hplm(root, "spam", acme)
+    error = refused(lambda: hplm_delete(hplm=grove.hplm_of(version), actor=None), ErrorCode.HAS_DEPENDENTS)
+    assert error.details is not None
+    assert len(error.details["jobs"]) == 2
+
+
+def test_the_jobs_of_a_deleted_hplm_are_not_retried(root: Version, acme: Household) -> None:
+    version = grove.new_hplm(root, "spam", acme)
+    job = grove.jobs_in_order(version)[0]
+    job_cancel(job=job, actor=None)
+    hplm_delete(hplm=grove.hplm_of(version), actor=None)
+    refused(lambda: job_retry(job=job, actor=None), ErrorCode.NOT_FOUND, "hplm")
+    job.refresh_from_db()
+    assert job.state == JobState.CANCELLED
+
+
+def test_data_in_use_is_not_deleted(root: Version, acme: Household) -> None:
+    model = grove.ready_hplm(root, "spam", acme)
+    refused(lambda: dataset_delete(dataset=acme.dataset, actor=None), ErrorCode.HAS_DEPENDENTS, "dataset")
+    hplm_delete(hplm=grove.hplm_of(model), actor=None)
+    dataset_delete(dataset=acme.dataset, actor=None)
+
+
+def test_moving_an_alias_is_written_down(root: Version, acme: Household) -> None:
+    first = grove.ready_hplm(root, "spam", acme)
+    hplm = grove.hplm_of(first)
+    second = grove.do_jobs(hplm_update(hplm=hplm, dataset=acme.dataset, actor=None))
+    alias_move(hplm=hplm, name="production", version=second, actor=acme.owner)
+    alias_move(hplm=hplm, name="production", version=first, actor=acme.owner, reason="slower")
+    alias_move(hplm=hplm, name="production", version=first, actor=acme.owner)  # moves nothing
+    moves = AliasMove.unscoped.filter(hplm=hplm, name="production").order_by("pk")
+    assert [(move.from_version, move.to_version, move.reason) for move in moves] == [
+        (None, second, ""),
+        (second, first, "slower"),
+    ]
+
+
+def test_an_alias_does_not_point_at_another_hplm(root: Version, acme: Household, globex: Household) -> None:
+    mine, theirs = grove.ready_hplm(root, "spam", acme), grove.ready_hplm(root, "spam", globex)
+    refused(
+        lambda: alias_move(hplm=grove.hplm_of(mine), name="default", version=theirs, actor=None),
+        ErrorCode.NOT_FOUND,
+        "version",
+    )
+
+
+def test_an_alias_does_not_point_at_an_unfinished_version(root: Version, acme: Household) -> None:
+    hplm = grove.hplm_of(grove.ready_hplm(root, "spam", acme))
+    second = hplm_update(hplm=hplm, dataset=acme.dataset, actor=None)
+    refused(
+        lambda: alias_move(hplm=hplm, name="next", version=second, actor=None),
+        ErrorCode.MODEL_NOT_READY,
+        "version",
+    )
