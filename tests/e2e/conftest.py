@@ -19,6 +19,7 @@ from playwright.sync_api import (
 )
 from pytest_django.live_server_helper import LiveServer
 
+from inference.api.client import close_gateway
 from tests.e2e.browser import ARGUMENTS, chromium
 from tests.e2e.tiny_files import TinyFiles
 from tests.e2e.world import PASSWORD, World, world_build
@@ -70,9 +71,10 @@ def world(
     artifact_root: Path,
     upload_root: Path,
     files: TinyFiles,
-) -> World:
+) -> Iterator[World]:
     """A tenant with an owner, a developer and a viewer, a stranger, and a small version tree."""
-    return world_build(files)
+    yield world_build(files)
+    close_gateway()  # it must not outlive the Valkey that it reads from
 
 
 @pytest.fixture
