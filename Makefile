@@ -22,7 +22,7 @@ up: setup ## run everything in the foreground; Ctrl-C stops it
 	@HMI_FOLLOW_PARENT=1 exec $(RUN) manage.py up $(ARGS)
 
 demo: setup ## build the demo if absent, send requests, print the report, stop
-	@HMI_FOLLOW_PARENT=1 exec $(RUN) manage.py demo $(ARGS)
+	@HMI_FOLLOW_PARENT=1 exec $(RUN) -m benchmarks.demo_report $(ARGS)
 
 test: setup ## all tests, on services of their own (ARGS="-m unit" runs some)
 	@exec $(RUN) -m pytest $(ARGS)

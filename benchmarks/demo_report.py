@@ -7,11 +7,13 @@ import os
 import sys
 import time
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from statistics import fmean
 from typing import Any
 
 import django
+import redis
+from django.conf import settings
 from rich.console import Console
 
 from benchmarks import harness
@@ -19,14 +21,17 @@ from benchmarks import harness
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "hmi_site.settings")
 django.setup()
 
-from hmi_site.demo.models import DemoModel, demo_models  # noqa: E402
+from hmi_site.demo.models import demo_models  # noqa: E402
 from hmi_site.demo.traffic import TrafficResult, send_traffic  # noqa: E402
-from hmi_site.demo.tree import demo_build  # noqa: E402
+from hmi_site.demo.tree import demo_build, demo_is_built  # noqa: E402
 from hmi_site.demo.waiting import DemoError  # noqa: E402
 from hmi_site.embedded.process import ChildError  # noqa: E402
 from hmi_site.launcher.stack import Stack  # noqa: E402
+from inference.queueing.status import workers_alive  # noqa: E402
 
-REQUESTS = 600
+STAGES = ("queue", "retrieval", "adapter_load", "compute", "total")
+LEVELS = ("trigram", "bigram", "unigram")
+REQUESTS = 400
 QUICK_REQUESTS = 120
 
 
@@ -53,47 +58,64 @@ def measure(console: Console, *, requests: int) -> harness.Report:
     """
     started = time.monotonic()
     with Stack(console) as stack:
+        was_built = demo_is_built()
         demo_build(console)
         models = demo_models()
         result = send_traffic(stack.url, [model.traffic for model in models], requests, console)
-        return _report(models, result, requests, started)
+        return report_of(
+            [model.row for model in models],
+            result,
+            settings={**_worker_settings(), "built_before": was_built},
+            seconds=time.monotonic() - started,
+        )
     # The stack leaves its block quietly when asked to stop; a demo that was stopped has no report.
     raise DemoError("It was stopped before its end.")
 
 
-def _report(
-    models: Sequence[DemoModel], result: TrafficResult, requests: int, started: float
+def report_of(
+    rows: list[harness.Row], result: TrafficResult, *, settings: dict[str, Any], seconds: float
 ) -> harness.Report:
-    rows = [model.row for model in models]
+    """The report of a run: its figures, from the models' rows and the answers of the traffic."""
     figures = {
         "models": len(rows),
         "mean_metric": fmean(row["test"] for row in rows),
         "mean_majority": fmean(row["majority"] for row in rows),
-        "requests": requests,
+        "requests": len(result.answers) + len(result.failures),
         "failed": len(result.failures),
-        "seconds_total": time.monotonic() - started,
         **_serving_figures(result.answers),
+        "seconds_total": seconds,
     }
-    settings = {"requests": requests, "device": os.environ.get("HMI_DEVICE", "auto")}
-    return harness.Report("demo_report", settings, rows, figures, result.failures)
+    failures = list(result.failures)
+    if not result.answers:
+        failures.append("No request was answered.")
+    return harness.Report("demo_report", settings, rows, figures, failures)
 
 
 def _serving_figures(answers: Sequence[dict[str, Any]]) -> dict[str, float]:
-    if not answers:
-        return {}
-    levels: Counter[str] = Counter()
+    """Means over requests: of the batch each travelled in (its rows, and the tenants mixed in it), of where
+    its milliseconds went, and the share of all fragments that each level of the tables answered."""
+    levels = Counter[str]()
     for answer in answers:
         levels.update(answer["plot"])
     fragments = max(1, levels.total())
     return {
-        "tenants_per_batch": fmean(answer["batch"]["tenants"] for answer in answers),
-        "rows_per_batch": fmean(answer["batch"]["rows"] for answer in answers),
-        **{f"hit_{level}": count / fragments for level, count in levels.items()},
-        **{
-            f"ms_{stage}": fmean(answer["timings_ms"][stage] for answer in answers)
-            for stage in answers[0]["timings_ms"]
-        },
+        "tenants_per_batch": _mean(answer["batch"]["tenants"] for answer in answers),
+        "rows_per_batch": _mean(answer["batch"]["rows"] for answer in answers),
+        **{f"hit_{level}": levels[level] / fragments for level in LEVELS},
+        **{f"ms_{stage}": _mean(answer["timings_ms"][stage] for answer in answers) for stage in STAGES},
     }
+
+
+def _mean(values: Iterable[float]) -> float:
+    listed = list(values)
+    return fmean(listed) if listed else 0.0
+
+
+def _worker_settings() -> dict[str, str]:
+    """The device and dtype that the inference worker really uses."""
+    with redis.Redis.from_url(settings.REDIS_URL) as client:
+        worker = workers_alive(client)[0]
+    return {"device": worker.device, "dtype": worker.dtype}
 
 
 def _print(report: harness.Report, console: Console) -> None:
@@ -113,19 +135,14 @@ def _run_row(figures: dict[str, float]) -> harness.Row:
     return {
         "requests": int(figures["requests"]),
         "failed": int(figures["failed"]),
-        "rows per batch": figures.get("rows_per_batch", 0.0),
-        "tenants per batch": figures.get("tenants_per_batch", 0.0),
+        "rows per batch": figures["rows_per_batch"],
+        "tenants per batch": figures["tenants_per_batch"],
     }
 
 
 def _split_row(figures: dict[str, float]) -> harness.Row:
-    stages = {stage.replace("_", " "): figures.get(f"ms_{stage}", 0.0) for stage in _STAGES}
-    levels = {f"{level} %": 100 * figures.get(f"hit_{level}", 0.0) for level in _LEVELS}
-    return stages | levels
-
-
-_STAGES = ("queue", "retrieval", "adapter_load", "compute", "total")
-_LEVELS = ("trigram", "bigram", "unigram")
+    stages = {stage.replace("_", " "): figures[f"ms_{stage}"] for stage in STAGES}
+    return stages | {f"{level} %": 100 * figures[f"hit_{level}"] for level in LEVELS}
 
 
 if __name__ == "__main__":

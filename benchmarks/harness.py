@@ -49,7 +49,7 @@ def write_json(report: Report, path: Path) -> None:
 def commit() -> str:
     """The commit of the checkout, with ``+changes`` when files differ from it; empty outside git."""
     described = subprocess.run(
-        ["git", "-C", str(ROOT), "describe", "--always", "--dirty=+changes"],  # noqa: S607
+        ["git", "-C", str(ROOT), "describe", "--always", "--exclude=*", "--dirty=+changes"],  # noqa: S607
         capture_output=True,
         text=True,
         check=False,

@@ -3,10 +3,9 @@
 from collections.abc import Mapping
 from typing import IO, Any
 
-from django.conf import settings
 from rest_framework.parsers import BaseParser
 
-from inference.api.parsers import parse_json
+from inference.api.parsers import read_json
 from tenants.errors import ErrorCode, HmiError
 
 
@@ -22,12 +21,7 @@ class StrictJSONParser(BaseParser):
         parser_context: Mapping[str, Any] | None = None,
     ) -> Any:
         """The parsed body."""
-        raw = stream.read(settings.HMI_MAX_BODY_BYTES + 1)
-        if len(raw) > settings.HMI_MAX_BODY_BYTES:
-            raise HmiError(
-                ErrorCode.BODY_TOO_LARGE, f"At most {settings.HMI_MAX_BODY_BYTES:,} bytes are taken."
-            )
-        data = parse_json(raw)
+        data = read_json(stream)
         refuse_bad_characters(data)
         return data
 

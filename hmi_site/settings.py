@@ -33,6 +33,7 @@ HMI_MAX_BODY_BYTES = env.integer("HMI_MAX_BODY_BYTES", 16 * 1024**2, minimum=1)
 HMI_UPLOAD_MAX_BYTES = env.integer("HMI_UPLOAD_MAX_BYTES", 1024**3, minimum=1)
 HMI_CORPUS_MIN_WORDS = env.integer("HMI_CORPUS_MIN_WORDS", 20_000, minimum=0)
 HMI_DEMO_ROOT = env.text("HMI_DEMO_ROOT")
+HMI_DEMO_SCALE = env.decimal("HMI_DEMO_SCALE", 1.0, minimum=0.02, maximum=1.0)
 
 # --- security ---------------------------------------------------------------------------------------------
 DEBUG = env.flag("HMI_DEBUG", False)
@@ -155,6 +156,12 @@ CELERY_TIMEZONE = "UTC"
 # A tick that nobody took in time is worthless: the next one does its work.
 CELERY_BEAT_SCHEDULE = {
     "reap": {"task": "workers.reap", "schedule": 5.0, "options": {"queue": "default", "expires": 5.0}},
+    # Heals a manifest whose writer was killed between the commit and the file.
+    "publish-manifest": {
+        "task": "workers.publish_manifest",
+        "schedule": 60.0,
+        "options": {"queue": "default", "expires": 60.0},
+    },
 }
 
 # --- language, time, files --------------------------------------------------------------------------------
@@ -200,6 +207,12 @@ SPECTACULAR_SETTINGS = {
     "SWAGGER_UI_FAVICON_HREF": "SIDECAR",
     "SCHEMA_PATH_PREFIX": "/api/v1",
     "COMPONENT_SPLIT_REQUEST": True,
+    "ENUM_NAME_OVERRIDES": {
+        "JobKind": "versiontree.models.job.JobKind",
+        "JobState": "versiontree.models.job.JobState",
+        "VersionKind": "versiontree.models.version.VersionKind",
+        "VersionState": "versiontree.models.version.VersionState",
+    },
 }
 
 # --- admin ------------------------------------------------------------------------------------------------

@@ -49,6 +49,8 @@ class ErrorCode(StrEnum):
     PICKLED_CHECKPOINT = "pickled_checkpoint"
     UNSUPPORTED_CHECKPOINT = "unsupported_checkpoint"
     CHECKPOINT_NOT_FOUND = "checkpoint_not_found"
+    TRAINING_DIVERGED = "training_diverged"
+    CORRUPT_ARTIFACT = "corrupt_artifact"
 
     INVALID_TRANSITION = "invalid_transition"
     JOB_CANCELLED = "job_cancelled"
@@ -72,6 +74,7 @@ _NOT_422: dict[ErrorCode, int] = {
     ErrorCode.DEADLINE_EXCEEDED: 504,
     ErrorCode.WORKER_UNAVAILABLE: 503,
     ErrorCode.INFERENCE_FAILED: 500,
+    ErrorCode.CORRUPT_ARTIFACT: 500,
     ErrorCode.INTERNAL: 500,
 }
 

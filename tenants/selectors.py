@@ -1,7 +1,6 @@
 """Reads. Each names the tenant whose rows it returns, or says that they are the platform's."""
 
 from datetime import UTC, date, datetime
-from pathlib import Path
 
 from django.contrib.auth.models import AnonymousUser
 from django.db.models import F, QuerySet, Sum
@@ -9,7 +8,6 @@ from django.db.models import F, QuerySet, Sum
 from tenants.errors import ErrorCode, HmiError
 from tenants.models import (
     ApiKey,
-    AuditEvent,
     Corpus,
     Dataset,
     DatasetSplit,
@@ -19,7 +17,6 @@ from tenants.models import (
     UsageDay,
     User,
 )
-from tenants.storage import stored_path
 
 
 def tenants_of(user: User | AnonymousUser) -> QuerySet[Tenant]:
@@ -44,11 +41,6 @@ def membership_of(user: User | AnonymousUser, tenant: Tenant) -> Membership | No
     if not user.is_authenticated:
         return None
     return Membership.objects.for_tenant(tenant).filter(user=user).first()
-
-
-def members_of(tenant: Tenant) -> QuerySet[Membership]:
-    """The tenant's memberships with their users."""
-    return Membership.objects.for_tenant(tenant).select_related("user").order_by("user__username")
 
 
 def api_keys_of(tenant: Tenant) -> QuerySet[ApiKey]:
@@ -95,16 +87,6 @@ def dataset_of(tenant: Tenant, dataset_id: int) -> Dataset:
     return dataset
 
 
-def corpus_file(corpus: Corpus) -> Path:
-    """The canonical file: UTF-8, one text a line."""
-    return stored_path(corpus.sha256)
-
-
-def dataset_files(dataset: Dataset) -> dict[str, Path]:
-    """Split -> its canonical file: UTF-8, one JSON object a line."""
-    return {split.split: stored_path(split.sha256) for split in dataset.splits.all()}
-
-
 def quota_of(tenant: Tenant) -> Quota:
     """The tenant's quota; the defaults when no row was ever written."""
     return Quota.objects.for_tenant(tenant).first() or Quota(tenant=tenant)
@@ -126,8 +108,3 @@ def requests_today(tenant: Tenant) -> int:
     """Infer requests of the tenant since midnight UTC."""
     rows = UsageDay.objects.for_tenant(tenant).filter(day=datetime.now(UTC).date())
     return int(rows.aggregate(total=Sum("requests"))["total"] or 0)
-
-
-def audit_of(tenant: Tenant) -> QuerySet[AuditEvent]:
-    """What was done in the tenant, newest first."""
-    return AuditEvent.objects.for_tenant(tenant).select_related("actor", "api_key")

@@ -8,6 +8,7 @@ from pathlib import Path
 from hmi_site.embedded.postgres import Postgres
 from hmi_site.embedded.process import Child
 from hmi_site.embedded.valkey import Valkey
+from hmi_site.services import embedded_redis_url
 
 START_TIMEOUT_S = 30.0
 
@@ -15,17 +16,48 @@ START_TIMEOUT_S = 30.0
 @contextlib.contextmanager
 def running(child: Child, ready: Callable[[], bool]) -> Iterator[None]:
     """Start a server, wait until it answers, stop it at the end."""
-    child.start()
     try:
-        deadline = time.monotonic() + START_TIMEOUT_S
-        while not ready():
-            child.check_alive()
-            if time.monotonic() > deadline:
-                raise TimeoutError(f"{child.name} is not ready:\n{child.last_lines()}")
-            time.sleep(0.02)
+        start(child, ready)
         yield
     finally:
         child.stop()
+
+
+def start(child: Child, ready: Callable[[], bool]) -> None:
+    """Returns once it answers."""
+    child.start()
+    deadline = time.monotonic() + START_TIMEOUT_S
+    while not ready():
+        child.check_alive()
+        if time.monotonic() > deadline:
+            raise TimeoutError(f"{child.name} is not ready:\n{child.last_lines()}")
+        time.sleep(0.02)
+
+
+def kill(child: Child) -> None:
+    """As a crash would."""
+    assert child.process is not None
+    child.process.kill()
+    child.process.wait()
+
+
+class OwnValkey:
+    """A Valkey of a test's own that keeps its data: start, kill, start again."""
+
+    def __init__(self, home: Path, *, binary: Path | None) -> None:
+        self.url = embedded_redis_url(home / "run")
+        self._server = Valkey(
+            data=home / "valkey", runtime=home / "run", log=home / "valkey.log", binary=binary
+        )
+        self._child = self._server.prepare()
+
+    def start(self) -> None:
+        """Returns once it answers."""
+        start(self._child, self._server.ready)
+
+    def kill(self) -> None:
+        """As a crash would."""
+        kill(self._child)
 
 
 def throwaway_postgres(home: Path, *, binaries: Path | None) -> Postgres:

@@ -5,11 +5,13 @@ Source files are parsed, never imported: nothing of what is read runs.
 
 import ast
 import inspect
-import re
 import sysconfig
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
+
+from rich.console import Console
+from rich.progress import track
 
 PACKAGES = ("stdlib", "django", "numpy", "scipy", "sklearn", "torch", "transformers")
 MIN_WORDS = 8
@@ -21,25 +23,21 @@ _DEFINITIONS = ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDe
 
 @dataclass(frozen=True, slots=True)
 class Docstring:
-    """One docstring and what the source says about the object it documents."""
+    """One docstring, and the names of the parameters of the function it documents."""
 
     package: str
     text: str
     parameters: frozenset[str]
-    types: frozenset[str]
 
 
-def collect_docstrings(*, files_per_package: int) -> list[Docstring]:
+def collect_docstrings(*, files_per_package: int, console: Console) -> list[Docstring]:
     """Docstrings of at most ``files_per_package`` files of each package, longest files first.
 
     The longest files carry the documented API; the order is stable between runs.
     """
-    return [
-        docstring
-        for package in PACKAGES
-        for path in _source_files(package)[:files_per_package]
-        for docstring in _of_file(package, path)
-    ]
+    files = [(package, path) for package in PACKAGES for path in _source_files(package)[:files_per_package]]
+    reading = track(files, "Reading docstrings of installed packages", console=console)
+    return [docstring for package, path in reading for docstring in _of_file(package, path)]
 
 
 def _source_files(package: str) -> list[Path]:
@@ -58,7 +56,7 @@ def _of_file(package: str, path: Path) -> Iterator[Docstring]:
         return
     for node in ast.walk(tree):
         if isinstance(node, _DEFINITIONS) and (text := _text_of(node)):
-            yield Docstring(package, text, *_signature_words(node))
+            yield Docstring(package, text, _parameters(node))
 
 
 def _text_of(node: _DEFINITIONS) -> str | None:
@@ -68,12 +66,8 @@ def _text_of(node: _DEFINITIONS) -> str | None:
     return inspect.cleandoc(text).encode("utf-8", "ignore").decode()
 
 
-def _signature_words(node: _DEFINITIONS) -> tuple[frozenset[str], frozenset[str]]:
-    """The names of the parameters, and the names that their annotations are made of."""
+def _parameters(node: _DEFINITIONS) -> frozenset[str]:
     if not isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
-        return frozenset(), frozenset()
+        return frozenset()
     arguments = [*node.args.posonlyargs, *node.args.args, *node.args.kwonlyargs]
-    names = {argument.arg for argument in arguments} - {"self", "cls"}
-    annotations = " ".join(ast.unparse(argument.annotation) for argument in arguments if argument.annotation)
-    types = set(re.findall(r"[A-Za-z_]\w+(?![\w.])", annotations)) - {"None", "Optional", "Union"}
-    return frozenset(name for name in names if len(name) > 1), frozenset(types)
+    return frozenset(argument.arg for argument in arguments if len(argument.arg) > 1) - {"self", "cls"}

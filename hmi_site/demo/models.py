@@ -6,6 +6,7 @@ from typing import Any
 from hmi_site.demo.people import logins_read
 from hmi_site.demo.tasks import TASKS, DemoTask
 from hmi_site.demo.traffic import ModelTraffic, test_texts
+from hmi_site.demo.waiting import DemoError
 from tenants.models import Dataset, Tenant
 from tenants.storage import stored_path
 from versiontree.models import Hplm, Version
@@ -27,7 +28,9 @@ def demo_models() -> list[DemoModel]:
 
 def _model(task: DemoTask, api_key: str) -> DemoModel:
     tenant = Tenant.objects.get(slug=task.tenant)
-    hplm = Hplm.objects.for_tenant(tenant).get(name=task.hplm, deleted_at=None)
+    hplm = Hplm.objects.for_tenant(tenant).filter(name=task.hplm, deleted_at=None).first()
+    if hplm is None:
+        raise DemoError(f"{task.tenant}/{task.hplm} is gone: somebody deleted it.")
     version = hplm.versions.select_related("parent").filter(state=Version.State.READY).latest("number")
     dataset = Dataset.objects.for_tenant(tenant).get(name=task.hplm)
     splits = {split.split: split for split in dataset.splits.all()}

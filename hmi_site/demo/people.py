@@ -19,7 +19,10 @@ ADMIN = "admin"
 
 @dataclass(frozen=True, slots=True)
 class Login:
-    """How one demo person signs in, and the API key of the tenant they own (none for the administrator)."""
+    """How one demo person signs in, and the API key of the tenant they own (none for the administrator).
+
+    An empty password is one that the person has changed since.
+    """
 
     username: str
     password: str
@@ -40,46 +43,44 @@ def logins_read() -> dict[str, Login]:
     return {name: Login(**login) for name, login in stored.items()}
 
 
+@transaction.atomic
 def people_ensure() -> dict[str, Login]:
     """Create whatever is absent of the administrator and the demo tenants; return their logins.
 
-    Passwords and keys are random, and kept in a file, because the database knows only their hashes.
+    Passwords and keys are random, and kept in a file, because the database knows only their hashes. A
+    password that somebody has changed stays as it is; a key is made when the one in the file does not work.
     """
     known = logins_read()
-    with transaction.atomic():
-        logins = {ADMIN: _admin_ensure(known.get(ADMIN))}
-        for slug in dict.fromkeys(task.tenant for task in TASKS):
-            logins[slug] = _tenant_ensure(slug, known.get(slug))
+    logins = {ADMIN: Login(ADMIN, _password(ADMIN, known, superuser=True))}
+    for slug in dict.fromkeys(task.tenant for task in TASKS):
+        password = _password(slug, known, superuser=False)
+        owner = User.objects.get(username=slug)
+        tenant = Tenant.objects.filter(slug=slug).first()
+        if tenant is None:
+            tenant = tenant_create(slug=slug, name=slug.capitalize(), owner=owner)
+        logins[slug] = Login(slug, password, _api_key(tenant, owner, known))
+    if logins != known:
         _logins_write(logins)
     return logins
 
 
-def _admin_ensure(known: Login | None) -> Login:
-    user = User.objects.filter(username=ADMIN).first()
-    if user is not None and known is not None and user.check_password(known.password):
-        return known
-    login = Login(ADMIN, secrets.token_urlsafe(9))
-    if user is None:
-        User.objects.create_superuser(ADMIN, password=login.password)
-    else:
-        user.set_password(login.password)
-        user.save(update_fields=["password"])
-    return login
-
-
-def _tenant_ensure(slug: str, known: Login | None) -> Login:
-    tenant = Tenant.objects.filter(slug=slug).first()
-    owner = User.objects.filter(username=slug).first() or User(username=slug)
-    if tenant is not None and known is not None and owner.check_password(known.password):
-        return known
+def _password(username: str, known: dict[str, Login], *, superuser: bool) -> str:
+    user = User.objects.filter(username=username).first()
+    if user is not None:
+        password = known[username].password if username in known else ""
+        return password if user.check_password(password) else ""
     password = secrets.token_urlsafe(9)
-    owner.set_password(password)
-    owner.save()
-    if tenant is None:
-        tenant = tenant_create(slug=slug, name=slug.capitalize(), owner=owner)
-    ApiKey.unscoped.filter(tenant=tenant, name="demo").update(revoked=True)
+    create = User.objects.create_superuser if superuser else User.objects.create_user
+    create(username, password=password)
+    return password
+
+
+def _api_key(tenant: Tenant, owner: User, known: dict[str, Login]) -> str:
+    login = known.get(owner.username)
+    if login is not None and ApiKey.unscoped.is_valid(login.api_key):
+        return login.api_key
     _, key = api_key_create(tenant=tenant, name="demo", scopes=["infer", "manage"], created_by=owner)
-    return Login(slug, password, key)
+    return key
 
 
 def _logins_write(logins: dict[str, Login]) -> None:

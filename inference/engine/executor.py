@@ -94,9 +94,7 @@ class Executor:
                 log.error("%s cannot be loaded: %s", model, error)
                 refused[model.digest] = f"the hPLM cannot be loaded: {error.message}"
                 continue
-            except (
-                Exception
-            ):  # one tenant's file must not take the other rows down, whatever is wrong with it
+            except Exception:  # one tenant's file must not take the other rows down
                 log.exception("%s cannot be loaded", model)
                 refused[model.digest] = "the hPLM cannot be loaded"
                 continue
@@ -126,7 +124,7 @@ class Executor:
             if isinstance(error, SlotMismatchError):
                 self.counters.slot_mismatches += 1
             log.exception("a row of %s failed", rows[0].model)
-            return [Failed(rows[0], FAILED, f"the hPLM could not be computed: {error}")]
+            return [Failed(rows[0], FAILED, "the hPLM could not be computed")]
 
     def _run(self, rows: list[Row], leases: Leases, load_s: float) -> list[Outcome]:
         """Retrieve, stack adapters, compute: the stages of the paper's figure 10, one after the other."""

@@ -162,9 +162,8 @@ class RequestConsumer:
         """Answer an unreadable entry where it says who asked, drop it otherwise."""
         log.error("unreadable request %s: %s", error.request_id or entry_id, error)
         if error.request_id and error.reply_to.startswith(keys.REPLIES_PREFIX):
-            reply = InferReply.failure(
-                error.request_id, NO_MODEL, "inference_failed", f"unreadable request: {error}"
-            )
+            message = "the worker could not read the request"
+            reply = InferReply.failure(error.request_id, NO_MODEL, "inference_failed", message)
             self._send(entry_id, error.reply_to, reply)
             return
         run(self._redis, scripts.DISCARD, [keys.REQUESTS], [keys.GROUP, entry_id])

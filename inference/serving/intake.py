@@ -21,11 +21,10 @@ def admit(entry: Entry, catalogue: Catalogue, now: float) -> Ticket | InferReply
         return _ticket(entry, catalogue)
     except (NotServedError, HplmError) as error:
         return InferReply.failure(request.id, request.model, error.code, error.message)
-    except Exception as error:  # a text that breaks the tokenizer must not break the worker
+    except Exception:  # a text that breaks the tokenizer must not break the worker
         log.exception("request %s cannot be taken in", request.id)
-        return InferReply.failure(
-            request.id, request.model, "inference_failed", f"the inputs cannot be tokenised: {error}"
-        )
+        message = "the inputs cannot be tokenised"
+        return InferReply.failure(request.id, request.model, "inference_failed", message)
 
 
 def expiry(entry: Entry) -> InferReply:

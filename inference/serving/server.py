@@ -181,18 +181,17 @@ def _outcomes(batch: Batch) -> list[Outcome]:
     rows = [waiting.row for waiting in batch.waiting]
     try:
         return batch.executor.step(rows)
-    except Exception as error:
+    except Exception:
         log.exception("a step of %d rows failed", len(rows))
-        return [Failed(row, "inference_failed", f"the step failed: {error}") for row in rows]
+        return [Failed(row, "inference_failed", "the hPLM could not be computed") for row in rows]
 
 
 def _reply(ticket: Ticket, now: float) -> InferReply:
     """The ticket's reply. Labels that make no prediction fail their own request, not the worker."""
     try:
         return ticket.reply(now)
-    except Exception as error:
+    except Exception:
         request = ticket.entry.request
         log.exception("request %s cannot be answered", request.id)
-        return InferReply.failure(
-            request.id, request.model, "inference_failed", f"the logits make no prediction: {error}"
-        )
+        message = "the hPLM's numbers make no prediction"
+        return InferReply.failure(request.id, request.model, "inference_failed", message)

@@ -23,7 +23,7 @@ from inference.api.client import close_gateway
 from tests.e2e.browser import ARGUMENTS, chromium
 from tests.e2e.tiny_files import TinyFiles
 from tests.e2e.world import PASSWORD, World, world_build
-from tests.integration.worker.process import WorkerProcess
+from tests.processes import InferenceWorker
 
 DESKTOP: ViewportSize = {"width": 1280, "height": 900}
 
@@ -78,10 +78,10 @@ def world(
 
 
 @pytest.fixture
-def inference_worker(world: World, redis_url: str, artifact_root: Path) -> Iterator[WorkerProcess]:
+def inference_worker(world: World, redis_url: str, artifact_root: Path) -> Iterator[InferenceWorker]:
     """An inference worker in a process of its own, ready to answer."""
-    worker = WorkerProcess(redis_url, artifact_root)
-    yield worker.until_ready()
+    worker = InferenceWorker(redis_url, artifact_root)
+    yield worker.wait_until_ready()
     worker.kill()
 
 

@@ -12,12 +12,12 @@ from tests.e2e.world import (
     ArtifactFiles,
     World,
     evaluation,
-    jobs_in_order,
     report,
     start,
     tickets_file,
     versions_finish,
 )
+from tests.integration.versiontree.grove import jobs_in_order
 from versiontree.models import Job
 from versiontree.services.domains import domain_create
 from versiontree.services.hplms import hplm_create, hplm_update

@@ -3,7 +3,8 @@
 from playwright.sync_api import Page, expect
 
 from tests.e2e.tiny_files import TinyFiles
-from tests.e2e.world import WORKER, World, evaluation, jobs_in_order, report, start, versions_finish
+from tests.e2e.world import WORKER, World, evaluation, report, start, versions_finish
+from tests.integration.versiontree.grove import jobs_in_order
 from versiontree.models import Version
 from versiontree.services.hplms import hplm_create, hplm_update
 from versiontree.services.jobs import job_fail, job_succeed

@@ -13,7 +13,7 @@ from pytest_django.live_server_helper import LiveServer
 from tests.e2e.gallery import furnish, pages_of
 from tests.e2e.tiny_files import TinyFiles
 from tests.e2e.world import PASSWORD, World
-from tests.integration.worker.process import WorkerProcess
+from tests.processes import InferenceWorker
 
 SIZES: dict[str, ViewportSize] = {
     "desktop": {"width": 1280, "height": 900},
@@ -36,7 +36,7 @@ def test_screenshots_of_every_page_fit_their_width(
     live_server: LiveServer,
     world: World,
     files: TinyFiles,
-    inference_worker: WorkerProcess,
+    inference_worker: InferenceWorker,
     size: str,
     scheme: Literal["light", "dark"],
 ) -> None:

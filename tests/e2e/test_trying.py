@@ -3,7 +3,7 @@
 from playwright.sync_api import Page, expect
 
 from tests.e2e.world import World
-from tests.integration.worker.process import WorkerProcess
+from tests.processes import InferenceWorker
 
 TEXT = "a drug for the heart of the patient"
 
@@ -16,7 +16,7 @@ def ask(page: Page, text: str) -> None:
 
 
 def test_the_answer_shows_scores_times_and_where_the_fragments_came_from(
-    signed_in: Page, world: World, inference_worker: WorkerProcess
+    signed_in: Page, world: World, inference_worker: InferenceWorker
 ) -> None:
     ask(signed_in, TEXT)
     answer = signed_in.locator("#answer")
@@ -27,7 +27,7 @@ def test_the_answer_shows_scores_times_and_where_the_fragments_came_from(
 
 
 def test_a_text_that_is_too_long_is_answered_with_a_remark(
-    signed_in: Page, world: World, inference_worker: WorkerProcess
+    signed_in: Page, world: World, inference_worker: InferenceWorker
 ) -> None:
     ask(signed_in, f"{TEXT}. " * 40)
     expect(signed_in.locator("#answer")).to_contain_text("only its beginning was used")
@@ -38,7 +38,9 @@ def test_without_an_inference_worker_the_page_says_so(signed_in: Page, world: Wo
     expect(signed_in.get_by_role("alert")).to_contain_text("No inference worker is ready")
 
 
-def test_markup_in_a_text_stays_text(signed_in: Page, world: World, inference_worker: WorkerProcess) -> None:
+def test_markup_in_a_text_stays_text(
+    signed_in: Page, world: World, inference_worker: InferenceWorker
+) -> None:
     ask(signed_in, "<script>document.title = 'broken'</script> <b>heart</b>")
     expect(signed_in.locator("#answer")).to_contain_text("acme/triage v1")
     expect(signed_in).to_have_title("Try a model · HMI")

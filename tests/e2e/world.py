@@ -17,8 +17,10 @@ from tenants.services.datasets import dataset_upload
 from tenants.services.members import member_add
 from tenants.services.tenants import tenant_create
 from tenants.services.usage import usage_record
+from tests.integration.versiontree.grove import ROLES_MADE, jobs_in_order
 from versiontree.artifacts import ArtifactStore, StoredArtifact
 from versiontree.models import Job, Version
+from versiontree.models.job import JobKind
 from versiontree.services.domains import domain_create
 from versiontree.services.hplms import hplm_create
 from versiontree.services.jobs import job_claim, job_heartbeat, job_succeed
@@ -30,13 +32,6 @@ ArtifactFiles = Callable[[str, Job, Path], None]
 PASSWORD = "correct horse battery staple"
 WORKER = "test-worker"
 LEASE_S = 600.0
-ROLES_MADE = {
-    "convert": ("root", "lower"),
-    "further_pretrain": ("lower",),
-    "build_plot": ("plot",),
-    "fine_tune": ("hplm",),
-    "evaluate": (),
-}
 TICKETS = {
     "delivery": "the parcel has not arrived and the tracking page shows nothing",
     "refund": "please send my money back because the order was cancelled",
@@ -113,7 +108,7 @@ def versions_finish(
     """Do the jobs of a version as a worker would."""
     for job in jobs_in_order(version):
         start(job)
-        made = [(role, _artifact(role, job, files)) for role in ROLES_MADE[job.kind]]
+        made = [(role, _artifact(role, job, files)) for role in ROLES_MADE[JobKind(job.kind)]]
         job_succeed(job_id=job.pk, worker=WORKER, metrics=(metrics or {}).get(job.kind, {}), artifacts=made)
 
 
@@ -126,11 +121,6 @@ def start(job: Job, progress: float = 0.0, stage: str = "", eta: float | None = 
 def report(job: Job, progress: float, stage: str, eta: float | None = None) -> None:
     """A heartbeat of the worker that holds the job."""
     job_heartbeat(job_id=job.pk, worker=WORKER, lease_s=LEASE_S, progress=progress, stage=stage, eta=eta)
-
-
-def jobs_in_order(version: Version) -> list[Job]:
-    """The jobs of a version, each after the one that it waits for."""
-    return sorted(Job.unscoped.filter(version=version), key=lambda job: job.after_id is not None)
 
 
 def evaluation(value: float) -> dict[str, Any]:

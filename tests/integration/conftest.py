@@ -1,13 +1,40 @@
-"""Fixtures of all tests that need the database."""
+"""The small world, and what tests of the queue share."""
 
+import shutil
+import tempfile
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from django.conf import settings as django_settings
+from redis import Redis
 
+from inference.queueing.connection import connect
 from tests.integration.world import World, make_world
+from tests.services import OwnValkey
+from tests.settings import home_base
 
 
 @pytest.fixture
 def world(db: None, upload_root: Path) -> World:
     """Two tenants and their people, with an upload folder of this test's own."""
     return make_world()
+
+
+@pytest.fixture
+def redis(redis_url: str) -> Iterator[Redis]:
+    """The queue's own kind of connection, to an emptied Valkey."""
+    with connect(redis_url) as client:
+        client.flushall()
+        yield client
+
+
+@pytest.fixture
+def own_server() -> Iterator[OwnValkey]:
+    """A running Valkey that the test may kill."""
+    home = Path(tempfile.mkdtemp(prefix="hmi-valkey-", dir=home_base()))  # short, as sockets need
+    server = OwnValkey(home, binary=django_settings.HMI_REDIS_BIN)
+    server.start()
+    yield server
+    server.kill()
+    shutil.rmtree(home, ignore_errors=True)

@@ -154,11 +154,6 @@ class Job(models.Model):
         """The word people see."""
         return STATUS_STYLE[JobState(self.state)][0]
 
-    @property
-    def status_colour(self) -> str:
-        """The colour name that goes with the word."""
-        return STATUS_STYLE[JobState(self.state)][1]
-
 
 class JobEvent(models.Model):
     """One thing that happened to a job; ids only grow, so a reader goes on from the last one it saw."""

@@ -27,14 +27,14 @@ class Arithmetic:
 
 
 def arithmetic(*, device: str, precision: str, seed: int) -> Arithmetic:
-    """Set the threads (HMI_TRAIN_THREADS) and the seed of this process, and pick device and dtype.
+    """Set the threads (HMI_TRAIN_THREADS, 0: as many as torch chooses) and the seed, and pick device and dtype.
 
     `device` and `precision` are "auto" or a name that `pick_device` and `pick_dtype` know.
     """
-    threads = os.environ.get(THREADS, "")
-    if threads:
-        if not threads.isdigit() or int(threads) < 1:
-            raise HplmError("invalid_field", f"{THREADS} must be a positive whole number, not {threads!r}.")
+    threads = os.environ.get(THREADS, "") or "0"
+    if not threads.isdigit():
+        raise HplmError("invalid_field", f"{THREADS} must be a whole number, not {threads!r}.")
+    if int(threads):
         torch.set_num_threads(int(threads))
     torch.manual_seed(seed)
     where = pick_device(device)

@@ -6,7 +6,7 @@ from typing import Any
 from django.core.management.base import BaseCommand, CommandError
 from rich.console import Console
 
-from hmi_site.demo.tree import demo_build, demo_summary
+from hmi_site.demo.tree import DemoSummary, demo_build, demo_summary
 from hmi_site.demo.waiting import DemoError
 from hmi_site.embedded.process import ChildError
 from hmi_site.launcher.stack import Stack
@@ -27,10 +27,20 @@ class Command(BaseCommand):
         console = Console(soft_wrap=True)
         try:
             with Stack(console) as stack:
-                if not options["no_demo"]:
-                    demo_build(console)
-                show_welcome(console, url=stack.url, demo=None if options["no_demo"] else demo_summary())
+                demo = None if options["no_demo"] else _demo(console)
+                show_welcome(console, url=stack.url, demo=demo)
                 stack.wait()
             console.print("Stopped.")
-        except (ChildError, DemoError) as error:
+        except ChildError as error:
             raise CommandError(str(error)) from None
+
+
+def _demo(console: Console) -> DemoSummary | None:
+    """The demo, built if need be. The site serves without it, so its failure is said, and no more."""
+    try:
+        demo_build(console)
+    except DemoError as error:
+        console.print(f"[red]The demo is not complete.[/red] {error}", highlight=False)
+        console.print("The next start takes it up again; --no-demo goes without.")
+        return None
+    return demo_summary()

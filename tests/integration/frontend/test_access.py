@@ -4,7 +4,8 @@ from django.test import Client
 from django.urls import reverse
 
 from frontend.urls import urlpatterns
-from tests.e2e.world import World, jobs_in_order
+from tests.e2e.world import World
+from tests.integration.versiontree.grove import jobs_in_order
 
 OPEN = {"start", "login", "logout"}
 READ = {

@@ -5,7 +5,8 @@ from django.db import connection
 from django.test import Client
 from django.test.utils import CaptureQueriesContext
 
-from tests.e2e.world import World, jobs_in_order, nothing_of_use, versions_finish
+from tests.e2e.world import World, nothing_of_use, versions_finish
+from tests.integration.versiontree.grove import jobs_in_order
 from versiontree.services.hplms import hplm_create
 
 

@@ -15,7 +15,7 @@ from hmi_site.embedded.lifeline import USER_NAMESPACE
 from hmi_site.embedded.postgres import Postgres
 from hmi_site.embedded.process import ChildError
 from hmi_site.embedded.valkey import Valkey, find_program
-from tests.services import running, throwaway_postgres
+from tests.services import kill, running, throwaway_postgres
 from tests.settings import home_base
 
 root_only = pytest.mark.skipif(os.getuid() != 0, reason="only root can become somebody else")
@@ -131,25 +131,15 @@ def test_valkey_keeps_what_it_acknowledged_when_it_is_killed(home: Path, short: 
         with running(child, one.ready), redis.Redis(unix_socket_path=str(short / "valkey.sock")) as client:
             assert client.get("x") == expected
             client.set("x", "kept")
-            assert child.process is not None
-            child.process.kill()
-            child.process.wait()
+            kill(child)
 
 
 def world_readable_binaries() -> Path:
     """PostgreSQL's binaries, if an ordinary user may run them here."""
     programs = postgres.find_programs(None)
+    as_nobody = ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups"]
     done = subprocess.run(
-        [
-            "setpriv",
-            "--reuid=65534",
-            "--regid=65534",
-            "--clear-groups",
-            str(programs / "postgres"),
-            "--version",
-        ],
-        capture_output=True,
-        check=False,
+        [*as_nobody, str(programs / "postgres"), "--version"], capture_output=True, check=False
     )
     if done.returncode != 0:
         pytest.skip(f"other users cannot reach {sys.prefix}")

@@ -16,8 +16,8 @@ from tenants.models import Tenant, User
 from tenants.services.api_keys import api_key_create
 from tenants.services.members import member_add
 from tenants.services.tenants import tenant_create
-from tests.integration.jobs.processes import InferenceWorker
 from tests.integration.jobs.world import World, make_world
+from tests.processes import InferenceWorker
 from tests.unit.tiny import tiny_hplm, tiny_root
 
 Ask = Callable[..., Any]
@@ -32,7 +32,6 @@ class Served:
     key: str
     manage_key: str
     stranger: User
-    strangers_tenant: Tenant
     strangers_key: str
 
 
@@ -71,7 +70,6 @@ def _make_served(scratch: Path) -> Served:
         key=_key(world.tenant, "infer"),
         manage_key=_key(world.tenant, "manage"),
         stranger=stranger,
-        strangers_tenant=other,
         strangers_key=_key(other, "infer"),
     )
 
@@ -91,9 +89,9 @@ def viewer(db: None, served: Served) -> User:
 @pytest.fixture(scope="package")
 def running_worker(served: Served, redis_url: str) -> Iterator[InferenceWorker]:
     """One for all tests."""
-    running = InferenceWorker(served.scratch / "a", redis_url)
+    running = InferenceWorker(redis_url, served.scratch / "a")
     yield running
-    running.stop()
+    running.terminate()
 
 
 @pytest.fixture

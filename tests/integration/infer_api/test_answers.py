@@ -15,7 +15,7 @@ from inference.hplm.reference import predict_alone
 from inference.hplm.root import Root
 from tenants.models import UsageDay, User
 from tests.integration.infer_api.conftest import Ask, Served
-from tests.integration.jobs.processes import InferenceWorker
+from tests.processes import InferenceWorker
 from versiontree.artifacts import ArtifactStore
 from versiontree.models import Version
 from versiontree.selectors import plot_chain

@@ -15,7 +15,7 @@ from inference.api.client import close_gateway
 from inference.queueing import keys
 from tenants.models import UsageDay
 from tests.integration.infer_api.conftest import Ask, Served
-from tests.integration.jobs.processes import InferenceWorker, wait_until
+from tests.processes import InferenceWorker, wait_until
 
 
 @pytest.fixture

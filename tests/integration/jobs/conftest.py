@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 import redis
 
-from tests.integration.jobs.processes import CeleryWorker
 from tests.integration.jobs.world import World, make_world
+from tests.processes import CeleryWorker
 
 StartWorker = Callable[[], CeleryWorker]
 

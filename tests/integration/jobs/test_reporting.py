@@ -14,8 +14,9 @@ from django.utils import timezone
 
 from inference.hplm.errors import HplmError
 from tenants.errors import ErrorCode, HmiError
-from tests.integration.jobs.processes import let_lease_run_out, wait_until
-from tests.integration.jobs.world import World, jobs_of_version
+from tests.integration.jobs.world import World, let_lease_run_out
+from tests.integration.versiontree.grove import jobs_in_order
+from tests.processes import wait_until
 from versiontree.errors import LeaseLost
 from versiontree.models import Job, JobEvent
 from versiontree.services.jobs import job_cancel, job_claim, jobs_reap
@@ -135,7 +136,7 @@ def test_losing_the_job_counts_before_a_cancel() -> None:
 @pytest.fixture
 def claimed(world: World) -> Job:
     """A convert job, claimed for two seconds by `mine`."""
-    job = job_claim(job_id=jobs_of_version(world.register_root())[0].pk, worker="mine", lease_s=2)
+    job = job_claim(job_id=jobs_in_order(world.register_root())[0].pk, worker="mine", lease_s=2)
     assert job is not None
     return job
 

@@ -7,8 +7,9 @@ import pytest
 from django.db import connection
 
 from tenants.errors import ErrorCode
-from tests.integration.jobs.processes import wait_until
-from tests.integration.jobs.world import World, at_stage, jobs_of_version, make_endless, store
+from tests.integration.jobs.world import World, at_stage, make_endless, store
+from tests.integration.versiontree.grove import jobs_in_order
+from tests.processes import wait_until
 from versiontree.models import Artifact, Job, JobEvent, Version, VersionArtifact
 from versiontree.services.jobs import job_cancel
 from workers.runner import run_job
@@ -18,7 +19,7 @@ from workers.runner import run_job
 def fine_tune(world: World, tmp_path: Path) -> Job:
     """A queued fine-tuning job, with the root it needs."""
     root = world.ready_root(tmp_path / "root")
-    return jobs_of_version(world.create_hplm(root))[0]
+    return jobs_in_order(world.create_hplm(root))[0]
 
 
 def leftovers() -> list[Path]:
@@ -39,7 +40,7 @@ def test_a_job_that_ends_well_leaves_its_artifact_and_queues_the_next(fine_tune:
     link = VersionArtifact.unscoped.get(version=fine_tune.version, role="hplm")
     store().verify("hplm", link.artifact.digest)
     assert fine_tune.metrics["labels"] == ["bad", "good"]
-    assert jobs_of_version(fine_tune.version)[1].state == "queued"
+    assert jobs_in_order(fine_tune.version)[1].state == "queued"
     assert leftovers() == []
 
 
@@ -57,7 +58,7 @@ def test_the_history_names_the_stages_in_order(fine_tune: Job) -> None:
 
 def test_the_last_job_makes_the_version_ready(fine_tune: Job) -> None:
     version = fine_tune.version
-    for job in jobs_of_version(version):
+    for job in jobs_in_order(version):
         run_job(job.pk)
     version.refresh_from_db()
     assert version.state == "ready"
@@ -93,7 +94,7 @@ def test_a_delivery_after_a_cancel_does_nothing(world: World, fine_tune: Job) ->
 
 
 def test_a_delivery_for_a_job_that_is_gone_does_nothing(world: World, fine_tune: Job) -> None:
-    for job in reversed(jobs_of_version(fine_tune.version)):
+    for job in reversed(jobs_in_order(fine_tune.version)):
         job.delete()
     run_job(fine_tune.pk)
     assert not Job.unscoped.filter(pk=fine_tune.pk).exists()
@@ -113,7 +114,7 @@ def test_a_bad_dataset_fails_with_its_code_and_leaves_no_artifact(fine_tune: Job
     assert leftovers() == []
     version = Version.unscoped.get(pk=fine_tune.version_id)
     assert (version.state, version.digest) == ("failed", "")
-    assert [job.state for job in jobs_of_version(version)] == ["failed", "cancelled"]
+    assert [job.state for job in jobs_in_order(version)] == ["failed", "cancelled"]
 
 
 def test_a_dataset_that_was_deleted_meanwhile_is_named(fine_tune: Job, upload_root: Path) -> None:

@@ -17,8 +17,9 @@ from inference.hplm.reference import predict_alone
 from inference.hplm.root import Root
 from tenants.services.api_keys import api_key_create
 from tests.integration.jobs.conftest import StartWorker
-from tests.integration.jobs.processes import CeleryWorker, InferenceWorker, wait_until
-from tests.integration.jobs.world import World, jobs_of_version, store
+from tests.integration.jobs.world import World, store
+from tests.integration.versiontree.grove import jobs_in_order
+from tests.processes import CeleryWorker, InferenceWorker, wait_until
 from versiontree.models import Job, Version
 from versiontree.selectors import plot_chain, resolve_model
 from versiontree.services.domains import domain_create
@@ -27,10 +28,10 @@ from versiontree.services.domains import domain_create
 @pytest.fixture
 def inference_worker(world: World, artifact_root: Path, redis_url: str) -> Iterator[InferenceWorker]:
     """Started before there is anything to serve."""
-    worker = InferenceWorker(artifact_root, redis_url)
-    yield worker
+    worker = InferenceWorker(redis_url, artifact_root)
+    yield worker.wait_until_ready()
     close_gateway()
-    worker.stop()
+    worker.terminate()
 
 
 def build(version: Version, worker: CeleryWorker) -> Version:
@@ -42,7 +43,7 @@ def build(version: Version, worker: CeleryWorker) -> Version:
 
     wait_until(ended, worker, within_s=120)
     failures = [
-        (job.kind, job.error_message, job.traceback) for job in jobs_of_version(version) if job.error_code
+        (job.kind, job.error_message, job.traceback) for job in jobs_in_order(version) if job.error_code
     ]
     assert version.state == "ready", failures
     return version

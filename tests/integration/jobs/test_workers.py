@@ -8,8 +8,17 @@ import redis
 from django.utils import timezone
 
 from tests.integration.jobs.conftest import StartWorker
-from tests.integration.jobs.processes import let_lease_run_out, state_of, wait_until
-from tests.integration.jobs.world import World, at_stage, jobs_of_version, make_endless, make_short, store
+from tests.integration.jobs.world import (
+    World,
+    at_stage,
+    let_lease_run_out,
+    make_endless,
+    make_short,
+    state_of,
+    store,
+)
+from tests.integration.versiontree.grove import jobs_in_order
+from tests.processes import wait_until
 from versiontree.models import Job, JobEvent, Version, VersionArtifact
 from versiontree.services.jobs import job_cancel, jobs_reap
 from workers.tasks import run_job
@@ -19,7 +28,7 @@ from workers.tasks import run_job
 def fine_tune(world: World, tmp_path: Path) -> Job:
     """A queued fine-tuning job that does not end by itself."""
     root = world.ready_root(tmp_path / "root")
-    job = jobs_of_version(world.create_hplm(root))[0]
+    job = jobs_in_order(world.create_hplm(root))[0]
     make_endless(job)
     return job
 
@@ -61,7 +70,7 @@ def test_a_running_job_can_be_cancelled(world: World, fine_tune: Job, start_work
     wait_until(lambda: state_of(fine_tune) == "cancelled", worker, within_s=15)
     version = Version.unscoped.get(pk=fine_tune.version_id)
     assert version.state == "failed"
-    assert [job.state for job in jobs_of_version(version)] == ["cancelled", "cancelled"]
+    assert [job.state for job in jobs_in_order(version)] == ["cancelled", "cancelled"]
     assert not VersionArtifact.unscoped.filter(version=version).exists()
     assert list((store().root / ".incoming").iterdir()) == []
 
@@ -72,7 +81,7 @@ def test_a_job_whose_message_was_lost_is_nudged_again(
     """The broker forgets everything while the worker is busy with the first of two jobs."""
     worker = start_worker()
     wait_until(lambda: at_stage(fine_tune, "fine-tune"), worker)
-    second, _ = jobs_of_version(world.create_hplm(fine_tune.version.branch(), name="second"))
+    second, _ = jobs_in_order(world.create_hplm(fine_tune.version.branch(), name="second"))
     redis_client.flushall()
     job_cancel(job=fine_tune, actor=world.owner)
     wait_until(lambda: state_of(fine_tune) == "cancelled", worker)
@@ -95,7 +104,7 @@ def test_messages_that_come_twice_run_a_job_once_and_in_a_process_of_its_own(
     pids = {data["worker"].split(":")[1] for data in begun.values_list("data", flat=True)}
     assert len(pids) == 2
     refusal = f"Job {fine_tune.pk} is not waiting to be run"
-    wait_until(lambda: worker.log.read_text().count(refusal) == 2, worker)
+    wait_until(lambda: worker.output().count(refusal) == 2, worker)
     wait_until(lambda: len(worker.descendants()) == 1, worker)
     for process in (worker.process, *worker.descendants()):
         assert "libtorch" not in Path(f"/proc/{process.pid}/maps").read_text()

@@ -1,24 +1,26 @@
 """A small world for jobs: a tenant with uploads, a tiny checkpoint, and ways to get a version ready."""
 
-import io
-import json
 import random
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
 from django.conf import settings
+from django.utils import timezone
 
 from inference.hplm.hplm import Hplm
 from tenants.models import Corpus, Dataset, Tenant, User
 from tenants.services.corpora import corpus_upload
 from tenants.services.datasets import dataset_upload
 from tenants.services.tenants import tenant_create
+from tests.integration.tenants.content import stream
+from tests.integration.versiontree.grove import jobs_in_order
+from tests.unit.tenants.files import jsonl
 from tests.unit.tiny import tiny_checkpoint, tiny_lower, tiny_plot, tiny_root, tiny_texts
 from versiontree.artifacts import ArtifactStore
 from versiontree.models import Job, Version
 from versiontree.services.hplms import hplm_create
-from versiontree.services.jobs import job_claim, job_succeed
+from versiontree.services.jobs import job_claim, job_succeed, jobs_reap
 from versiontree.services.roots import root_register
 
 Folders = Mapping[str, Path]
@@ -30,11 +32,6 @@ SMALL_FINE_TUNE = {"epochs": 1, "most_epochs": 1, "minimum_steps": 0, "adapter_s
 def store() -> ArtifactStore:
     """The artifact store of this test."""
     return ArtifactStore(Path(settings.HMI_ARTIFACT_ROOT))
-
-
-def jobs_of_version(version: Version) -> list[Job]:
-    """The jobs of a version, first to last."""
-    return list(Job.unscoped.filter(version=version).order_by("created_at"))
 
 
 @dataclass(frozen=True)
@@ -68,7 +65,7 @@ class World:
         root.save(scratch / "root")
         lower.save(scratch / "lower")
         tiny_plot(scratch / "plot", root, lower, tiny_texts(60))
-        convert, build_plot = jobs_of_version(version)
+        convert, build_plot = jobs_in_order(version)
         finish(convert, {"root": scratch / "root", "lower": scratch / "lower"})
         finish(build_plot, {"plot": scratch / "plot"})
         version.refresh_from_db()
@@ -89,7 +86,7 @@ class World:
         """An hPLM with this very model, put in place as its jobs would have done."""
         dataset = self.classes if model.task == "classification" else self.tags
         version = self.create_hplm(parent, name=name, dataset=dataset)
-        fine_tune, evaluate = jobs_of_version(version)
+        fine_tune, evaluate = jobs_in_order(version)
         model.save(scratch / name)
         finish(fine_tune, {"hplm": scratch / name})
         finish(evaluate, {})
@@ -103,20 +100,20 @@ def make_world(scratch: Path, *, slug: str = "acme") -> World:
     owner = User.objects.create_user("owner", password="owner")
     tenant = tenant_create(slug=slug, name=slug.title(), owner=owner)
     corpus = corpus_upload(
-        tenant=None, name="texts", stream=text_stream(corpus_text()), filename="texts.txt", actor=staff
+        tenant=None, name="texts", stream=stream(corpus_text()), filename="texts.txt", actor=staff
     )
     classes = dataset_upload(
         tenant=tenant,
         name="moods",
         task="classification",
-        files={"train": ("moods.jsonl", json_lines(mood_rows()))},
+        files={"train": ("moods.jsonl", stream(jsonl(mood_rows())))},
         actor=owner,
     )
     tags = dataset_upload(
         tenant=tenant,
         name="places",
         task="tagging",
-        files={"train": ("places.jsonl", json_lines(place_rows()))},
+        files={"train": ("places.jsonl", stream(jsonl(place_rows())))},
         actor=owner,
     )
     return World(staff, owner, tenant, tiny_checkpoint(scratch / "published"), corpus, classes, tags)
@@ -139,6 +136,17 @@ def make_endless(job: Job) -> None:
 def make_short(job: Job) -> None:
     """Have it end soon after all."""
     _settings_update(job, SMALL_FINE_TUNE)
+
+
+def state_of(job: Job) -> str:
+    """The job's state as the database has it now."""
+    return Job.unscoped.values_list("state", flat=True).get(pk=job.pk)
+
+
+def let_lease_run_out(job: Job) -> None:
+    """Half a minute passes, and the reaper comes by."""
+    Job.unscoped.filter(pk=job.pk, state="running").update(lease_until=timezone.now())
+    jobs_reap()
 
 
 def at_stage(job: Job, stage: str) -> bool:
@@ -194,13 +202,3 @@ def place_rows(rows: int = 120) -> list[dict[str, object]]:
         draw.shuffle(words)
         made.append({"tokens": words, "tags": [kinds.get(word, "O") for word in words]})
     return made
-
-
-def text_stream(text: str) -> io.BytesIO:
-    """The text as an upload."""
-    return io.BytesIO(text.encode())
-
-
-def json_lines(rows: list[dict[str, object]]) -> io.BytesIO:
-    """The rows as an upload."""
-    return text_stream("\n".join(json.dumps(row) for row in rows))

@@ -14,7 +14,7 @@ from inference.queueing.messages import InferReply, ModelRef
 from inference.queueing.replies import InferClient, NoReply
 from inference.queueing.transport import Entry, QueueFull, RequestConsumer
 from tests.integration.queueing.requests import a_reply, a_request, a_worker
-from tests.integration.queueing.valkey import ValkeyServer
+from tests.services import OwnValkey
 
 MODEL = ModelRef("acme", "mood", 1, "d" * 64)
 
@@ -96,7 +96,7 @@ def test_closing_removes_the_stream(redis: Redis, redis_url: str, echoing: None)
     assert redis.keys(keys.REPLIES_PREFIX + "*") == []
 
 
-def test_waiting_goes_on_after_the_server_restarts(own_server: ValkeyServer) -> None:
+def test_waiting_goes_on_after_the_server_restarts(own_server: OwnValkey) -> None:
     client = InferClient(own_server.url, capacity=10)
     worker = a_worker(connect(own_server.url), "w1")
     answers: list[InferReply] = []

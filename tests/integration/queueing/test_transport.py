@@ -10,7 +10,7 @@ from inference.queueing import keys
 from inference.queueing.connection import connect
 from inference.queueing.transport import MAX_DELIVERIES, QueueFull, RequestConsumer, RequestQueue
 from tests.integration.queueing.requests import STREAM, a_reply, a_request, a_worker, crash, replies_in
-from tests.integration.queueing.valkey import ValkeyServer
+from tests.services import OwnValkey
 
 
 @pytest.fixture
@@ -213,7 +213,7 @@ def test_a_lost_stream_is_started_anew(redis: Redis, queue: RequestQueue) -> Non
     assert [entry.request.id for entry in worker.read(1, 0)] == ["r2"]
 
 
-def test_a_restarted_server_loses_no_accepted_request(own_server: ValkeyServer) -> None:
+def test_a_restarted_server_loses_no_accepted_request(own_server: OwnValkey) -> None:
     redis = connect(own_server.url)
     worker = a_worker(redis, "w1")
     queue = RequestQueue(redis, capacity=10)
@@ -246,7 +246,7 @@ def test_a_request_whose_reply_key_is_no_stream_is_let_go_of(redis: Redis, queue
     assert queue.depth() == 0
 
 
-def test_a_server_out_of_memory_refuses_an_answer_whole_and_nothing_is_lost(own_server: ValkeyServer) -> None:
+def test_a_server_out_of_memory_refuses_an_answer_whole_and_nothing_is_lost(own_server: OwnValkey) -> None:
     redis = connect(own_server.url)
     worker = a_worker(redis, "w1")
     redis.xadd(keys.REQUESTS, {keys.FIELD: b'{"v": 1, "id": "bad", "reply_to": "%s"}' % STREAM.encode()})

@@ -1,26 +1,25 @@
 """Uploads for the tests, and a look at what they left on disk."""
 
 import io
-import json
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import pytest
 from django.core.files.uploadedfile import SimpleUploadedFile
+from django.db.models import QuerySet
 
-from tenants.errors import ErrorCode, HmiError
-from tenants.models import Corpus, Dataset, DatasetSplit
+from tenants.models import AuditEvent, Corpus, Dataset, DatasetSplit, Tenant
+from tenants.services.corpora import corpus_upload
+from tenants.services.datasets import dataset_upload
+from tenants.storage import stored_path
+from tests.integration.world import World
+from tests.unit.tenants.files import jsonl, texts
 
 CORPUS = "".join(f"line number {number} of the corpus\n" for number in range(50))
 
 
 def rows(count: int, *, start: int = 0) -> str:
     """JSON lines of classification with two labels."""
-    return "".join(
-        json.dumps({"text": f"text number {number}", "label": "good" if number % 2 else "bad"}) + "\n"
-        for number in range(start, start + count)
-    )
+    return jsonl(texts(count, labels=("bad", "good"), start=start))
 
 
 def stream(content: str | bytes) -> io.BytesIO:
@@ -44,9 +43,34 @@ def nothing_is_left(root: Path) -> bool:
     return not stored(root) and not any(model.unscoped.exists() for model in models)
 
 
-def refused(code: ErrorCode, act: Callable[[], object]) -> HmiError:
-    """The error with which the act fails, which must have this code."""
-    with pytest.raises(HmiError) as caught:
-        act()
-    assert caught.value.code == code, f"{caught.value.code}: {caught.value.message}"
-    return caught.value
+def corpus_file(corpus: Corpus) -> Path:
+    """The canonical file: UTF-8, one text a line."""
+    return stored_path(corpus.sha256)
+
+
+def dataset_files(dataset: Dataset) -> dict[str, Path]:
+    """Split -> its canonical file: UTF-8, one JSON object a line."""
+    return {split.split: stored_path(split.sha256) for split in dataset.splits.all()}
+
+
+def audit_of(tenant: Tenant) -> QuerySet[AuditEvent]:
+    """What was done in the tenant, newest first."""
+    return AuditEvent.objects.for_tenant(tenant).select_related("actor", "api_key")
+
+
+def put_corpus(world: World, content: str | bytes = CORPUS, **changes: Any) -> Corpus:
+    """The developer uploads a corpus called news, but for the changes."""
+    fields: dict[str, Any] = {"tenant": world.tenant, "name": "news", "actor": world.developer}
+    return corpus_upload(stream=stream(content), filename="news.txt", **(fields | changes))
+
+
+def put_dataset(world: World, content: str | bytes | None = None, **changes: Any) -> Dataset:
+    """The developer uploads a dataset called mood, but for the changes."""
+    files = {"train": ("train.jsonl", stream(rows(40) if content is None else content))}
+    fields: dict[str, Any] = {
+        "tenant": world.tenant,
+        "name": "mood",
+        "task": "classification",
+        "actor": world.developer,
+    }
+    return dataset_upload(**(fields | {"files": files} | changes))

@@ -10,11 +10,11 @@ from rest_framework.test import APIClient
 from tenants.authentication import api_key_from
 from tenants.errors import ErrorCode
 from tenants.models import ApiKey
-from tenants.selectors import audit_of
 from tenants.services.api_keys import api_key_create, api_key_revoke, api_key_touch
 from tenants.services.tenants import tenant_suspend
-from tests.integration.tenants.content import refused
+from tests.integration.tenants.content import audit_of
 from tests.integration.world import World
+from tests.unit.tenants.files import refused
 
 
 def test_a_key_is_stored_as_a_hash_only(world: World) -> None:

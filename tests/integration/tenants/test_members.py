@@ -8,11 +8,12 @@ from django.contrib.auth.models import AnonymousUser
 from tenants.errors import ErrorCode
 from tenants.models import AuditEvent, Membership, User
 from tenants.permissions import require_role, require_staff, tenant_for
-from tenants.selectors import audit_of, membership_of, quota_of, tenants_of
+from tenants.selectors import membership_of, quota_of, tenants_of
 from tenants.services.members import member_add, member_remove, member_set_role
 from tenants.services.tenants import tenant_create, tenant_resume, tenant_suspend
-from tests.integration.tenants.content import refused
+from tests.integration.tenants.content import audit_of
 from tests.integration.world import World
+from tests.unit.tenants.files import refused
 
 RIGHTS = [
     ("owner", "owner", None),

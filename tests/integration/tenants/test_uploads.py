@@ -1,39 +1,33 @@
 """Uploads become rows and files: all of it or nothing."""
 
 import hashlib
-import threading
 from pathlib import Path
 from typing import Any
 
 import pytest
-from django.db import connection, models, transaction
+from django.db import models, transaction
 from pytest_django import DjangoCaptureOnCommitCallbacks
 
-from tenants.errors import ErrorCode, HmiError
-from tenants.models import Corpus, Dataset, DatasetSplit, Quota
-from tenants.selectors import audit_of, corpora_of, corpus_file, dataset_files, platform_corpora, storage_used
-from tenants.services.corpora import corpus_delete, corpus_preview, corpus_upload
-from tenants.services.datasets import dataset_delete, dataset_preview, dataset_upload
-from tenants.services.intake import files_release
-from tenants.storage import UploadStore, stored_path
-from tests.integration.tenants.content import CORPUS, nothing_is_left, refused, rows, stored, stream
+from tenants.errors import ErrorCode
+from tenants.models import Corpus, DatasetSplit, Quota
+from tenants.selectors import corpora_of, platform_corpora, storage_used
+from tenants.services.corpora import corpus_delete, corpus_preview
+from tenants.services.datasets import dataset_delete, dataset_preview
+from tenants.storage import UploadStore
+from tests.integration.tenants.content import (
+    CORPUS,
+    audit_of,
+    corpus_file,
+    dataset_files,
+    nothing_is_left,
+    put_corpus,
+    put_dataset,
+    rows,
+    stored,
+    stream,
+)
 from tests.integration.world import World, make_world
-
-
-def put_corpus(world: World, content: str | bytes = CORPUS, **changes: Any) -> Corpus:
-    fields: dict[str, Any] = {"tenant": world.tenant, "name": "news", "actor": world.developer}
-    return corpus_upload(stream=stream(content), filename="news.txt", **(fields | changes))
-
-
-def put_dataset(world: World, content: str | bytes | None = None, **changes: Any) -> Dataset:
-    files = {"train": ("train.jsonl", stream(rows(40) if content is None else content))}
-    fields: dict[str, Any] = {
-        "tenant": world.tenant,
-        "name": "mood",
-        "task": "classification",
-        "actor": world.developer,
-    }
-    return dataset_upload(**(fields | {"files": files} | changes))
+from tests.unit.tenants.files import refused
 
 
 def test_a_corpus_is_stored_once_in_canonical_form(world: World, upload_root: Path) -> None:
@@ -246,86 +240,3 @@ def test_what_is_in_use_is_not_deleted(
     monkeypatch.setattr(Corpus, "delete", protected)
     refused(ErrorCode.HAS_DEPENDENTS, lambda: corpus_delete(corpus=corpus, actor=world.owner))
     assert corpus_file(corpus).is_file()
-
-
-def together(count: int, act: Any) -> list[Any]:
-    """Run it in so many threads at once; results or errors in any order."""
-    results: list[Any] = []
-    barrier = threading.Barrier(count)
-
-    def run(number: int) -> None:
-        barrier.wait()
-        try:
-            results.append(act(number))
-        except HmiError as error:
-            results.append(error)
-        finally:
-            connection.close()
-
-    threads = [threading.Thread(target=run, args=(number,)) for number in range(count)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    return results
-
-
-def test_of_uploads_with_one_name_at_once_one_wins(transactional_db: None, upload_root: Path) -> None:
-    world = make_world()
-    results = together(4, lambda number: put_corpus(world, CORPUS + f"number {number}\n" * (number % 2)))
-    made = [result for result in results if isinstance(result, Corpus)]
-    assert len(made) == 1
-    assert {str(getattr(error, "code", error)) for error in results if error is not made[0]} == {"conflict"}
-    assert stored(upload_root) == {f"{made[0].sha256[:2]}/{made[0].sha256}"}
-
-
-def test_a_file_survives_when_one_is_deleted_while_another_comes_in(
-    transactional_db: None, upload_root: Path
-) -> None:
-    world = make_world()
-    for _ in range(5):
-        old = put_corpus(world)
-
-        def act(number: int, old: Corpus = old) -> Any:
-            if number:
-                return corpus_delete(corpus=old, actor=None)
-            return put_corpus(world, tenant=world.other, name="same")
-
-        _, new = sorted(together(2, act), key=lambda result: isinstance(result, Corpus))
-        assert isinstance(new, Corpus)
-        assert stored_path(new.sha256).read_text() == CORPUS
-        corpus_delete(corpus=new, actor=None)
-        assert not stored(upload_root)
-
-
-def test_a_file_is_not_removed_between_its_placing_and_the_commit(
-    transactional_db: None, upload_root: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    world = make_world()
-    place = UploadStore.place
-    removers: list[threading.Thread] = []
-
-    def remove(digest: str) -> None:
-        files_release([digest])
-        connection.close()
-
-    def place_and_remove(store: UploadStore, source: Path, measured: Any) -> Path:
-        placed = place(store, source, measured)
-        removers.append(threading.Thread(target=remove, args=(measured.sha256,)))
-        removers[0].start()
-        removers[0].join(timeout=0.5)
-        return placed
-
-    monkeypatch.setattr(UploadStore, "place", place_and_remove)
-    corpus = put_corpus(world)
-    removers[0].join()
-    assert corpus_file(corpus).read_text() == CORPUS
-
-
-def test_the_storage_quota_holds_for_uploads_at_once(transactional_db: None, upload_root: Path) -> None:
-    world = make_world()
-    Quota.unscoped.filter(tenant=world.tenant).update(max_storage_bytes=2 * len(CORPUS) + 100)
-    results = together(5, lambda number: put_corpus(world, CORPUS + f"{number}\n", name=f"corpus {number}"))
-    assert sum(isinstance(result, Corpus) for result in results) == 2
-    assert storage_used(world.tenant) <= 2 * len(CORPUS) + 100
-    assert len(stored(upload_root)) == 2

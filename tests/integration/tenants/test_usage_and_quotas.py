@@ -20,8 +20,8 @@ from tenants.services.quotas import (
     quota_lock,
 )
 from tenants.services.usage import usage_record
-from tests.integration.tenants.content import refused
 from tests.integration.world import World, make_world
+from tests.unit.tenants.files import refused
 
 
 def counted(world: World) -> list[dict[str, Any]]:

@@ -6,7 +6,7 @@ import pytest
 
 from tests.integration.versiontree import grove
 from tests.integration.versiontree.grove import Household
-from versiontree.models import Version
+from versiontree.models import Job, Version
 
 
 @pytest.fixture(autouse=True)
@@ -39,3 +39,19 @@ def root(db: None, tmp_path: Path) -> Version:
 @pytest.fixture
 def domain(root: Version) -> Version:
     return grove.ready_domain(root, "biomedicine")
+
+
+@pytest.fixture
+def model(root: Version, acme: Household) -> Version:
+    """An hPLM whose two jobs, `tuning` and `evaluating`, are still to be done."""
+    return grove.new_hplm(root, "spam", acme)
+
+
+@pytest.fixture
+def tuning(model: Version) -> Job:
+    return grove.jobs_in_order(model)[0]
+
+
+@pytest.fixture
+def evaluating(model: Version) -> Job:
+    return grove.jobs_in_order(model)[1]

@@ -2,12 +2,14 @@
 
 import hashlib
 from dataclasses import dataclass
+from datetime import timedelta
 from itertools import count
 from pathlib import Path
 from typing import Any
 from uuid import uuid4
 
 from django.conf import settings
+from django.utils import timezone
 
 from tenants.models import Corpus, Dataset, DatasetSplit, Role, Tenant, User
 from tenants.services.members import member_add
@@ -111,7 +113,14 @@ def do_jobs(version: Version) -> Version:
     return Version.unscoped.get(pk=version.pk)
 
 
+def expire(job: Job) -> None:
+    """The lease of a running job runs out."""
+    past = timezone.now() - timedelta(seconds=1)
+    Job.unscoped.filter(pk=job.pk, state=JobState.RUNNING).update(lease_until=past)
+
+
 def jobs_in_order(version: Version) -> list[Job]:
+    """The jobs of a version, each after the one that it waits for."""
     return list(Job.unscoped.filter(version=version).order_by("created_at"))
 
 

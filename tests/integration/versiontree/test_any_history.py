@@ -2,11 +2,9 @@
 
 from collections.abc import Callable
 from contextlib import suppress
-from datetime import timedelta
 from itertools import count
 
 import pytest
-from django.utils import timezone
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
@@ -35,8 +33,7 @@ _serial = count(1)
 
 
 def _expire(job: Job, _: StoredArtifact) -> None:
-    past = timezone.now() - timedelta(seconds=1)
-    Job.unscoped.filter(pk=job.pk, state=JobState.RUNNING).update(lease_until=past)
+    grove.expire(job)
     jobs_reap()
 
 

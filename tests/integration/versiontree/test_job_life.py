@@ -1,16 +1,13 @@
 """What a job goes through, and what that means for its version."""
 
-from datetime import timedelta
 from pathlib import Path
 
 import pytest
-from django.utils import timezone
 from pytest_django import Settings
 
 from tenants.errors import ErrorCode, HmiError
 from tests.integration.versiontree import grove
 from tests.integration.versiontree.grove import Household
-from versiontree.errors import LeaseLost
 from versiontree.models import Alias, Job, JobEvent, Version, VersionArtifact
 from versiontree.models.job import JobState
 from versiontree.services.jobs import (
@@ -22,30 +19,10 @@ from versiontree.services.jobs import (
     job_release,
     job_retry,
     job_succeed,
-    jobs_reap,
     version_retry,
 )
 
 pytestmark = pytest.mark.django_db
-
-
-@pytest.fixture
-def model(root: Version, acme: Household) -> Version:
-    return grove.new_hplm(root, "spam", acme)
-
-
-@pytest.fixture
-def tuning(model: Version) -> Job:
-    return grove.jobs_in_order(model)[0]
-
-
-@pytest.fixture
-def evaluating(model: Version) -> Job:
-    return grove.jobs_in_order(model)[1]
-
-
-def expire(job: Job) -> None:
-    Job.unscoped.filter(pk=job.pk).update(lease_until=timezone.now() - timedelta(seconds=1))
 
 
 def test_jobs_run_one_after_the_other_and_the_last_makes_the_version_ready(
@@ -62,121 +39,6 @@ def test_jobs_run_one_after_the_other_and_the_last_makes_the_version_ready(
     assert (model.state, model.digest) == ("ready", made.artifact.digest)
     assert model.metrics["evaluate"] == {"macro_f1": 0.9}
     assert Alias.unscoped.get(hplm=model.hplm, name="default").version == model
-
-
-def test_a_second_delivery_of_a_job_does_nothing(tuning: Job) -> None:
-    grove.claim(tuning)
-    assert job_claim(job_id=tuning.pk, worker="second", lease_s=30) is None
-    tuning.refresh_from_db()
-    assert (tuning.attempt, tuning.worker != "second") == (1, True)
-
-
-def test_a_late_delivery_of_a_finished_job_does_nothing(tuning: Job) -> None:
-    grove.do_job(tuning)
-    assert job_claim(job_id=tuning.pk, worker="late", lease_s=30) is None
-
-
-def test_a_waiting_job_cannot_be_claimed(evaluating: Job) -> None:
-    assert job_claim(job_id=evaluating.pk, worker="early", lease_s=30) is None
-
-
-def test_a_delivery_for_a_job_that_is_gone_does_nothing(db: None) -> None:
-    assert job_claim(job_id="00000000-0000-0000-0000-000000000000", worker="w", lease_s=30) is None
-
-
-def test_a_heartbeat_renews_the_lease_and_writes_progress(tuning: Job) -> None:
-    worker = grove.claim(tuning, lease_s=1)
-    before = Job.unscoped.get(pk=tuning.pk).lease_until
-    wanted_stopped = job_heartbeat(
-        job_id=tuning.pk,
-        worker=worker,
-        lease_s=60,
-        progress=0.4,
-        stage="epoch 2",
-        metrics={"loss": 0.5},
-        eta=12,
-    )
-    tuning.refresh_from_db()
-    assert not wanted_stopped
-    assert before is not None
-    assert tuning.lease_until is not None
-    assert tuning.lease_until > before + timedelta(seconds=50)
-    assert (tuning.progress, tuning.stage, tuning.metrics, tuning.eta_seconds) == (
-        0.4,
-        "epoch 2",
-        {"loss": 0.5},
-        12,
-    )
-
-
-def test_progress_outside_its_bounds_is_clipped(tuning: Job) -> None:
-    worker = grove.claim(tuning)
-    job_heartbeat(job_id=tuning.pk, worker=worker, lease_s=30, progress=1.0000001)
-    tuning.refresh_from_db()
-    assert tuning.progress == 1.0
-
-
-def test_a_worker_whose_lease_ran_out_can_write_nothing_more(tuning: Job, model: Version) -> None:
-    old = grove.claim(tuning)
-    expire(tuning)
-    assert jobs_reap().requeued == 1
-    new = grove.claim(tuning)
-    with pytest.raises(LeaseLost):
-        job_heartbeat(job_id=tuning.pk, worker=old, lease_s=30)
-    with pytest.raises(LeaseLost):
-        job_succeed(job_id=tuning.pk, worker=old, metrics={}, artifacts=[("hplm", grove.stored("hplm"))])
-    with pytest.raises(LeaseLost):
-        job_fail(job_id=tuning.pk, worker=old, code="job_crashed", message="no")
-    with pytest.raises(LeaseLost):
-        job_cancelled(job_id=tuning.pk, worker=old)
-    with pytest.raises(LeaseLost):
-        job_release(job_id=tuning.pk, worker=old)
-    assert not VersionArtifact.unscoped.filter(version=model).exists()
-    assert job_heartbeat(job_id=tuning.pk, worker=new, lease_s=30) is False
-
-
-def test_the_reaper_leaves_a_living_lease_alone(tuning: Job) -> None:
-    grove.claim(tuning)
-    assert jobs_reap().requeued == 0
-    tuning.refresh_from_db()
-    assert tuning.state == JobState.RUNNING
-
-
-def test_a_job_whose_worker_dies_every_time_is_given_up(tuning: Job, model: Version, evaluating: Job) -> None:
-    for _ in range(3):
-        grove.claim(tuning)
-        expire(tuning)
-        report = jobs_reap()
-    tuning.refresh_from_db()
-    model.refresh_from_db()
-    evaluating.refresh_from_db()
-    assert (report.failed, tuning.state, tuning.error_code) == (1, JobState.FAILED, ErrorCode.JOB_CRASHED)
-    assert (model.state, evaluating.state) == ("failed", JobState.CANCELLED)
-
-
-def test_a_dead_worker_that_was_asked_to_stop_leaves_a_cancelled_job(tuning: Job, model: Version) -> None:
-    grove.claim(tuning)
-    job_cancel(job=tuning, actor=None)
-    expire(tuning)
-    assert jobs_reap().cancelled == 1
-    tuning.refresh_from_db()
-    model.refresh_from_db()
-    assert (tuning.state, model.state) == (JobState.CANCELLED, "failed")
-
-
-def test_a_worker_that_shuts_down_hands_its_job_back_at_no_cost(tuning: Job) -> None:
-    worker = grove.claim(tuning)
-    job_release(job_id=tuning.pk, worker=worker)
-    tuning.refresh_from_db()
-    assert (tuning.state, tuning.attempt, tuning.lease_until) == (JobState.QUEUED, 0, None)
-
-
-def test_a_worker_that_shuts_down_after_a_cancel_request_cancels(tuning: Job) -> None:
-    worker = grove.claim(tuning)
-    job_cancel(job=tuning, actor=None)
-    job_release(job_id=tuning.pk, worker=worker)
-    tuning.refresh_from_db()
-    assert tuning.state == JobState.CANCELLED
 
 
 def test_a_failed_job_fails_its_version_and_cancels_what_waited(

@@ -2,18 +2,13 @@
 
 import time
 import uuid
-from collections.abc import Callable
 from dataclasses import asdict
 from typing import Any
 
-from redis import Redis
-
 from inference.hplm.reference import predict_alone
-from inference.queueing import keys
 from inference.queueing.messages import InferReply, InferRequest, ModelRef
+from tests.integration.queueing.requests import STREAM
 from tests.unit.tiny import TinyHplm, TinyWorld
-
-STREAM = keys.replies("test")
 
 
 def request_for(hplm: TinyHplm, *texts: str, seconds: float = 60.0) -> InferRequest:
@@ -29,20 +24,6 @@ def request_for(hplm: TinyHplm, *texts: str, seconds: float = 60.0) -> InferRequ
         enqueued_at=now,
         reply_to=STREAM,
     )
-
-
-def replies_in(redis: Redis) -> list[InferReply]:
-    """Every answer ever sent."""
-    entries: Any = redis.xrange(STREAM)
-    return [InferReply.from_json(fields[b"message"]) for _, fields in entries]
-
-
-def until(condition: Callable[[], Any], seconds: float = 30.0) -> None:
-    """Wait for something to become true."""
-    deadline = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < deadline, "it did not happen in time"
-        time.sleep(0.005)
 
 
 def assert_right(world: TinyWorld, request: InferRequest, reply: InferReply) -> None:

@@ -1,17 +1,14 @@
 """A real queue, and a tiny world to serve."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 from redis import Redis
 
-from tests.integration.queueing.conftest import own_server, redis
 from tests.integration.worker.desk import Desk
-from tests.integration.worker.process import WorkerProcess
+from tests.processes import InferenceWorker
 from tests.unit.tiny import TinyWorld, tiny_world
-
-__all__ = ["own_server", "redis"]
 
 
 @pytest.fixture
@@ -29,14 +26,14 @@ def desk(redis: Redis, redis_url: str, world: TinyWorld) -> Iterator[Desk]:
 
 
 @pytest.fixture
-def start_worker(redis_url: str, world: TinyWorld) -> Iterator[type[WorkerProcess]]:
-    """Start workers as processes: ``start_worker(HMI_BATCH_ROWS="1")``. None outlives the test."""
-    started: list[WorkerProcess] = []
+def start_worker(redis_url: str, world: TinyWorld) -> Iterator[Callable[..., InferenceWorker]]:
+    """Start workers with short heartbeats: ``start_worker(HMI_BATCH_ROWS="1")``. None outlives the test."""
+    started: list[InferenceWorker] = []
 
-    def start(url: str = redis_url, **env: str) -> WorkerProcess:
-        started.append(WorkerProcess(url, world.artifact_root, **env))
+    def start(url: str = redis_url, **env: str) -> InferenceWorker:
+        started.append(InferenceWorker(url, world.artifact_root, HMI_WORKER_LIFE_S="0.6", **env))
         return started[-1]
 
-    yield start  # type: ignore[misc]
+    yield start
     for worker in started:
         worker.kill()

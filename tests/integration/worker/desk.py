@@ -13,7 +13,7 @@ from inference.queueing.messages import InferReply, InferRequest
 from inference.queueing.transport import RequestConsumer, RequestQueue
 from inference.serving.catalogue import Catalogue
 from inference.serving.server import Pace, Server
-from tests.integration.worker.asking import replies_in
+from tests.integration.queueing.requests import replies_in
 from tests.unit.tiny import TinyWorld
 
 

@@ -1,7 +1,5 @@
 """The worker as a real process, killed, stopped, cut off and misled."""
 
-import subprocess
-import sys
 from collections import Counter
 from collections.abc import Callable
 
@@ -10,12 +8,13 @@ from redis import Redis
 from inference.queueing import keys
 from inference.queueing.messages import InferRequest
 from inference.queueing.transport import RequestQueue
-from tests.integration.queueing.valkey import ValkeyServer
-from tests.integration.worker.asking import assert_right, replies_in, request_for, until
-from tests.integration.worker.process import CHECKOUT, WorkerProcess
+from tests.integration.queueing.requests import replies_in
+from tests.integration.worker.asking import assert_right, request_for
+from tests.processes import InferenceWorker, wait_until
+from tests.services import OwnValkey
 from tests.unit.tiny import TinyWorld, tiny_texts
 
-Start = Callable[..., WorkerProcess]
+Start = Callable[..., InferenceWorker]
 
 
 def submit(redis: Redis, world: TinyWorld, count: int, *, inputs: int = 1) -> list[InferRequest]:
@@ -29,7 +28,7 @@ def submit(redis: Redis, world: TinyWorld, count: int, *, inputs: int = 1) -> li
 
 
 def assert_all_answered_once(redis: Redis, world: TinyWorld, requests: list[InferRequest]) -> None:
-    until(lambda: redis.xlen(keys.REQUESTS) == 0, 60)
+    wait_until(lambda: redis.xlen(keys.REQUESTS) == 0, within_s=60)
     replies = replies_in(redis)
     assert Counter(reply.id for reply in replies) == Counter(request.id for request in requests)
     by_id = {reply.id: reply for reply in replies}
@@ -40,14 +39,14 @@ def assert_all_answered_once(redis: Redis, world: TinyWorld, requests: list[Infe
 def test_a_worker_killed_in_the_middle_of_a_batch_loses_nothing(
     redis: Redis, world: TinyWorld, start_worker: Start
 ) -> None:
-    first = start_worker(HMI_BATCH_ROWS="4").until_ready()
+    first = start_worker(HMI_BATCH_ROWS="4").wait_until_ready()
     requests = submit(redis, world, 12, inputs=40)
-    until(lambda: first.pending() > 0)
+    wait_until(lambda: first.pending() > 0, within_s=30)
     first.kill()
     assert first.pending() > 0
     answered_before = len(replies_in(redis))
     assert answered_before < len(requests)
-    second = start_worker().until_ready()
+    second = start_worker().wait_until_ready()
     assert_all_answered_once(redis, world, requests)
     assert second.pending() == 0
 
@@ -55,10 +54,10 @@ def test_a_worker_killed_in_the_middle_of_a_batch_loses_nothing(
 def test_one_of_two_workers_killed_under_load_loses_nothing(
     redis: Redis, world: TinyWorld, start_worker: Start
 ) -> None:
-    first = start_worker(HMI_BATCH_ROWS="2").until_ready()
-    start_worker(HMI_BATCH_ROWS="2").until_ready()
+    first = start_worker(HMI_BATCH_ROWS="2").wait_until_ready()
+    start_worker(HMI_BATCH_ROWS="2").wait_until_ready()
     requests = submit(redis, world, 60, inputs=8)
-    until(lambda: first.pending() > 0)
+    wait_until(lambda: first.pending() > 0, within_s=30)
     first.kill()
     assert_all_answered_once(redis, world, requests)
 
@@ -66,53 +65,53 @@ def test_one_of_two_workers_killed_under_load_loses_nothing(
 def test_sigterm_answers_what_was_taken_in_and_leaves_the_rest(
     redis: Redis, world: TinyWorld, start_worker: Start
 ) -> None:
-    worker = start_worker(HMI_BATCH_ROWS="2").until_ready()
+    worker = start_worker(HMI_BATCH_ROWS="2").wait_until_ready()
     requests = submit(redis, world, 30, inputs=20)
-    until(lambda: worker.pending() > 0)
+    wait_until(lambda: worker.pending() > 0, within_s=30)
     assert worker.terminate() == 0
     assert worker.pending() == 0
     assert worker.status() is None
     assert redis.xlen(keys.REQUESTS) > 0
     assert redis.xinfo_consumers(keys.REQUESTS, keys.GROUP) == []
-    start_worker().until_ready()
+    start_worker().wait_until_ready()
     assert_all_answered_once(redis, world, requests)
 
 
 def test_a_worker_goes_on_after_the_queue_was_restarted(
-    own_server: ValkeyServer, world: TinyWorld, start_worker: Start
+    own_server: OwnValkey, world: TinyWorld, start_worker: Start
 ) -> None:
     redis = Redis.from_url(own_server.url)
-    worker = start_worker(own_server.url).until_ready()
+    worker = start_worker(own_server.url).wait_until_ready()
     before = submit(redis, world, 6)
-    until(lambda: redis.xlen(keys.REQUESTS) == 0)
+    wait_until(lambda: redis.xlen(keys.REQUESTS) == 0, within_s=30)
     own_server.kill()
-    until(lambda: "cannot be reached" in worker.said(), 60)
+    wait_until(lambda: "cannot be reached" in worker.output(), within_s=60)
     own_server.start()
-    worker.until_ready()
+    worker.wait_until_ready()
     after = submit(redis, world, 6)
     assert_all_answered_once(redis, world, before + after)
     assert worker.process.poll() is None
 
 
 def test_a_worker_goes_on_after_the_queue_was_killed_under_it(
-    own_server: ValkeyServer, world: TinyWorld, start_worker: Start
+    own_server: OwnValkey, world: TinyWorld, start_worker: Start
 ) -> None:
     redis = Redis.from_url(own_server.url)
-    worker = start_worker(own_server.url, HMI_BATCH_ROWS="2").until_ready()
+    worker = start_worker(own_server.url, HMI_BATCH_ROWS="2").wait_until_ready()
     requests = submit(redis, world, 20, inputs=20)
-    until(lambda: worker.pending() > 0)
+    wait_until(lambda: worker.pending() > 0, within_s=30)
     own_server.kill()
     own_server.start()
     assert_all_answered_once(redis, world, requests)
 
 
 def test_a_worker_waits_for_a_queue_that_is_not_there_yet(
-    own_server: ValkeyServer, world: TinyWorld, start_worker: Start
+    own_server: OwnValkey, world: TinyWorld, start_worker: Start
 ) -> None:
     own_server.kill()
     worker = start_worker(own_server.url)
     own_server.start()
-    worker.until_ready()
+    worker.wait_until_ready()
     assert worker.terminate() == 0
 
 
@@ -122,32 +121,27 @@ def test_readiness_comes_after_the_first_manifest_too(
     manifest = world.artifact_root / "manifest.json"
     content = manifest.read_bytes()
     manifest.unlink()
-    worker = start_worker().until_ready()
+    worker = start_worker().wait_until_ready()
     status = worker.status()
     assert status is not None
     assert (status.roots, status.hplms, status.device, status.dtype) == ((), 0, "cpu", "float32")
     manifest.write_bytes(content)
     requests = submit(redis, world, 6)
     assert_all_answered_once(redis, world, requests)
-    until(lambda: (status := worker.status()) is not None and status.batches > 0 and status.hplms == 6)
+    wait_until(
+        lambda: (status := worker.status()) is not None and status.batches > 0 and status.hplms == 6,
+        within_s=30,
+    )
 
 
 def test_a_killed_worker_is_not_ready_for_long(redis: Redis, world: TinyWorld, start_worker: Start) -> None:
-    worker = start_worker().until_ready()
+    worker = start_worker().wait_until_ready()
     worker.kill()
-    until(lambda: worker.status() is None, 2)
+    wait_until(lambda: worker.status() is None, within_s=2)
 
 
 def test_wrong_settings_stop_the_start_and_are_named(redis_url: str, world: TinyWorld) -> None:
     for name, value in (("HMI_BATCH_ROWS", "many"), ("HMI_BATCH_ROWS", "0"), ("HMI_DEVICE", "abacus")):
-        worker = WorkerProcess(redis_url, world.artifact_root, **{name: value})
+        worker = InferenceWorker(redis_url, world.artifact_root, **{name: value})
         assert worker.process.wait(60) == 2
-        assert value in worker.said()
-
-
-def test_the_worker_loads_no_django() -> None:
-    script = "import inference.worker, sys; print([m for m in sys.modules if m.split('.')[0] == 'django'])"
-    done = subprocess.run(
-        [sys.executable, "-c", script], cwd=CHECKOUT, capture_output=True, text=True, check=True
-    )
-    assert done.stdout.strip() == "[]"
+        assert value in worker.output()

@@ -10,7 +10,8 @@ from redis import Redis
 
 from inference.queueing import keys
 from inference.queueing.messages import InferReply, ReplyError
-from tests.integration.worker.asking import assert_right, replies_in, request_for
+from tests.integration.queueing.requests import replies_in
+from tests.integration.worker.asking import assert_right, request_for
 from tests.integration.worker.desk import Desk
 from tests.unit.tiny import TinyWorld, tiny_texts
 

@@ -8,7 +8,11 @@ from typing import Any
 import pytest
 
 from tenants.errors import ErrorCode, HmiError
+from tenants.formats.check import RowChecker
+from tenants.formats.dataset import read_rows
+from tenants.formats.examples import Example
 from tenants.formats.lines import Source
+from tenants.formats.rows import column_names
 
 
 def source(folder: Path, name: str, content: str | bytes) -> Source:
@@ -37,3 +41,13 @@ def refused(code: ErrorCode, act: Callable[[], object]) -> HmiError:
         act()
     assert caught.value.code == code, f"{caught.value.code}: {caught.value.message}"
     return caught.value
+
+
+def examples(
+    folder: Path, name: str, content: str | bytes, task: str = "classification", **columns: str
+) -> list[Example]:
+    """What a file of that name and content holds."""
+    found = source(folder, name, content)
+    checker = RowChecker(task)
+    _, rows = read_rows(found, task, column_names(task, columns))
+    return [checker.example(row, name) for row in rows]

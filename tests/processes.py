@@ -1,0 +1,125 @@
+"""Programs of the product in processes of their own, as a test sees them."""
+
+import itertools
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+import psutil
+from redis import Redis
+
+from inference.queueing import keys
+from inference.queueing.status import WorkerStatus, workers_alive
+
+CHECKOUT = Path(__file__).resolve().parents[1]
+PATIENCE_S = 60.0
+_serial = itertools.count()
+
+
+class Program:
+    """A running Python program. Its output is kept: a test that waits in vain shows the end of it."""
+
+    def __init__(self, *arguments: str, env: Mapping[str, str], own_group: bool = False) -> None:
+        self._output = tempfile.NamedTemporaryFile()  # noqa: SIM115 - it is closed with the test
+        self.process = subprocess.Popen(
+            [sys.executable, *arguments],
+            cwd=CHECKOUT,
+            env={"PATH": os.environ["PATH"], "OMP_NUM_THREADS": "1", **env},
+            stdout=self._output,
+            stderr=subprocess.STDOUT,
+            start_new_session=own_group,
+        )
+
+    def output(self) -> str:
+        """What it has written so far."""
+        return Path(self._output.name).read_text()
+
+    def terminate(self, within_s: float = 30.0) -> int:
+        """Ask it to stop, as the launcher does; returns its exit code."""
+        self.process.send_signal(signal.SIGTERM)
+        return self.process.wait(within_s)
+
+    def kill(self) -> None:
+        """SIGKILL, for the main process only."""
+        self.process.kill()
+        self.process.wait()
+
+    def descendants(self) -> list[psutil.Process]:
+        """All that it has started and that still runs."""
+        return list(psutil.Process(self.process.pid).children(recursive=True))
+
+
+class InferenceWorker(Program):
+    """`python -m inference.worker`, as the launcher starts it."""
+
+    def __init__(self, redis_url: str, artifact_root: Path, **env: str) -> None:
+        self.name = f"worker-{os.getpid()}-{next(_serial)}"
+        self._redis = Redis.from_url(redis_url)
+        own = {
+            "HMI_REDIS_URL": redis_url,
+            "HMI_ARTIFACT_ROOT": str(artifact_root),
+            "HMI_WORKER_NAME": self.name,
+            "HMI_DEVICE": "cpu",
+            "HMI_DTYPE": "float32",
+        }
+        super().__init__("-m", "inference.worker", env={**own, **env})
+
+    def status(self) -> WorkerStatus | None:
+        """What it says about itself, None while it has no heartbeat."""
+        return next((worker for worker in workers_alive(self._redis) if worker.name == self.name), None)
+
+    def wait_until_ready(self) -> "InferenceWorker":
+        """Wait until it takes requests: also again, after Valkey was emptied."""
+        wait_until(lambda: (status := self.status()) is not None and status.state == "ready", self)
+        return self
+
+    def pending(self) -> int:
+        """Requests it took and has not answered."""
+        return len(
+            self._redis.xpending_range(keys.REQUESTS, keys.GROUP, "-", "+", 1000, consumername=self.name)
+        )
+
+    def pause(self) -> None:
+        """As if it were busy with something long."""
+        self.process.send_signal(signal.SIGSTOP)
+
+    def resume(self) -> None:
+        """Go on."""
+        self.process.send_signal(signal.SIGCONT)
+
+
+class CeleryWorker(Program):
+    """`celery worker` on the training queue, as the launcher starts it; in a process group of its own."""
+
+    def __init__(self, env: Mapping[str, str], folder: Path) -> None:
+        ready_file = folder / f"ready-{time.monotonic_ns()}"
+        options = "-A hmi_site worker --queues training --concurrency 1 --without-gossip --without-mingle"
+        super().__init__(
+            *f"-m celery {options} --loglevel INFO --hostname {ready_file.name}@%h".split(),
+            env={**os.environ, **env, "HMI_READY_FILE": str(ready_file), "OMP_NUM_THREADS": "1"},
+            own_group=True,
+        )
+        wait_until(ready_file.exists, self)
+
+    def end(self) -> None:
+        """Leave nothing behind, whatever the test did."""
+        if self.process.poll() is None:
+            os.killpg(self.process.pid, signal.SIGKILL)
+            self.process.wait()
+
+
+def wait_until(
+    happened: Callable[[], object], program: Program | None = None, *, within_s: float = PATIENCE_S
+) -> None:
+    """Wait for something, and say what the program wrote if it never comes."""
+    deadline = time.monotonic() + within_s
+    while not happened():
+        output = program.output()[-4000:] if program else ""
+        assert program is None or program.process.poll() is None, f"the program ended:\n{output}"
+        assert time.monotonic() < deadline, f"it never happened:\n{output}"
+        time.sleep(0.01)
