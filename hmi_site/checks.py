@@ -11,8 +11,9 @@ from django.conf import settings
 from django.core.checks import CheckMessage, Error, Tags, register
 from django.core.checks import Warning as Caution
 
+from inference.serving.environment import SettingError, WorkerSettings
+
 DEVICES = re.compile(r"auto|cpu|cuda(:\d+)?")
-DTYPES = ("auto", "bfloat16", "float16", "float32")
 KEY_LENGTH = 32
 OLDEST_REDIS = 7
 PRIVILEGED_PORTS = 1024
@@ -20,21 +21,39 @@ PRIVILEGED_PORTS = 1024
 
 @register()
 def check_compute(**_: Any) -> list[CheckMessage]:
-    """The device and the number format that inference and training use."""
-    messages: list[CheckMessage] = []
-    if not DEVICES.fullmatch(settings.HMI_DEVICE):
-        messages.append(
-            Error(
-                f"HMI_DEVICE is {settings.HMI_DEVICE!r}.",
-                hint="Use auto, cpu, cuda or cuda:1.",
-                id="hmi.E001",
-            )
+    """The device that inference and training use."""
+    if DEVICES.fullmatch(settings.HMI_DEVICE):
+        return []
+    hint = "Use auto, cpu, cuda or cuda:1."
+    return [Error(f"HMI_DEVICE is {settings.HMI_DEVICE!r}.", hint=hint, id="hmi.E001")]
+
+
+@register()
+def check_capacity(**_: Any) -> list[CheckMessage]:
+    """A full queue can say so only while some thread of the web server does not wait in it."""
+    capacity, threads = settings.HMI_INFER_CAPACITY, settings.HMI_WEB_THREADS
+    if capacity < threads:
+        return []
+    return [
+        Error(
+            f"HMI_INFER_CAPACITY is {capacity}, and the web server has {threads} threads: requests that wait "
+            "could hold all of them, and nobody would get a page, the health or a 429.",
+            hint="Raise HMI_WEB_THREADS above HMI_INFER_CAPACITY, or lower HMI_INFER_CAPACITY.",
+            id="hmi.E002",
         )
-    if settings.HMI_DTYPE not in DTYPES:
-        messages.append(
-            Error(f"HMI_DTYPE is {settings.HMI_DTYPE!r}.", hint=f"Use {', '.join(DTYPES)}.", id="hmi.E002")
-        )
-    return messages
+    ]
+
+
+@register()
+def check_inference_worker(**_: Any) -> list[CheckMessage]:
+    """What the inference worker reads from the environment, with the worker's own reader."""
+    given = {"HMI_REDIS_URL": settings.REDIS_URL, "HMI_ARTIFACT_ROOT": str(settings.HMI_ARTIFACT_ROOT)}
+    try:
+        WorkerSettings.from_env({**os.environ, **given})
+    except SettingError as error:
+        hint = "Correct it or unset it; docs/operations.md lists what each setting takes."
+        return [Error(f"The inference worker would not start: {error}.", hint=hint, id="hmi.E009")]
+    return []
 
 
 @register()

@@ -69,7 +69,8 @@ def as_hmi_error(error: Exception) -> HmiError | None:
         case RequestDataTooBig():
             return HmiError(ErrorCode.BODY_TOO_LARGE, "The body is too large.")
         case SuspiciousOperation():
-            return HmiError(ErrorCode.INVALID_FIELD, str(error) or "The request is not acceptable.")
+            log.warning("Django refused a request: %s", error)
+            return HmiError(ErrorCode.INVALID_FIELD, "The request is not acceptable.")
     return None
 
 

@@ -1,10 +1,6 @@
 """Uploaded files on disk, addressed by content: ``<root>/ab/<sha256>``, written once, never changed."""
 
 import hashlib
-import os
-import shutil
-import time
-import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -15,9 +11,9 @@ from django.conf import settings
 
 from tenants.errors import ErrorCode
 from tenants.formats.failures import bad_file
+from tenants.workspaces import sweep, sync, workspace
 
 CHUNK_BYTES = 1 << 20
-INCOMING = ".incoming"
 ABANDONED_AFTER_S = 24 * 3600.0
 
 
@@ -49,25 +45,10 @@ class UploadStore:
 
     @contextmanager
     def workspace(self) -> Iterator[Path]:
-        """A folder of its own for one upload; it is gone afterwards, whatever happens."""
-        self.sweep()
-        folder = self.root / INCOMING / uuid.uuid4().hex
-        folder.mkdir(parents=True)
-        try:
+        """A folder of its own for one upload; those that killed processes left behind go first."""
+        sweep(self.root, older_than_s=ABANDONED_AFTER_S)
+        with workspace(self.root) as folder:
             yield folder
-        finally:
-            shutil.rmtree(folder, ignore_errors=True)
-
-    def sweep(self, *, older_than_s: float = ABANDONED_AFTER_S) -> int:
-        """Remove the workspaces of processes that were killed; how many there were."""
-        incoming = self.root / INCOMING
-        if not incoming.is_dir():
-            return 0
-        limit = time.time() - older_than_s
-        abandoned = [folder for folder in incoming.iterdir() if _modified(folder) < limit]
-        for folder in abandoned:
-            shutil.rmtree(folder, ignore_errors=True)
-        return len(abandoned)
 
     def place(self, source: Path, measured: Measured) -> Path:
         """Move a finished file to its place; one that is there already stays. Survives power loss."""
@@ -76,9 +57,9 @@ class UploadStore:
             source.unlink()
             return target
         target.parent.mkdir(parents=True, exist_ok=True)
-        _sync(source)
+        sync(source)
         source.replace(target)
-        _sync(target.parent)
+        sync(target.parent)
         return target
 
     def discard(self, sha256: str) -> None:
@@ -119,18 +100,3 @@ def measure(path: Path) -> Measured:
     """Checksum and size of a file on disk."""
     with path.open("rb") as stream:
         return Measured(hashlib.file_digest(stream, "sha256").hexdigest(), path.stat().st_size)
-
-
-def _modified(path: Path) -> float:
-    try:
-        return path.stat().st_mtime
-    except FileNotFoundError:
-        return time.time()
-
-
-def _sync(path: Path) -> None:
-    descriptor = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)

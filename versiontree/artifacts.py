@@ -7,22 +7,18 @@ synced to disk and renamed into place, so a reader sees all of it or nothing. No
 import errno
 import hashlib
 import json
-import os
 import shutil
 import stat
-import time
-import uuid
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, TypedDict
 
 from tenants.errors import ErrorCode, HmiError
+from tenants.workspaces import INCOMING, sweep, sync, workspace
 
 KINDS: Final = ("root", "lower", "plot", "hplm")
-_INCOMING: Final = ".incoming"
-_CHUNK: Final = 1 << 20
 
 
 class FileEntry(TypedDict):
@@ -70,12 +66,8 @@ class ArtifactStore:
     def workspace(self, kind: str) -> Iterator[Path]:
         """An empty folder on the store's own disk to build an artifact in; gone afterwards."""
         _require_kind(kind)
-        folder = self.root / _INCOMING / f"{kind}-{uuid.uuid4().hex}"
-        folder.mkdir(parents=True)
-        try:
+        with workspace(self.root, prefix=f"{kind}-") as folder:
             yield folder
-        finally:
-            shutil.rmtree(folder, ignore_errors=True)
 
     def ingest(self, kind: str, folder: Path) -> StoredArtifact:
         """Move a finished folder into the store; the folder is consumed.
@@ -87,7 +79,7 @@ class ArtifactStore:
         _require_kind(kind)
         with self.workspace(kind) as staging:
             staged = staging / "content"
-            if folder.is_relative_to(self.root / _INCOMING):
+            if folder.is_relative_to(self.root / INCOMING):
                 folder.rename(staged)
             else:
                 shutil.copytree(folder, staged, symlinks=True)
@@ -115,14 +107,7 @@ class ArtifactStore:
 
     def sweep(self, *, older_than_s: float) -> int:
         """Remove workspaces that a killed process left behind and nobody touched since; returns how many."""
-        incoming = self.root / _INCOMING
-        if not incoming.is_dir():
-            return 0
-        limit = time.time() - older_than_s
-        stale = [folder for folder in incoming.iterdir() if _last_touched(folder) < limit]
-        for folder in stale:
-            shutil.rmtree(folder, ignore_errors=True)
-        return len(stale)
+        return sweep(self.root, older_than_s=older_than_s)
 
     def _place(self, staged: Path, stored: StoredArtifact, *, aside: Path) -> None:
         target = self.path(stored.kind, stored.digest)
@@ -138,7 +123,7 @@ class ArtifactStore:
             except ArtifactDamaged:
                 target.rename(aside)
                 staged.rename(target)
-        _sync_folder(target.parent)
+        sync(target.parent)
 
 
 def _require_kind(kind: str) -> None:
@@ -162,36 +147,14 @@ def _read_files(folder: Path) -> dict[str, FileEntry]:
 
 
 def _sha256(path: Path) -> str:
-    digest = hashlib.sha256()
     with path.open("rb") as stream:
-        while chunk := stream.read(_CHUNK):
-            digest.update(chunk)
-    return digest.hexdigest()
+        return hashlib.file_digest(stream, "sha256").hexdigest()
 
 
 def _seal(folder: Path) -> None:
     """Make the files read-only and put them and their folders on disk."""
     for path in folder.rglob("*"):
-        if path.is_dir():
-            _sync_folder(path)
-            continue
-        path.chmod(0o444)
-        with path.open("rb") as stream:
-            os.fsync(stream.fileno())
-    _sync_folder(folder)
-
-
-def _sync_folder(folder: Path) -> None:
-    descriptor = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
-
-
-def _last_touched(folder: Path) -> float:
-    newest = 0.0
-    for path in (folder, *folder.rglob("*")):
-        with suppress(FileNotFoundError):  # its owner may finish while we look
-            newest = max(newest, path.lstat().st_mtime)
-    return newest
+        if not path.is_dir():
+            path.chmod(0o444)
+        sync(path)
+    sync(folder)

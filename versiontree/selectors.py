@@ -160,13 +160,11 @@ def tree_for(tenant: Tenant | None) -> list[Version]:
     )
 
 
-def plot_chain(version: Version) -> list[Artifact]:
-    """The PLOTs to look a fragment up in, nearest first: those of the version's branch up to the root."""
-    return [link.artifact for link in _links_upwards(version) if link.role == "plot"]
-
-
 def build_inputs(version: Version) -> BuildInputs:
-    """The artifacts that the jobs of this version start from; what is not built yet is None."""
+    """The artifacts that the jobs of this version start from; what is not built yet is None.
+
+    The PLOTs are those of the version's branch up to the root, nearest first.
+    """
     links = _links_upwards(version)
 
     def nearest(role: str) -> Artifact | None:

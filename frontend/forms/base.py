@@ -34,11 +34,11 @@ class PickField(forms.ChoiceField):
         self.need = need
         self.rows: dict[str, Model] = {}
 
-    def offer(self, rows: Iterable[tuple[Model, str]], *, empty: str = "Choose…") -> None:
+    def offer(self, rows: Iterable[tuple[Model, str]]) -> None:
         """Set what there is to choose from: rows with their labels."""
         offered = list(rows)
         self.rows = {str(row.pk): row for row, _ in offered}
-        self.choices = [("", empty), *((str(row.pk), label) for row, label in offered)]
+        self.choices = [("", "Choose…"), *((str(row.pk), label) for row, label in offered)]
 
     def clean(self, value: Any) -> Any:
         """The chosen row. Raises ValidationError for anything that was not on offer."""

@@ -28,7 +28,7 @@ class DemoTexts:
     size: DemoSize
 
     def corpus(self) -> bytes:
-        """The domain corpus, one docstring a line, training texts only; ``CORPUS_WORDS`` words at full size."""
+        """The domain corpus, one docstring a line, training texts only; at full size ``CORPUS_WORDS`` words."""
         lines: list[str] = []
         words = 0
         for docstring in self.by_split["train"]:

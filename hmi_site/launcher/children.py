@@ -128,6 +128,7 @@ def _answers(url: str) -> bool:
     """Whether the server at `url` is up, and ours."""
     try:
         answer = httpx.get(url, timeout=3.0, trust_env=False)
-    except httpx.HTTPError:
+        body = answer.json()
+    except (httpx.HTTPError, ValueError):
         return False
-    return answer.status_code == httpx.codes.OK and answer.json().get("home") == settings.HMI_RUNTIME_DIR.name
+    return isinstance(body, dict) and body.get("home") == settings.HMI_RUNTIME_DIR.name

@@ -2,11 +2,13 @@
 
 import contextlib
 import signal
+import time
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from types import FrameType
 
-Handler = Callable[[int, FrameType | None], None]
 ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+ONE_AT_A_TIME_S = 1.0
 
 
 class Stopped(BaseException):
@@ -17,36 +19,39 @@ class ChildEnded(BaseException):
     """A child ended by itself. Not an Exception, so that no `except Exception` on the way keeps it."""
 
 
+@dataclass
+class Interrupts:
+    """Whether signals raise. Whoever catches one of them disarms first: nothing may interrupt its clean-up.
+
+    On the way from where it was raised to there, another signal must not take its place: for a second
+    none does. (Not for ever: Python swallows what is raised in some places.)
+    """
+
+    armed: bool = True
+    _quiet_until: float = float("-inf")
+
+    def interrupt(self, error: BaseException) -> None:
+        """Raise `error`, unless disarmed or one is under way."""
+        if self.armed and time.monotonic() >= self._quiet_until:
+            self._quiet_until = time.monotonic() + ONE_AT_A_TIME_S
+            raise error
+
+
 @contextlib.contextmanager
-def raising(on_child_end: Callable[[], None]) -> Iterator[None]:
-    """Within, an ending signal raises Stopped in the main thread; `on_child_end` runs when a child ends."""
+def raising(interrupts: Interrupts, *, child_ended: Callable[[], bool]) -> Iterator[None]:
+    """Within, an ending signal raises Stopped in the main thread, and a child that has ended ChildEnded."""
 
     def stop(number: int, frame: FrameType | None) -> None:  # noqa: ARG001 - a handler
-        raise Stopped
+        interrupts.interrupt(Stopped())
 
     def child(number: int, frame: FrameType | None) -> None:  # noqa: ARG001 - a handler
-        on_child_end()
+        if child_ended():
+            interrupts.interrupt(ChildEnded())
 
-    with _handlers({**dict.fromkeys(ENDING, stop), signal.SIGCHLD: child}):
-        yield
-
-
-@contextlib.contextmanager
-def ignored() -> Iterator[None]:
-    """Within, impatience does not interrupt an orderly stop (it is bounded in time)."""
-
-    def ignore(number: int, frame: FrameType | None) -> None:
-        """Not SIG_IGN, which children would inherit."""
-
-    with _handlers(dict.fromkeys((*ENDING, signal.SIGCHLD), ignore)):
-        yield
-
-
-@contextlib.contextmanager
-def _handlers(handlers: dict[signal.Signals, Handler]) -> Iterator[None]:
+    handlers = {**dict.fromkeys(ENDING, stop), signal.SIGCHLD: child}
     before = {number: signal.signal(number, handler) for number, handler in handlers.items()}
     try:
         yield
     finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
+        for number, old in before.items():
+            signal.signal(number, old)

@@ -4,29 +4,33 @@ import contextlib
 import os
 import signal
 import time
+from pathlib import Path
 from types import TracebackType
 from typing import Self
 
 import psycopg
 import redis
 from django.conf import settings
-from django.db import OperationalError, connection, connections
+from django.db import DatabaseError, OperationalError, connection, connections
 from rich.console import Console
 
 from hmi_site.embedded.lifeline import die_with_parent
-from hmi_site.embedded.postgres import Postgres
+from hmi_site.embedded.postgres import PORT, Postgres
 from hmi_site.embedded.process import Child, ChildError
 from hmi_site.embedded.runtime_dir import RuntimeDirError, make_private, remove_leftovers
 from hmi_site.embedded.valkey import Valkey
-from hmi_site.launcher import children, interrupts, migrations
+from hmi_site.launcher import children, migrations
 from hmi_site.launcher.children import Ready
+from hmi_site.launcher.interrupts import ChildEnded, Interrupts, Stopped, raising
 from hmi_site.launcher.lock import HomeLock
 from hmi_site.launcher.ports import choose_port
-from hmi_site.services import EMBEDDED_DATABASE
+from hmi_site.services import EMBEDDED_DATABASE, VALKEY_SOCKET
 from versiontree.serving import manifest_publish
 
 START_TIMEOUT_S = 300.0
 POLL_S = 0.03
+CHECK_EVERY_S = 5.0
+DEATH_SHOWS_WITHIN_S = 1.0
 FOLLOW_PARENT = "HMI_FOLLOW_PARENT"
 
 
@@ -43,17 +47,20 @@ class Stack:
         self.console = console
         self.url = ""
         self._waves: list[list[Child]] = []
+        self._sockets: list[Path] = []
         self._resources = contextlib.ExitStack()
+        self._interrupts = Interrupts()
 
     def __enter__(self) -> Self:
         self._follow_parent()
-        self._resources.enter_context(interrupts.raising(self._on_child_end))
+        self._resources.enter_context(raising(self._interrupts, child_ended=self._child_ended))
         try:
             self._start()
         except BaseException as error:  # noqa: BLE001 - whatever it is, nothing stays behind
-            explained = self._explained(error)
+            self._interrupts.armed = False
+            explained = self._explained(error) or _as_child_error(error)
             self._stop()
-            if isinstance(error, interrupts.Stopped):
+            if isinstance(error, Stopped):
                 raise SystemExit(0) from None
             raise explained from None
         return self
@@ -61,22 +68,29 @@ class Stack:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> bool:
-        explained = self._explained(error) if isinstance(error, interrupts.ChildEnded) else None
+        self._interrupts.armed = False
+        explained = None if error is None else self._explained(error)
         self._stop()
         if explained is not None:
             raise explained from None
-        return isinstance(error, interrupts.Stopped)
+        return isinstance(error, Stopped)
 
     def wait(self) -> None:
         """Sleep until something interrupts the block."""
         while True:
             self.check()
-            signal.pause()
+            time.sleep(CHECK_EVERY_S)
 
     def check(self) -> None:
-        """Raise ChildError if a child has ended."""
+        """Raise ChildError if a child has ended, or nobody can reach one any more."""
         for child in self._children():
             child.check_alive()
+        for socket in self._sockets:
+            if not socket.exists():
+                raise ChildError(
+                    f"{socket} has been removed, so nothing can connect there any more.\n"
+                    "Start again; if something cleans that folder, set HMI_RUNTIME_DIR to another."
+                )
 
     def _start(self) -> None:
         try:
@@ -116,6 +130,7 @@ class Stack:
         with self.console.status("Preparing PostgreSQL"):
             child = server.prepare()
         self._start_wave((child, server.ready))
+        self._sockets.append(settings.HMI_RUNTIME_DIR / f".s.PGSQL.{PORT}")
         server.create_database(EMBEDDED_DATABASE)
 
     def _start_valkey(self) -> None:
@@ -130,6 +145,7 @@ class Stack:
             binary=settings.HMI_REDIS_BIN,
         )
         self._start_wave((server.prepare(), server.ready))
+        self._sockets.append(settings.HMI_RUNTIME_DIR / VALKEY_SOCKET)
 
     def _start_web(self, lock: HomeLock) -> None:
         port = choose_port(settings.HMI_HOST, settings.HMI_PORT)
@@ -174,34 +190,44 @@ class Stack:
     def _say(self, name: str, state: str) -> None:
         self.console.print(f"  [green]✓[/green] {name[0].upper()}{name[1:]}: {state}", highlight=False)
 
-    def _on_child_end(self) -> None:
-        if any(child.exit_code() is not None for child in self._children()):
-            raise interrupts.ChildEnded
+    def _child_ended(self) -> bool:
+        return any(child.exit_code() is not None for child in self._children())
 
-    def _explained(self, error: BaseException) -> BaseException:
-        if isinstance(error, interrupts.ChildEnded):
-            try:
-                self.check()
-            except ChildError as ended:
-                return ended
-        return error
+    def _explained(self, error: BaseException) -> ChildError | None:
+        """The end of a child, where that is what `error` comes from; a lost connection shows first."""
+        if isinstance(error, ChildError) or not isinstance(error, (Exception, ChildEnded)):
+            return None
+        deadline = time.monotonic() + DEATH_SHOWS_WITHIN_S
+        while not self._child_ended() and time.monotonic() < deadline:
+            time.sleep(POLL_S)
+        try:
+            self.check()
+        except ChildError as ended:
+            return ended
+        return None
 
     def _stop(self) -> None:
-        with interrupts.ignored():
-            connections.close_all()
-            for wave in reversed(self._waves):
-                with self.console.status(f"Stopping {', '.join(child.name for child in wave)}"):
-                    for child in wave:
-                        child.ask_to_stop()
-                    for child in wave:
-                        child.await_end()
-            self._waves.clear()
+        connections.close_all()
+        for wave in reversed(self._waves):
+            with self.console.status(f"Stopping {', '.join(child.name for child in wave)}"):
+                for child in wave:
+                    child.ask_to_stop()
+                for child in wave:
+                    child.await_end()
+        self._waves.clear()
         self._resources.close()
 
     def _follow_parent(self) -> None:
         """Under `make`, whoever kills `make` means us."""
         if os.environ.pop(FOLLOW_PARENT, ""):
             die_with_parent(by=signal.SIGTERM)
+
+
+def _as_child_error(error: BaseException) -> BaseException:
+    """A server or a disk that refuses, in words for the person at the terminal; our own bugs as they are."""
+    if isinstance(error, (DatabaseError, psycopg.Error, redis.RedisError, OSError)):
+        return ChildError(f"The start failed: {error}\n(logs: {settings.HMI_LOG_ROOT})")
+    return error
 
 
 def _check_external_database() -> None:

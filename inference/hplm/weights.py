@@ -36,6 +36,6 @@ def write_weights(path: Path, weights: Mapping[str, Tensor]) -> None:
     save_file({name: value.detach().to("cpu").contiguous().clone() for name, value in weights.items()}, path)
 
 
-def widen(weights: Mapping[str, Tensor], dtype: torch.dtype = torch.float32) -> dict[str, Tensor]:
-    """The same weights with every floating tensor in `dtype`."""
-    return {name: value.to(dtype) if value.is_floating_point() else value for name, value in weights.items()}
+def widen(weights: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    """The same weights with every floating tensor in fp32."""
+    return {name: value.float() if value.is_floating_point() else value for name, value in weights.items()}

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from inference.engine.batcher import BatchLimits
-from inference.serving.server import Pace
+from inference.serving.pace import Pace
 
 Value = TypeVar("Value", int, float)
 MIB = 1024**2

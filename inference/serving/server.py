@@ -5,7 +5,6 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable
-from dataclasses import dataclass
 
 from redis.exceptions import RedisError
 
@@ -17,20 +16,10 @@ from inference.queueing.transport import Entry, RequestConsumer
 from inference.serving.backlog import Backlog, Batch
 from inference.serving.catalogue import Catalogue
 from inference.serving.intake import admit, expiry
+from inference.serving.pace import Pace
 from inference.serving.ticket import Ticket
 
 log = logging.getLogger(__name__)
-
-
-@dataclass(frozen=True, slots=True)
-class Pace:
-    """How long the loop waits: for company in a batch that is not full, for work when there is none, between
-    two looks for what dead workers left, and after the queue's server was lost."""
-
-    batch_wait_s: float = 0.002
-    idle_wait_s: float = 0.1
-    claim_every_s: float = 1.0
-    lost_wait_s: float = 0.5
 
 
 class Server:

@@ -24,19 +24,20 @@ else:
     from unfold.admin import ModelAdmin, StackedInline, TabularInline
 
 __all__ = [
+    "Listing",
     "ModelAdmin",
     "ModelForm",
+    "NotByHand",
     "ReadOnly",
     "StackedInline",
-    "TabularInline",
     "Uploading",
     "acting",
     "pretty_json",
 ]
 
 
-class ReadOnly(ModelAdmin):
-    """Rows that are looked at, never touched."""
+class NotByHand(ModelAdmin):
+    """Rows that are neither added nor edited; name it first in the bases."""
 
     def has_add_permission(self, request: HttpRequest) -> bool:
         return False
@@ -44,7 +45,21 @@ class ReadOnly(ModelAdmin):
     def has_change_permission(self, request: HttpRequest, obj: Any = None) -> bool:
         return False
 
+
+class ReadOnly(NotByHand):
+    """Rows that are looked at, never touched."""
+
     def has_delete_permission(self, request: HttpRequest, obj: Any = None) -> bool:
+        return False
+
+
+class Listing(TabularInline):
+    """Rows that are shown on the page of what they belong to, and not changed there."""
+
+    extra = 0
+    can_delete = False
+
+    def has_add_permission(self, request: HttpRequest, obj: Any = None) -> bool:
         return False
 
 

@@ -10,7 +10,7 @@ from django.db.models import Count, QuerySet
 from django.http import HttpRequest
 from unfold.forms import AdminPasswordChangeForm, UserChangeForm, UserCreationForm
 
-from tenants.admin.base import ModelAdmin, ModelForm, StackedInline, TabularInline, acting
+from tenants.admin.base import Listing, ModelAdmin, ModelForm, StackedInline, acting
 from tenants.models import Membership, Quota, Tenant, User
 from tenants.services.members import member_add, member_remove, member_set_role
 from tenants.services.tenants import tenant_create, tenant_resume, tenant_suspend
@@ -34,18 +34,13 @@ class UserAdmin(DjangoUserAdmin, ModelAdmin):  # type: ignore[type-arg]
     list_filter = ("is_active", "is_staff", "is_superuser")
 
 
-class MembershipInline(TabularInline):
+class MembershipInline(Listing):
     """The members, to look at; they are changed on their own pages."""
 
     model = Membership
-    extra = 0
     fields = ("user", "role", "created_at")
     readonly_fields = fields
     show_change_link = True
-    can_delete = False
-
-    def has_add_permission(self, request: HttpRequest, obj: Any = None) -> bool:
-        return False
 
 
 class QuotaInline(StackedInline):

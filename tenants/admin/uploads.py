@@ -9,7 +9,7 @@ from django.http import HttpRequest
 from django.utils.safestring import SafeString
 from unfold.widgets import UnfoldAdminFileFieldWidget
 
-from tenants.admin.base import ModelAdmin, ModelForm, TabularInline, Uploading, acting, pretty_json
+from tenants.admin.base import Listing, ModelAdmin, ModelForm, NotByHand, Uploading, acting, pretty_json
 from tenants.errors import HmiError
 from tenants.models import Corpus, Dataset, DatasetSplit
 from tenants.services.corpora import corpus_delete, corpus_preview, corpus_upload
@@ -78,24 +78,19 @@ class CorpusAdmin(ModelAdmin, Uploading):
             corpus_delete(corpus=corpus, actor=acting(request))
 
 
-class DatasetSplitInline(TabularInline):
+class DatasetSplitInline(Listing):
     """The files of a dataset."""
 
     model = DatasetSplit
-    extra = 0
     fields = ("split", "rows", "size_bytes", "sha256")
     readonly_fields = fields
-    can_delete = False
-
-    def has_add_permission(self, request: HttpRequest, obj: Any = None) -> bool:
-        return False
 
     def has_change_permission(self, request: HttpRequest, obj: Any = None) -> bool:
         return False
 
 
 @admin.register(Dataset)
-class DatasetAdmin(ModelAdmin):
+class DatasetAdmin(NotByHand):
     """Datasets, to look at and delete; tenants upload their own."""
 
     list_display = ("name", "tenant", "task", "label_count", "row_count", "created_by", "created_at")
@@ -109,12 +104,6 @@ class DatasetAdmin(ModelAdmin):
     def get_queryset(self, request: HttpRequest) -> QuerySet[Any]:
         datasets: QuerySet[Any] = super().get_queryset(request).annotate(row_count=Sum("splits__rows"))
         return datasets
-
-    def has_add_permission(self, request: HttpRequest) -> bool:
-        return False
-
-    def has_change_permission(self, request: HttpRequest, obj: Any = None) -> bool:
-        return False
 
     @admin.display(description="Labels")
     def label_count(self, dataset: Dataset) -> int:
@@ -140,19 +129,13 @@ class DatasetAdmin(ModelAdmin):
 
 
 @admin.register(DatasetSplit)
-class DatasetSplitAdmin(ModelAdmin):
+class DatasetSplitAdmin(NotByHand):
     """All stored splits, to look at; they go with their dataset."""
 
     list_display = ("dataset", "split", "rows", "size_bytes", "sha256")
     list_filter = ("split",)
     list_select_related = ("dataset",)
     search_fields = ("dataset__name", "sha256")
-
-    def has_add_permission(self, request: HttpRequest) -> bool:
-        return False
-
-    def has_change_permission(self, request: HttpRequest, obj: Any = None) -> bool:
-        return False
 
     def has_delete_permission(self, request: HttpRequest, obj: Any = None) -> bool:
         # Asked for when a dataset is deleted with its splits; there is no such button here.

@@ -17,15 +17,15 @@ def clean_slug(slug: str) -> str:
     return slug
 
 
-def clean_name(name: str, *, longest: int = 100, param: str = "name") -> str:
+def clean_name(name: str, *, longest: int = 100) -> str:
     """A name without surrounding space, or ``missing_field`` / ``invalid_field``."""
     cleaned = name.strip()
     if not cleaned:
-        raise HmiError(ErrorCode.MISSING_FIELD, "A name is needed.", param=param)
+        raise HmiError(ErrorCode.MISSING_FIELD, "A name is needed.", param="name")
     if len(cleaned) > longest or not cleaned.isprintable():
         raise HmiError(
             ErrorCode.INVALID_FIELD,
             f"A name is at most {longest} printable characters, on one line.",
-            param=param,
+            param="name",
         )
     return cleaned

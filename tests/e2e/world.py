@@ -1,7 +1,6 @@
 """A small world for tests of pages: people, uploads, and a version tree as workers would have built it."""
 
 import io
-import json
 import random
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -17,7 +16,9 @@ from tenants.services.datasets import dataset_upload
 from tenants.services.members import member_add
 from tenants.services.tenants import tenant_create
 from tenants.services.usage import usage_record
+from tests.integration.tenants.content import stream
 from tests.integration.versiontree.grove import ROLES_MADE, jobs_in_order
+from tests.unit.tenants.files import jsonl
 from versiontree.artifacts import ArtifactStore, StoredArtifact
 from versiontree.models import Job, Version
 from versiontree.models.job import JobKind
@@ -144,16 +145,16 @@ def evaluation(value: float) -> dict[str, Any]:
     }
 
 
-def tickets_file(rows: int = 240) -> io.BytesIO:
+def tickets_file() -> io.BytesIO:
     """A labelled dataset as JSON lines."""
     draw = random.Random(7)
-    lines = []
-    for number in range(rows):
+    rows = []
+    for number in range(240):
         label = draw.choice(list(TICKETS))
         words = TICKETS[label].split()
         draw.shuffle(words)
-        lines.append(json.dumps({"text": f"{' '.join(words)}, ticket {number}", "label": label}))
-    return io.BytesIO("\n".join(lines).encode())
+        rows.append({"text": f"{' '.join(words)}, ticket {number}", "label": label})
+    return stream(jsonl(rows))
 
 
 def corpus_file(seed: int = 0, words: int = 21_000) -> io.BytesIO:
@@ -161,7 +162,7 @@ def corpus_file(seed: int = 0, words: int = 21_000) -> io.BytesIO:
     draw = random.Random(seed)
     vocabulary = " ".join(TICKETS.values()).split()
     lines = [" ".join(draw.choices(vocabulary, k=14)) for _ in range(words // 14 + 1)]
-    return io.BytesIO("\n".join(lines).encode())
+    return stream("\n".join(lines))
 
 
 def nothing_of_use(role: str, job: Job, folder: Path) -> None:

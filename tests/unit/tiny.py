@@ -90,9 +90,9 @@ def tiny_checkpoint(
     return folder
 
 
-def tiny_root(folder: Path, *, lower: int = 2, **checkpoint: Any) -> Root:
+def tiny_root(folder: Path, **checkpoint: Any) -> Root:
     """A root split from a tiny checkpoint that is made in `folder`."""
-    return Root.from_checkpoint(open_checkpoint(tiny_checkpoint(folder, **checkpoint)), lower=lower)
+    return Root.from_checkpoint(open_checkpoint(tiny_checkpoint(folder, **checkpoint)), lower=2)
 
 
 def tiny_lower(root: Root, *, seed: int = 0) -> LocalLower:
@@ -241,18 +241,16 @@ class TinyWorld:
         }
 
 
-def tiny_world(artifact_root: Path, *, hplms: int = 6, seed: int = 0) -> TinyWorld:
+def tiny_world(artifact_root: Path, *, hplms: int = 6) -> TinyWorld:
     """Build everything in an artifact root and publish its manifest. Takes about a second."""
     scratch = artifact_root / ".incoming" / "tiny"
-    root = tiny_root(scratch / "checkpoint", seed=seed)
+    root = tiny_root(scratch / "checkpoint")
     root.save(scratch / "root")
-    lowers = [tiny_lower(root, seed=seed + n) for n in range(2)]
+    lowers = [tiny_lower(root, seed=n) for n in range(2)]
     lowers[0].save(scratch / "lower")
-    texts = tiny_texts(60, seed=seed)
-    tiny_plot(scratch / "root_plot", root, lowers[0], texts, share=0.5, seed=seed)
-    tiny_plot(
-        scratch / "domain_plot", root, lowers[1], texts[:30], share=0.4, all_unigrams=False, seed=seed + 1
-    )
+    texts = tiny_texts(60)
+    tiny_plot(scratch / "root_plot", root, lowers[0], texts, share=0.5)
+    tiny_plot(scratch / "domain_plot", root, lowers[1], texts[:30], share=0.4, all_unigrams=False, seed=1)
     root_plot = place(artifact_root, "plot", scratch / "root_plot")
     chains = ((root_plot,), (place(artifact_root, "plot", scratch / "domain_plot"), root_plot))
     built = []

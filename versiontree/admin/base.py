@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from django.contrib import admin, messages
+from django.contrib import messages
 from django.http import HttpRequest
 
 from tenants.admin.base import ModelAdmin
@@ -34,13 +34,3 @@ class Serviced(ModelAdmin):
                 self.message_user(request, f"{row}: {error.message}", messages.ERROR)
         if count:
             self.message_user(request, f"{count} {done}.", messages.SUCCESS)
-
-
-class NotByHand(admin.ModelAdmin):  # type: ignore[type-arg]
-    """Rows that are neither added nor edited; name it before ``Serviced`` in the bases."""
-
-    def has_add_permission(self, request: HttpRequest) -> bool:
-        return False
-
-    def has_change_permission(self, request: HttpRequest, obj: Any = None) -> bool:
-        return False

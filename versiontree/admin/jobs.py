@@ -1,15 +1,13 @@
 """Jobs and what happened to them."""
 
-from typing import Any
-
 from django.contrib import admin
 from django.db.models import QuerySet
 from django.http import HttpRequest
 from django.utils.safestring import SafeString
 from unfold.decorators import display
 
-from tenants.admin.base import ReadOnly, TabularInline, acting, pretty_json
-from versiontree.admin.base import NotByHand, Serviced
+from tenants.admin.base import Listing, NotByHand, ReadOnly, acting, pretty_json
+from versiontree.admin.base import Serviced
 from versiontree.models import Job, JobEvent
 from versiontree.models.job import STATUS_STYLE
 from versiontree.services.jobs import job_cancel, job_retry
@@ -17,17 +15,12 @@ from versiontree.services.jobs import job_cancel, job_retry
 _UNFOLD_COLOURS = {"neutral": "", "primary": "primary"}
 
 
-class JobEventInline(TabularInline):
+class JobEventInline(Listing):
     """The job's history."""
 
     model = JobEvent
-    extra = 0
     fields = ("at", "kind", "message", "data")
     readonly_fields = fields
-    can_delete = False
-
-    def has_add_permission(self, request: HttpRequest, obj: Any = None) -> bool:
-        return False
 
 
 @admin.register(Job)

@@ -6,8 +6,8 @@ from django.contrib import admin
 from django.db.models import QuerySet
 from django.http import HttpRequest
 
-from tenants.admin.base import ModelForm, ReadOnly, acting
-from versiontree.admin.base import NotByHand, Serviced
+from tenants.admin.base import ModelForm, NotByHand, ReadOnly, acting
+from versiontree.admin.base import Serviced
 from versiontree.admin.forms import AliasForm, DomainForm, DomainUpdateForm, RootForm, ServiceForm
 from versiontree.models import Alias, AliasMove, Domain, Hplm, Root, Version
 from versiontree.services.hplms import hplm_delete

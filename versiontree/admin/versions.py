@@ -1,7 +1,6 @@
 """Versions and their artifacts."""
 
 from pathlib import Path
-from typing import Any
 
 from django.conf import settings
 from django.contrib import admin
@@ -9,24 +8,19 @@ from django.db.models import QuerySet
 from django.http import HttpRequest
 from django.utils.safestring import SafeString
 
-from tenants.admin.base import ReadOnly, TabularInline, acting, pretty_json
-from versiontree.admin.base import NotByHand, Serviced
+from tenants.admin.base import Listing, NotByHand, ReadOnly, acting, pretty_json
+from versiontree.admin.base import Serviced
 from versiontree.artifacts import ArtifactStore
 from versiontree.models import Artifact, Version, VersionArtifact
 from versiontree.services.jobs import version_retry
 
 
-class VersionArtifactInline(TabularInline):
+class VersionArtifactInline(Listing):
     """What a version is made of."""
 
     model = VersionArtifact
-    extra = 0
     fields = ("role", "artifact")
     readonly_fields = fields
-    can_delete = False
-
-    def has_add_permission(self, request: HttpRequest, obj: Any = None) -> bool:
-        return False
 
 
 @admin.register(Version)

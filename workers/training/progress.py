@@ -18,16 +18,3 @@ class Reporter(Protocol):
 
     def check(self) -> None:
         """Raise `Cancelled` if the job must stop."""
-
-
-class NullReporter:
-    """A reporter nobody listens to."""
-
-    def stage(self, name: str, total: int) -> None:
-        pass
-
-    def advance(self, step: int, **metrics: float) -> None:
-        pass
-
-    def check(self) -> None:
-        pass

@@ -16,6 +16,8 @@ from workers.training.corpus import Corpus, CorpusReader, Ids
 # Texts by themselves are cut to this many ids; only packed sequences are longer.
 LONGEST_ALONE = 128
 SHORTEST_PACKED = 64
+# The share of the tokens that stands in packed sequences.
+PACKED_SHARE = 0.5
 # A corpus smaller than the budget is seen at most this many times.
 MOST_PASSES = 8
 
@@ -27,7 +29,6 @@ def draw_sequences(
     *,
     tokens: int,
     seed: int,
-    packed_share: float = 0.5,
 ) -> list[Ids]:
     """About `tokens` ids in shuffled sequences `[CLS] … [SEP]` of at most the root's maximum.
 
@@ -43,7 +44,7 @@ def draw_sequences(
         for start in rng.permutation(len(numbers)):
             if total >= tokens:
                 return drawn
-            if rng.random() < packed_share / _mean_ratio(longest):
+            if rng.random() < PACKED_SHARE / _mean_ratio(longest):
                 goal = round(float(np.exp(rng.uniform(np.log(SHORTEST_PACKED), np.log(max(longest, 65))))))
                 new = _packed(corpus, numbers[start:], reader, min(goal, longest))
             else:

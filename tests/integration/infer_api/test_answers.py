@@ -18,7 +18,7 @@ from tests.integration.infer_api.conftest import Ask, Served
 from tests.processes import InferenceWorker
 from versiontree.artifacts import ArtifactStore
 from versiontree.models import Version
-from versiontree.selectors import plot_chain
+from versiontree.selectors import build_inputs
 
 pytestmark = pytest.mark.usefixtures("worker")
 
@@ -31,7 +31,7 @@ def alone(served: Served, hplm: str, text: str) -> Any:
     version = Version.unscoped.get(hplm__name=hplm, number=1)
     assert version.parent is not None
     root = Root.load(store.path("root", version.parent.digest), torch.device("cpu"), torch.float32)
-    tables = [PlotTable.open(store.path("plot", plot.digest)) for plot in plot_chain(version)]
+    tables = [PlotTable.open(store.path("plot", plot.digest)) for plot in build_inputs(version).plots]
     return predict_alone(root, PlotChain(tables), Hplm.load(store.path("hplm", version.digest)), text)
 
 

@@ -23,9 +23,9 @@ def nothing_is_queued(redis_client: redis.Redis) -> Any:
     assert redis_client.xlen(keys.REQUESTS) == 0
 
 
-def post_raw(served: Served, body: bytes, content_type: str = "application/json") -> Any:
+def post_raw(served: Served, body: bytes) -> Any:
     client = APIClient(HTTP_AUTHORIZATION=f"Bearer {served.key}")
-    return client.post("/api/v1/infer", body, content_type=content_type)
+    return client.post("/api/v1/infer", body, content_type="application/json")
 
 
 def error_of(answer: Any) -> tuple[int, str, str | None]:

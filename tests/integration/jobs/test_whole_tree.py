@@ -21,7 +21,7 @@ from tests.integration.jobs.world import World, store
 from tests.integration.versiontree.grove import jobs_in_order
 from tests.processes import CeleryWorker, InferenceWorker, wait_until
 from versiontree.models import Job, Version
-from versiontree.selectors import plot_chain, resolve_model
+from versiontree.selectors import build_inputs, resolve_model
 from versiontree.services.domains import domain_create
 
 
@@ -52,7 +52,7 @@ def build(version: Version, worker: CeleryWorker) -> Version:
 def predicted_alone(version: Version, text: str) -> dict[str, float]:
     """The scores of the hPLM run alone, in plain PyTorch, from the same artifacts."""
     (root,) = Version.unscoped.filter(kind="root")
-    tables = [PlotTable.open(store().path("plot", plot.digest)) for plot in plot_chain(version)]
+    tables = [PlotTable.open(store().path("plot", plot.digest)) for plot in build_inputs(version).plots]
     loaded = Root.load(store().path("root", root.digest), torch.device("cpu"), torch.float32)
     hplm = Hplm.load(store().path("hplm", version.digest))
     prediction = predict_alone(loaded, PlotChain(tables), hplm, text)
@@ -80,7 +80,7 @@ def test_a_checkpoint_becomes_a_root_a_domain_an_hplm_and_an_answer(
     hplm = build(world.create_hplm(domain), worker)
     assert set(hplm.metrics) == {"fine_tune", "evaluate"}
     assert Job.unscoped.exclude(state="succeeded").count() == 0
-    assert len(plot_chain(hplm)) == 2
+    assert len(build_inputs(hplm).plots) == 2
     resolved = resolve_model(world.tenant, "mood")
     assert (resolved.version_number, resolved.digest) == (1, hplm.digest)
     manifest = json.loads((store().root / "manifest.json").read_text())

@@ -46,10 +46,10 @@ class World:
     classes: Dataset
     tags: Dataset
 
-    def register_root(self, *, name: str = "tiny", **convert: int) -> Version:
+    def register_root(self, **convert: int) -> Version:
         """A root whose jobs are still to be run."""
         return root_register(
-            name=name,
+            name="tiny",
             source=str(self.checkpoint),
             corpus=self.corpus,
             actor=self.staff,
@@ -94,11 +94,11 @@ class World:
         return version
 
 
-def make_world(scratch: Path, *, slug: str = "acme") -> World:
+def make_world(scratch: Path) -> World:
     """Everybody and everything, through the product's own services."""
     staff = User.objects.create_user("staff", password="staff", is_staff=True)
     owner = User.objects.create_user("owner", password="owner")
-    tenant = tenant_create(slug=slug, name=slug.title(), owner=owner)
+    tenant = tenant_create(slug="acme", name="Acme", owner=owner)
     corpus = corpus_upload(
         tenant=None, name="texts", stream=stream(corpus_text()), filename="texts.txt", actor=staff
     )
@@ -160,12 +160,12 @@ def _settings_update(job: Job, settings: dict[str, int]) -> None:
     Job.unscoped.filter(pk=job.pk).update(params=params)
 
 
-def corpus_text(texts: int = 400) -> str:
+def corpus_text() -> str:
     """Lines of known and unknown words."""
-    return "\n".join(dict.fromkeys(text for text in tiny_texts(texts, longest=16) if " " in text))
+    return "\n".join(dict.fromkeys(text for text in tiny_texts(400, longest=16) if " " in text))
 
 
-def mood_rows(rows: int = 160) -> list[dict[str, object]]:
+def mood_rows() -> list[dict[str, object]]:
     """Texts that say good or bad, labelled by that word: a tiny model can learn it."""
     draw = random.Random(1)
     filler = [
@@ -183,7 +183,7 @@ def mood_rows(rows: int = 160) -> list[dict[str, object]]:
         "window",
     ]
     made: list[dict[str, object]] = []
-    for number in range(rows):
+    for number in range(160):
         mood = ("good", "bad")[number % 2]
         words = [*draw.choices(filler, k=draw.randint(3, 9)), mood]
         draw.shuffle(words)
@@ -191,13 +191,13 @@ def mood_rows(rows: int = 160) -> list[dict[str, object]]:
     return made
 
 
-def place_rows(rows: int = 120) -> list[dict[str, object]]:
+def place_rows() -> list[dict[str, object]]:
     """Sentences in which cities and mountains are marked."""
     draw = random.Random(2)
     filler = ["the", "river", "of", "stone", "and", "green", "winter", "silver", "for", "copper", "table"]
     kinds = {"city": "B-PLACE", "mountain": "B-PLACE", "doctor": "B-PERSON", "patient": "B-PERSON"}
     made: list[dict[str, object]] = []
-    for _ in range(rows):
+    for _ in range(120):
         words = [*draw.choices(filler, k=draw.randint(3, 8)), *draw.choices(list(kinds), k=2)]
         draw.shuffle(words)
         made.append({"tokens": words, "tags": [kinds.get(word, "O") for word in words]})

@@ -12,7 +12,7 @@ from inference.queueing.transport import RequestConsumer
 STREAM = keys.replies("test")
 
 
-def a_request(request_id: str, *, text: str = "hello", reply_to: str = STREAM) -> InferRequest:
+def a_request(request_id: str) -> InferRequest:
     now = time.time()
     return InferRequest(
         id=request_id,
@@ -20,10 +20,10 @@ def a_request(request_id: str, *, text: str = "hello", reply_to: str = STREAM) -
         hplm="mood",
         version=1,
         digest="d" * 64,
-        inputs=(text,),
+        inputs=("hello",),
         deadline=now + 30,
         enqueued_at=now,
-        reply_to=reply_to,
+        reply_to=STREAM,
     )
 
 
@@ -43,7 +43,7 @@ def crash(redis: Redis, name: str) -> None:
     redis.delete(keys.worker(name))
 
 
-def replies_in(redis: Redis, stream: str = STREAM) -> list[InferReply]:
-    """Everything that was ever sent to ``stream``."""
-    entries: Any = redis.xrange(stream)
+def replies_in(redis: Redis) -> list[InferReply]:
+    """Everything that was ever sent to ``STREAM``."""
+    entries: Any = redis.xrange(STREAM)
     return [InferReply.from_json(fields[b"message"]) for _, fields in entries]

@@ -17,9 +17,9 @@ from tests.unit.tenants.files import jsonl, texts
 CORPUS = "".join(f"line number {number} of the corpus\n" for number in range(50))
 
 
-def rows(count: int, *, start: int = 0) -> str:
+def rows(count: int) -> str:
     """JSON lines of classification with two labels."""
-    return jsonl(texts(count, labels=("bad", "good"), start=start))
+    return jsonl(texts(count, labels=("bad", "good")))
 
 
 def stream(content: str | bytes) -> io.BytesIO:

@@ -83,18 +83,18 @@ def checkpoint(folder: Path) -> str:
     return str(folder)
 
 
-def stored(kind: str, content: str = "") -> StoredArtifact:
+def stored(kind: str) -> StoredArtifact:
     """An artifact in the store of its own content."""
     store = ArtifactStore(Path(settings.HMI_ARTIFACT_ROOT))
     with store.workspace(kind) as folder:
-        (folder / f"{kind}.json").write_text(content or f"{kind} {next(_serial)}")
+        (folder / f"{kind}.json").write_text(f"{kind} {next(_serial)}")
         (folder / f"{kind}.safetensors").write_bytes(b"tensors")
         return store.ingest(kind, folder)
 
 
-def claim(job: Job, *, worker: str = "", lease_s: float = 30.0) -> str:
+def claim(job: Job, *, lease_s: float = 30.0) -> str:
     """Claim the job as a new worker; returns the worker's name."""
-    name = worker or f"worker-{uuid4().hex}"
+    name = f"worker-{uuid4().hex}"
     assert job_claim(job_id=job.pk, worker=name, lease_s=lease_s) is not None
     return name
 

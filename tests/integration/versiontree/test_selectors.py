@@ -20,7 +20,6 @@ from versiontree.selectors import (
     job_detail,
     job_events,
     jobs_of,
-    plot_chain,
     resolve_model,
     tree_for,
     version_visible_to,
@@ -149,7 +148,7 @@ def test_a_tree_of_500_nodes_takes_three_queries(
     assert len(names) == 501
     assert max(node.tree_depth for node in nodes) == 5  # type: ignore[attr-defined]
     with CaptureQueriesContext(connection) as queries:
-        assert len(plot_chain(level[0])) == 1
+        assert len(build_inputs(level[0]).plots) == 1
     assert len(queries) == 2
 
 
@@ -162,7 +161,7 @@ def test_a_plot_chain_goes_from_the_nearest_domain_to_the_root(
     private = grove.ready_domain(second, "oncology", home=acme)
     model = grove.ready_hplm(private, "tumours", acme)
     newer = grove.do_jobs(hplm_update(hplm=grove.hplm_of(model), dataset=acme.dataset, actor=None))
-    chain = [artifact.digest for artifact in plot_chain(newer)]
+    chain = [artifact.digest for artifact in build_inputs(newer).plots]
     root_plot = root.artifact_links.get(role="plot").artifact.digest
     assert chain == [private.digest, second.digest, domain.digest, root_plot]
     assert newer.branch() == private

@@ -12,7 +12,8 @@ from inference.queueing.connection import connect
 from inference.queueing.messages import InferReply, InferRequest
 from inference.queueing.transport import RequestConsumer, RequestQueue
 from inference.serving.catalogue import Catalogue
-from inference.serving.server import Pace, Server
+from inference.serving.pace import Pace
+from inference.serving.server import Server
 from tests.integration.queueing.requests import replies_in
 from tests.unit.tiny import TinyWorld
 

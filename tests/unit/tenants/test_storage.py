@@ -55,7 +55,8 @@ def test_what_a_killed_process_left_is_swept_a_day_later(store: UploadStore) -> 
         folder.mkdir(parents=True)
         (folder / "a").write_bytes(CONTENT)
     yesterday = time.time() - 25 * 3600
-    os.utime(old, (yesterday, yesterday))
+    for path in (old / "a", old):
+        os.utime(path, (yesterday, yesterday))
     with store.workspace():
         assert not old.exists()
         assert new.exists()

@@ -12,9 +12,9 @@ from inference.hplm import fragments
 from inference.hplm.local_lower import LocalLower
 from inference.hplm.plot import PlotTable
 from tests.unit.training.conftest import Branch
-from tests.unit.training.world import CancelAt, Recorder, contents, corpus_file, repeating_texts
+from tests.unit.training.world import CancelAt, NullReporter, Recorder, contents, corpus_file, repeating_texts
 from workers.training.build_plot import PlotSettings, build_plot
-from workers.training.progress import Cancelled, NullReporter, Reporter
+from workers.training.progress import Cancelled, Reporter
 
 SMALL = PlotSettings(precision="float32", fragments_per_batch=16)
 

@@ -13,9 +13,9 @@ from inference.hplm.local_lower import LocalLower
 from inference.hplm.root import Root
 from inference.hplm.upper import UpperLayers
 from tests.unit.training.conftest import Branch
-from tests.unit.training.world import CancelAt, Recorder, contents, corpus_file
+from tests.unit.training.world import CancelAt, NullReporter, Recorder, contents, corpus_file
 from workers.training.convert import ConvertSettings, convert_root
-from workers.training.progress import Cancelled, NullReporter, Reporter
+from workers.training.progress import Cancelled, Reporter
 
 SMALL = ConvertSettings(
     precision="float32",

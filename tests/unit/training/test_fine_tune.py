@@ -12,6 +12,7 @@ from inference.hplm.hplm import Hplm
 from tests.unit.training.conftest import Branch
 from tests.unit.training.world import (
     CancelAt,
+    NullReporter,
     classification_rows,
     contents,
     dataset,
@@ -21,7 +22,7 @@ from tests.unit.training.world import (
 from workers.training.datasets import DatasetFiles
 from workers.training.evaluate import EvaluateSettings, evaluate
 from workers.training.fine_tune import FineTuneSettings, fine_tune
-from workers.training.progress import Cancelled, NullReporter, Reporter
+from workers.training.progress import Cancelled, Reporter
 
 SMALL = FineTuneSettings(precision="float32", adapter_size=16, learning_rate=1e-2, epochs=8, minimum_steps=0)
 ROWS = {"classification": classification_rows, "tagging": tagging_rows}

@@ -12,10 +12,10 @@ from inference.hplm.local_lower import LocalLower
 from inference.hplm.root import LM_HEAD_FILE
 from tests.unit.tiny import tiny_lower, tiny_root
 from tests.unit.training.conftest import Branch
-from tests.unit.training.world import CancelAt, contents, corpus_file, repeating_texts
+from tests.unit.training.world import CancelAt, NullReporter, contents, corpus_file, repeating_texts
 from workers.training.further_pretrain import FurtherPretrainSettings, further_pretrain
 from workers.training.masking import hide, masked_batch
-from workers.training.progress import Cancelled, NullReporter, Reporter
+from workers.training.progress import Cancelled, Reporter
 
 SMALL = FurtherPretrainSettings(
     precision="float32",
