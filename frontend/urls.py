@@ -1,6 +1,6 @@
 from django.urls import path
 
-from frontend.views import data, domains, home, hplms, jobs, keys, models, session, tree, trying, uploads
+from frontend.views import data, domains, home, hplms, jobs, keys, session, tree, trying, uploads
 
 app_name = "frontend"
 
@@ -24,10 +24,10 @@ urlpatterns = [
     path("t/<slug:slug>/domains/<int:pk>/", domains.domain, name="domain"),
     path("t/<slug:slug>/domains/<int:pk>/update/", domains.update, name="domain_update"),
     path("t/<slug:slug>/hplms/new/", hplms.new, name="hplm_new"),
-    path("t/<slug:slug>/hplms/<slug:name>/", models.model, name="hplm"),
+    path("t/<slug:slug>/hplms/<slug:name>/", hplms.hplm, name="hplm"),
     path("t/<slug:slug>/hplms/<slug:name>/update/", hplms.update, name="hplm_update"),
-    path("t/<slug:slug>/hplms/<slug:name>/delete/", models.delete, name="hplm_delete"),
-    path("t/<slug:slug>/hplms/<slug:name>/alias/", models.move_alias, name="alias_move"),
+    path("t/<slug:slug>/hplms/<slug:name>/delete/", hplms.delete, name="hplm_delete"),
+    path("t/<slug:slug>/hplms/<slug:name>/alias/", hplms.move_alias, name="alias_move"),
     path("t/<slug:slug>/jobs/", jobs.index, name="jobs"),
     path("t/<slug:slug>/jobs/<uuid:pk>/", jobs.job, name="job"),
     path("t/<slug:slug>/jobs/<uuid:pk>/progress/", jobs.progress, name="job_progress"),

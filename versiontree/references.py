@@ -1,4 +1,4 @@
-"""How a model is named in a request: ``[tenant/]hplm[@alias|:version]``."""
+"""How an hPLM is named in a request: ``[tenant/]hplm[@alias|:version]``."""
 
 import re
 from dataclasses import dataclass
@@ -28,7 +28,7 @@ def parse_reference(reference: str) -> ModelReference:
     if found is None:
         raise HmiError(
             ErrorCode.INVALID_FIELD,
-            "A model is named tenant/hplm, tenant/hplm@alias or tenant/hplm:version.",
+            "An hPLM is named tenant/hplm, tenant/hplm@alias or tenant/hplm:version.",
             param="model",
         )
     number = found["number"]

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import TypeVar
 from uuid import UUID
 
-from django.db.models import Model, Prefetch, Q, QuerySet
+from django.db.models import Model, Prefetch, Q, QuerySet, Sum
 from tree_queries.query import TreeQuerySet
 
 from tenants.errors import ErrorCode, HmiError
@@ -62,7 +62,7 @@ def resolve_model(tenant: Tenant, reference: str) -> ResolvedModel:
     """
     wanted = parse_reference(reference)
     if wanted.tenant not in (None, tenant.slug):
-        raise not_found("model", param="model")
+        raise not_found("hPLM", param="model")
     version = _version_by_number(tenant, wanted) if wanted.number else _version_by_alias(tenant, wanted)
     hplm = version.hplm if version else None
     if version is None or hplm is None:
@@ -144,7 +144,7 @@ def hplm_version(hplm: Hplm, number: int) -> Version:
     return _found(found, "version of this hPLM", param="version")
 
 
-def branches_ready_for(tenant: Tenant | None) -> QuerySet[Version]:
+def parents_ready_for(tenant: Tenant | None) -> QuerySet[Version]:
     """The ready versions of roots and domains that the tenant can build upon, newest first."""
     rows = versions_visible_to(tenant).filter(state=VersionState.READY)
     return rows.exclude(kind=VersionKind.HPLM).order_by("-ready_at")
@@ -179,6 +179,13 @@ def build_inputs(version: Version) -> BuildInputs:
         hplm=own[0] if own else None,
         start_from=before[0] if before else None,
     )
+
+
+def artifact_bytes(tenant: Tenant) -> int:
+    """Bytes in the artifact store of the tenant's own versions, those of deleted hPLMs left out."""
+    links = VersionArtifact.objects.for_tenant(tenant).filter(version__hplm__deleted_at=None)
+    held = Artifact.objects.filter(pk__in=links.values("artifact"))
+    return int(held.aggregate(total=Sum("size"))["total"] or 0)
 
 
 def jobs_of(tenant: Tenant | None) -> QuerySet[Job]:
@@ -264,10 +271,10 @@ def _why_unresolved(tenant: Tenant, wanted: ModelReference) -> HmiError:
         living = living.none()
     version = living.order_by("-number").first()
     if version is None:
-        return not_found("model", param="model")
+        return not_found("hPLM", param="model")
     return HmiError(
         ErrorCode.MODEL_NOT_READY,
-        f"{wanted.hplm} cannot answer: version {version.number} is {version.get_state_display().lower()}.",
+        f"{version.in_words} cannot answer: it is {version.get_state_display().lower()}.",
         param="model",
         details={"version": version.number, "state": version.state},
     )

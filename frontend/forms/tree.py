@@ -5,13 +5,13 @@ from typing import Any
 from django import forms
 
 from frontend.forms.base import Need, PickField, PickForm, slug_field
-from frontend.presenters.versions import branch_name
+from frontend.presenters.versions import parent_name
 from tenants.models import Dataset, Tenant
 from tenants.selectors import corpora_of, datasets_of, platform_corpora
 from versiontree.models import Hplm
 from versiontree.models.alias import DEFAULT_ALIAS
 from versiontree.models.version import VersionState
-from versiontree.selectors import branches_ready_for, versions_of
+from versiontree.selectors import parents_ready_for, versions_of
 from versiontree.training_settings import DEFAULT_ALPHA
 
 NO_CORPUS = Need("There is no corpus yet.", "frontend:corpus_new", "Upload a corpus first")
@@ -58,7 +58,7 @@ class DomainForm(TextForm):
 
     def __init__(self, tenant: Tenant, *args: Any, **kwargs: Any) -> None:
         super().__init__(tenant, *args, **kwargs)
-        offer_branches(self, tenant)
+        offer_parents(self, tenant)
 
 
 class DataForm(PickForm):
@@ -98,7 +98,7 @@ class HplmForm(DataForm):
 
     def __init__(self, tenant: Tenant, *args: Any, **kwargs: Any) -> None:
         super().__init__(tenant, *args, **kwargs)
-        offer_branches(self, tenant)
+        offer_parents(self, tenant)
 
     def settings(self) -> dict[str, int]:
         """The settings that were filled in; the rest keep the defaults of the training code."""
@@ -121,10 +121,9 @@ class AliasForm(PickForm):
         self.pick("version").offer((version, f"v{version.number}") for version in ready)
 
 
-def offer_branches(form: PickForm, tenant: Tenant) -> None:
-    """Let the form's field `parent` choose among the branches that the tenant can build upon."""
-    branches = [(version, branch_name(version)) for version in branches_ready_for(tenant)]
-    form.pick("parent").offer(branches)
+def offer_parents(form: PickForm, tenant: Tenant) -> None:
+    """Let the form's field `parent` choose among the versions that the tenant can build upon."""
+    form.pick("parent").offer((version, parent_name(version)) for version in parents_ready_for(tenant))
 
 
 def _described(dataset: Dataset) -> str:

@@ -1,4 +1,4 @@
-"""The form of the page on which a model is tried."""
+"""The form of the page on which an hPLM is tried."""
 
 from typing import Any
 
@@ -9,9 +9,9 @@ from versiontree.selectors import hplms_of
 
 
 class TryForm(forms.Form):
-    """A reference to a model that can answer, and a text."""
+    """A reference to an hPLM that can answer, and a text."""
 
-    model = forms.ChoiceField(label="Model")
+    model = forms.ChoiceField(label="hPLM")
     text = forms.CharField(
         label="Text", strip=False, widget=forms.Textarea({"rows": 8, "placeholder": "Write or paste a text."})
     )
@@ -23,4 +23,4 @@ class TryForm(forms.Form):
             (f"{name}@{alias.name}", f"{name} @{alias.name} (v{alias.version.number})")
             for name, alias in aliases
         ]
-        self.fields["model"] = forms.ChoiceField(label="Model", choices=references)
+        self.fields["model"] = forms.ChoiceField(label="hPLM", choices=references)

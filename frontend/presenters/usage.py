@@ -19,7 +19,7 @@ class Tile:
 
 @dataclass(frozen=True, slots=True)
 class Usage:
-    """Sums over a period, and the requests of each model."""
+    """Sums over a period, and the requests of each hPLM."""
 
     requests: int
     inputs: int
@@ -39,11 +39,11 @@ def usage_sum(days: Iterable[UsageDay]) -> Usage:
 
 
 def usage_tiles(
-    usage: Usage, *, models: int, ready: int, max_models: int, jobs: int, max_jobs: int
+    usage: Usage, *, hplms: int, ready: int, max_hplms: int, jobs: int, max_jobs: int
 ) -> list[Tile]:
     """The tiles of the home page."""
     return [
-        Tile("hPLMs ready", f"{ready:,}", f"{models:,} of {max_models:,} made"),
+        Tile("hPLMs ready", f"{ready:,}", f"{hplms:,} of {max_hplms:,} made"),
         Tile("Jobs at work", f"{jobs:,}", f"at most {max_jobs:,} at once"),
         Tile("Requests this month", f"{usage.requests:,}", f"{usage.failed:,} failed"),
         Tile("Texts this month", f"{usage.inputs:,}", f"{usage.tokens:,} tokens"),

@@ -89,7 +89,7 @@ def label_rows(version: Version) -> list[LabelRow]:
     return sorted(rows, key=lambda row: (-row.support, row.label))
 
 
-def branch_name(version: Version) -> str:
+def parent_name(version: Version) -> str:
     """A root's or domain's version as people choose it: minilm v1, minilm / python-docs v2."""
     if version.kind == VersionKind.DOMAIN and version.domain is not None:
         return f"{version.domain.root.name} / {version.domain.name} v{version.number}"
@@ -98,8 +98,8 @@ def branch_name(version: Version) -> str:
 
 def lineage_of(first: Version) -> list[str]:
     """The names above an hPLM's first version, from the root down."""
-    branch = first.branch()
-    return [branch.root.name, branch.domain.name] if branch.domain else [branch.root.name]
+    above = first.domain_or_root()
+    return [above.root.name, above.domain.name] if above.domain else [above.root.name]
 
 
 def is_default(version: Version) -> bool:

@@ -6,8 +6,8 @@ from django.views.decorators.http import require_GET, require_http_methods
 from frontend.access import TenantRequest, tenant_page
 from frontend.forms.tree import DomainForm, TextForm
 from frontend.pages import go, show
+from frontend.presenters.hplms import hplm_rows
 from frontend.presenters.jobs import first_job_of
-from frontend.presenters.models import model_rows
 from frontend.presenters.versions import version_rows
 from frontend.refusals import attempt
 from tenants.errors import ErrorCode, HmiError
@@ -26,9 +26,9 @@ def domain(request: TenantRequest, pk: int) -> HttpResponse:
     if domain is None:
         raise HmiError(ErrorCode.NOT_FOUND, "There is no such domain.")
     versions = version_rows(versions_of(domain).prefetch_related("aliases", "jobs"))
-    models = [model for model in model_rows(tree_for(tenant)) if model.domain_id == domain.pk]
+    hplms = [hplm for hplm in hplm_rows(tree_for(tenant)) if hplm.domain_id == domain.pk]
     own = domain.tenant_id == tenant.pk
-    return show(request, "domains/domain.html", domain=domain, versions=versions, models=models, own=own)
+    return show(request, "domains/domain.html", domain=domain, versions=versions, hplms=hplms, own=own)
 
 
 @require_http_methods(["GET", "POST"])

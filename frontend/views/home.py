@@ -12,8 +12,8 @@ from django.views.decorators.http import require_GET
 from frontend.access import TenantRequest, tenant_page
 from frontend.pages import show
 from frontend.presenters.data import DataRow, corpus_rows, dataset_rows
+from frontend.presenters.hplms import hplm_rows
 from frontend.presenters.jobs import JobRow, job_rows
-from frontend.presenters.models import model_rows
 from frontend.presenters.usage import usage_sum, usage_tiles
 from tenants.models import Tenant
 from tenants.selectors import corpora_of, datasets_of, quota_of, tenants_of, usage_of
@@ -38,14 +38,12 @@ def start(request: HttpRequest) -> HttpResponse:
 @require_GET
 @tenant_page()
 def home(request: TenantRequest) -> HttpResponse:
-    """Models, running jobs, usage of the month, and the newest data."""
+    """hPLMs, running jobs, usage of the month, and the newest data."""
     tenant = request.place.tenant
-    models, running = model_rows(tree_for(tenant)), _running(tenant)
+    hplms, running = hplm_rows(tree_for(tenant)), _running(tenant)
     usage = usage_sum(usage_of(tenant, datetime.now(UTC).date().replace(day=1)))
-    counted = _counted(
-        tenant, ready=sum(model.ready for model in models), models=len(models), jobs=len(running)
-    )
-    context: dict[str, Any] = {"models": models, "running": running, "usage": usage, "data": _recent(tenant)}
+    counted = _counted(tenant, ready=sum(hplm.ready for hplm in hplms), hplms=len(hplms), jobs=len(running))
+    context: dict[str, Any] = {"hplms": hplms, "running": running, "usage": usage, "data": _recent(tenant)}
     return show(request, "home.html", tiles=usage_tiles(usage, **counted), **context)
 
 
@@ -63,7 +61,7 @@ def _running(tenant: Tenant) -> list[JobRow]:
 
 def _counted(tenant: Tenant, **counts: int) -> dict[str, int]:
     quota = quota_of(tenant)
-    return {**counts, "max_models": quota.max_hplms, "max_jobs": quota.max_active_jobs}
+    return {**counts, "max_hplms": quota.max_hplms, "max_jobs": quota.max_active_jobs}
 
 
 def _recent(tenant: Tenant) -> list[DataRow]:

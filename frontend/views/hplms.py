@@ -1,17 +1,33 @@
-"""Making and updating hPLMs."""
+"""hPLMs: the page of one, making, updating and deleting one, moving its aliases."""
+
+from typing import Any
 
 from django.http import HttpResponse
-from django.views.decorators.http import require_http_methods
+from django.views.decorators.http import require_GET, require_http_methods, require_POST
 
 from frontend.access import TenantRequest, tenant_page
-from frontend.forms.tree import HplmForm, HplmUpdateForm
-from frontend.pages import go, show
+from frontend.forms.tree import AliasForm, HplmForm, HplmUpdateForm
+from frontend.pages import act, go, show
+from frontend.presenters.hplms import curl_snippet
 from frontend.presenters.jobs import first_job_of
+from frontend.presenters.versions import default_of, label_rows, lineage_of, version_rows
 from frontend.refusals import attempt
 from tenants.models import Role
-from versiontree.models import Hplm, Version
-from versiontree.selectors import hplm_of
-from versiontree.services.hplms import hplm_create, hplm_update
+from versiontree.models import Alias, Hplm, Version
+from versiontree.selectors import alias_moves_of, aliases_of, hplm_of, versions_of
+from versiontree.services.aliases import alias_move
+from versiontree.services.hplms import hplm_create, hplm_delete, hplm_update
+
+MOVES_SHOWN = 20
+
+
+@require_GET
+@tenant_page()
+def hplm(request: TenantRequest, name: str) -> HttpResponse:
+    """Versions with their metrics, aliases with their history, and how a program asks."""
+    hplm = hplm_of(request.place.tenant, name)
+    form = AliasForm(hplm) if request.place.may_write else None
+    return _page(request, hplm, form)
 
 
 @require_http_methods(["GET", "POST"])
@@ -37,6 +53,29 @@ def update(request: TenantRequest, name: str) -> HttpResponse:
     return go(request, "job", first_job_of(version).pk)
 
 
+@require_POST
+@tenant_page(Role.DEVELOPER)
+def move_alias(request: TenantRequest, name: str) -> HttpResponse:
+    """Point an alias at another version: promotion and rollback."""
+    hplm = hplm_of(request.place.tenant, name)
+    form = AliasForm(hplm, request.POST)
+    moved = attempt(form, lambda: _move(request, hplm, form)) if form.is_valid() else None
+    if moved is None:
+        return _page(request, hplm, form)
+    return go(request, "hplm", hplm.name, said=f"@{moved.name} now means version {moved.version.number}.")
+
+
+@require_POST
+@tenant_page(Role.DEVELOPER)
+def delete(request: TenantRequest, name: str) -> HttpResponse:
+    """Stop serving an hPLM and free its name."""
+    hplm = hplm_of(request.place.tenant, name)
+    refused = act(
+        request, lambda: hplm_delete(hplm=hplm, actor=request.user), said=f"{hplm.name} is deleted."
+    )
+    return go(request, "hplm", hplm.name) if refused else go(request, "home")
+
+
 def _create(request: TenantRequest, form: HplmForm) -> Version:
     cleaned = form.cleaned_data
     return hplm_create(
@@ -53,3 +92,32 @@ def _update(request: TenantRequest, hplm: Hplm, form: HplmUpdateForm) -> Version
     cleaned = form.cleaned_data
     promote = cleaned["auto_promote"]
     return hplm_update(hplm=hplm, dataset=cleaned["dataset"], auto_promote=promote, actor=request.user)
+
+
+def _move(request: TenantRequest, hplm: Hplm, form: AliasForm) -> Alias:
+    cleaned = form.cleaned_data
+    return alias_move(
+        hplm=hplm,
+        name=cleaned["name"],
+        version=cleaned["version"],
+        reason=cleaned["reason"],
+        actor=request.user,
+    )
+
+
+def _page(request: TenantRequest, hplm: Hplm, form: AliasForm | None) -> HttpResponse:
+    versions = list(versions_of(hplm).prefetch_related("aliases", "jobs"))
+    aliases = list(aliases_of(hplm))
+    context: dict[str, Any] = {
+        "hplm": hplm,
+        "ready": bool(aliases),
+        "lineage": lineage_of(versions[-1]),
+        "labels": versions[0].config.get("labels", []),
+        "versions": version_rows(versions),
+        "aliases": aliases,
+        "moves": alias_moves_of(hplm)[:MOVES_SHOWN],
+        "per_label": label_rows(default_of(versions)),
+        "curl": curl_snippet(request, hplm),
+        "form": form,
+    }
+    return show(request, "hplms/hplm.html", **context)

@@ -1,4 +1,4 @@
-"""Try a model: the infer request by hand."""
+"""Try an hPLM: the infer request by hand."""
 
 from django.http import HttpResponse
 from django.views.decorators.http import require_GET, require_POST
@@ -14,7 +14,7 @@ from tenants.errors import ErrorCode, HmiError
 @require_GET
 @tenant_page()
 def page(request: TenantRequest) -> HttpResponse:
-    """The text to fill in, with the model that a link may have named."""
+    """The text to fill in, with the hPLM that a link may have named."""
     form = TryForm(request.place.tenant, initial={"model": request.GET.get("model", "")})
     return show(request, "playground/page.html", form=form)
 
@@ -22,7 +22,7 @@ def page(request: TenantRequest) -> HttpResponse:
 @require_POST
 @tenant_page()
 def answer(request: TenantRequest) -> HttpResponse:
-    """Ask the model; the answer, or a typed refusal, replaces what stood beside the text."""
+    """Ask the hPLM; the answer, or a typed refusal, replaces what stood beside the text."""
     form = TryForm(request.place.tenant, request.POST)
     template = "playground/answer.html" if request.htmx else "playground/page.html"
     try:

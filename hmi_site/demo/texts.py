@@ -15,7 +15,7 @@ from hmi_site.demo.size import DemoSize
 from hmi_site.demo.splits import SPLITS, assign_splits, near_copy_groups
 from hmi_site.demo.tasks import DemoTask, Example, sample_evenly
 
-FILES_PER_PACKAGE: Final = 400
+FILES_PER_PACKAGE: Final = 250
 CORPUS_WORDS: Final = 300_000
 SMALLEST_TRAIN: Final = 120
 
@@ -28,7 +28,8 @@ class DemoTexts:
     size: DemoSize
 
     def corpus(self) -> bytes:
-        """The domain corpus, one docstring a line, training texts only; at full size ``CORPUS_WORDS`` words."""
+        """The domain corpus: training texts only, one docstring a line, ``CORPUS_WORDS`` words at full
+        size."""
         lines: list[str] = []
         words = 0
         for docstring in self.by_split["train"]:

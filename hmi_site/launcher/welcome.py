@@ -31,5 +31,5 @@ def curl_line(url: str, demo: DemoSummary) -> str:
 def _logins(demo: DemoSummary) -> Table:
     table = Table("sign in as", "password", title="Demo logins", title_justify="left", box=None)
     for login in demo.logins:
-        table.add_row(login.username, login.password)
+        table.add_row(login.username, login.password or "(changed since)")
     return table

@@ -5,7 +5,9 @@ from typing import TYPE_CHECKING, Any
 
 from django import forms
 from django.contrib import admin
+from django.db.models import Model
 from django.http import HttpRequest, HttpResponse
+from django.urls import reverse
 from django.utils.html import format_html
 from django.utils.safestring import SafeString
 
@@ -32,8 +34,12 @@ __all__ = [
     "StackedInline",
     "Uploading",
     "acting",
+    "linked",
     "pretty_json",
 ]
+
+
+_LINK_STYLE = "text-primary-600 dark:text-primary-500"
 
 
 class NotByHand(ModelAdmin):
@@ -58,8 +64,15 @@ class Listing(TabularInline):
 
     extra = 0
     can_delete = False
+    hide_title = True
+
+    def get_readonly_fields(self, request: HttpRequest, obj: Any = None) -> Any:
+        return self.fields
 
     def has_add_permission(self, request: HttpRequest, obj: Any = None) -> bool:
+        return False
+
+    def has_change_permission(self, request: HttpRequest, obj: Any = None) -> bool:
         return False
 
 
@@ -82,6 +95,13 @@ def acting(request: HttpRequest) -> User:
     if not isinstance(request.user, User):
         raise TypeError("the admin has only signed-in users")
     return request.user
+
+
+def linked(row: Model, text: str = "") -> SafeString:
+    """The row by its name, or by this text, leading to its page."""
+    opts = row._meta
+    address = reverse(f"admin:{opts.app_label}_{opts.model_name}_change", args=[row.pk])
+    return format_html('<a class="{}" href="{}">{}</a>', _LINK_STYLE, address, text or row)
 
 
 def pretty_json(value: Any) -> SafeString:

@@ -8,9 +8,10 @@ from django.contrib.auth.admin import UserAdmin as DjangoUserAdmin
 from django.contrib.auth.models import Group
 from django.db.models import Count, QuerySet
 from django.http import HttpRequest
+from django.utils.safestring import SafeString
 from unfold.forms import AdminPasswordChangeForm, UserChangeForm, UserCreationForm
 
-from tenants.admin.base import Listing, ModelAdmin, ModelForm, StackedInline, acting
+from tenants.admin.base import Listing, ModelAdmin, ModelForm, StackedInline, acting, linked
 from tenants.models import Membership, Quota, Tenant, User
 from tenants.services.members import member_add, member_remove, member_set_role
 from tenants.services.tenants import tenant_create, tenant_resume, tenant_suspend
@@ -35,12 +36,15 @@ class UserAdmin(DjangoUserAdmin, ModelAdmin):  # type: ignore[type-arg]
 
 
 class MembershipInline(Listing):
-    """The members, to look at; they are changed on their own pages."""
+    """The members; they are changed on their own pages."""
 
     model = Membership
-    fields = ("user", "role", "created_at")
-    readonly_fields = fields
-    show_change_link = True
+    fields = ("member", "role", "created_at")
+
+    @admin.display(description="Member")
+    def member(self, membership: Membership) -> SafeString:
+        """Who it is."""
+        return linked(membership, str(membership.user))
 
 
 class QuotaInline(StackedInline):

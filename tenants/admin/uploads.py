@@ -83,10 +83,6 @@ class DatasetSplitInline(Listing):
 
     model = DatasetSplit
     fields = ("split", "rows", "size_bytes", "sha256")
-    readonly_fields = fields
-
-    def has_change_permission(self, request: HttpRequest, obj: Any = None) -> bool:
-        return False
 
 
 @admin.register(Dataset)
@@ -134,7 +130,7 @@ class DatasetSplitAdmin(NotByHand):
 
     list_display = ("dataset", "split", "rows", "size_bytes", "sha256")
     list_filter = ("split",)
-    list_select_related = ("dataset",)
+    list_select_related = ("dataset__tenant",)
     search_fields = ("dataset__name", "sha256")
 
     def has_delete_permission(self, request: HttpRequest, obj: Any = None) -> bool:

@@ -209,7 +209,11 @@ class Migration(migrations.Migration):
                 ),
                 (
                     "max_storage_bytes",
-                    models.PositiveBigIntegerField(db_default=5000000000, default=5000000000),
+                    models.PositiveBigIntegerField(
+                        db_default=5000000000,
+                        default=5000000000,
+                        help_text="Of uploads; a new version also counts what the tenant's versions hold as artifacts.",
+                    ),
                 ),
                 ("max_requests_per_day", models.PositiveIntegerField(db_default=1000000, default=1000000)),
                 ("max_active_jobs", models.PositiveIntegerField(db_default=10, default=10)),
@@ -397,7 +401,14 @@ class Migration(migrations.Migration):
                         auto_created=True, primary_key=True, serialize=False, verbose_name="ID"
                     ),
                 ),
-                ("hplm_name", models.CharField(max_length=100, verbose_name="hPLM")),
+                (
+                    "hplm_name",
+                    models.CharField(
+                        help_text="A new hPLM that takes the name of a deleted one goes on in its row of that day.",
+                        max_length=100,
+                        verbose_name="hPLM",
+                    ),
+                ),
                 ("day", models.DateField()),
                 ("requests", models.PositiveBigIntegerField(default=0)),
                 ("inputs", models.PositiveBigIntegerField(default=0)),

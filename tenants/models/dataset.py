@@ -53,7 +53,7 @@ class Dataset(models.Model):
         )
 
     def __str__(self) -> str:
-        return self.name
+        return f"{self.tenant}/{self.name}"
 
 
 class DatasetSplit(models.Model):

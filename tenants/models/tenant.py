@@ -81,7 +81,11 @@ class Quota(models.Model):
     tenant = models.OneToOneField(Tenant, on_delete=models.CASCADE, related_name="quota")
     max_domains = models.PositiveIntegerField(default=3, db_default=3)
     max_hplms = models.PositiveIntegerField("max hPLMs", default=50, db_default=50)
-    max_storage_bytes = models.PositiveBigIntegerField(default=5 * GIGABYTE, db_default=5 * GIGABYTE)
+    max_storage_bytes = models.PositiveBigIntegerField(
+        default=5 * GIGABYTE,
+        db_default=5 * GIGABYTE,
+        help_text="Of uploads; a new version also counts what the tenant's versions hold as artifacts.",
+    )
     max_requests_per_day = models.PositiveIntegerField(default=1_000_000, db_default=1_000_000)
     max_active_jobs = models.PositiveIntegerField(default=10, db_default=10)
 

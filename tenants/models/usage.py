@@ -7,10 +7,17 @@ from tenants.models.tenant import Tenant
 
 
 class UsageDay(models.Model):
-    """One day (UTC) of one hPLM. The name stays when the hPLM is deleted: bills outlive models."""
+    """One day (UTC) of one hPLM's name. The row stays when the hPLM is deleted: bills outlive hPLMs.
+
+    A new hPLM that takes a freed name goes on in the row of that day.
+    """
 
     tenant = models.ForeignKey(Tenant, on_delete=models.PROTECT, related_name="usage_days")
-    hplm_name = models.CharField("hPLM", max_length=100)
+    hplm_name = models.CharField(
+        "hPLM",
+        max_length=100,
+        help_text="A new hPLM that takes the name of a deleted one goes on in its row of that day.",
+    )
     day = models.DateField()
     requests = models.PositiveBigIntegerField(default=0)
     inputs = models.PositiveBigIntegerField(default=0)

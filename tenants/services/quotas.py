@@ -32,11 +32,11 @@ def quota_check_active_jobs(*, tenant: Tenant, having: int, adding: int = 1) -> 
     _check(limit=quota_of(tenant).max_active_jobs, used=having, asked=adding, what="active jobs")
 
 
-def quota_check_storage(*, tenant: Tenant, adding_bytes: int) -> None:
-    """Do uploads of this size still fit? Otherwise ``quota_exceeded``."""
+def quota_check_storage(*, tenant: Tenant, adding_bytes: int, beside_uploads: int = 0) -> None:
+    """Do so many bytes still fit beside the uploads and what else there is? Otherwise ``quota_exceeded``."""
     _check(
         limit=quota_of(tenant).max_storage_bytes,
-        used=storage_used(tenant),
+        used=storage_used(tenant) + beside_uploads,
         asked=adding_bytes,
         what="bytes of storage",
     )

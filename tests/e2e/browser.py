@@ -25,7 +25,7 @@ def chromium() -> str:
     found = wanted if Path(wanted).is_file() else shutil.which(wanted)
     if found:
         return found
-    missing = f"There is no Chromium at {wanted}. Install it (apt-get install --no-install-recommends chromium) or set HMI_CHROMIUM."
+    missing = f"There is no Chromium at {wanted}. Install it (apt-get install chromium) or set HMI_CHROMIUM."
     if os.environ.get("CI", "").strip().lower() not in {"", "0", "false", "no", "off"}:
         pytest.fail(missing, pytrace=False)
     pytest.skip(missing)

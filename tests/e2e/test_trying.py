@@ -43,4 +43,4 @@ def test_markup_in_a_text_stays_text(
 ) -> None:
     ask(signed_in, "<script>document.title = 'broken'</script> <b>heart</b>")
     expect(signed_in.locator("#answer")).to_contain_text("acme/triage v1")
-    expect(signed_in).to_have_title("Try a model · HMI")
+    expect(signed_in).to_have_title("Try an hPLM · HMI")

@@ -8,6 +8,15 @@ from django.http import HttpRequest
 
 from tenants.admin.base import ModelAdmin
 from tenants.errors import HmiError
+from versiontree.models.version import VERSION_STATE_STYLE
+
+
+def colours(styles: Iterable[tuple[str, str]]) -> dict[str, str]:
+    """Labels with their colours in the words of the admin, which has none for neutral."""
+    return {label: "" if colour == "neutral" else colour for label, colour in styles}
+
+
+STATE_COLOURS = colours((state.label, colour) for state, colour in VERSION_STATE_STYLE.items())
 
 
 class Serviced(ModelAdmin):

@@ -5,20 +5,26 @@ from contextlib import suppress
 from typing import Any
 
 from django import forms
+from django.contrib import admin
+from django.contrib.admin.widgets import AutocompleteSelect
 from django.db import transaction
+from django.db.models import QuerySet
 from unfold.widgets import (
+    UnfoldAdminAutocompleteWidget,
     UnfoldAdminDecimalFieldWidget,
     UnfoldAdminIntegerFieldWidget,
     UnfoldAdminSelectWidget,
+    UnfoldBooleanSwitchWidget,
 )
 
 from tenants.admin.base import ModelForm
 from tenants.errors import HmiError
-from tenants.models import Corpus
-from versiontree.models import Alias, Domain, Root, Version
+from tenants.models import Corpus, Dataset
+from versiontree.models import Alias, Domain, Hplm, Root, Version
 from versiontree.models.version import VersionKind, VersionState
 from versiontree.services.aliases import alias_move
 from versiontree.services.domains import domain_create, domain_update
+from versiontree.services.hplms import hplm_create, hplm_update
 from versiontree.services.roots import root_register
 from versiontree.training_settings import DEFAULT_ALPHA
 
@@ -27,14 +33,15 @@ class _Rehearsed(Exception):
     """Undoes a rehearsal."""
 
 
-def rehearse(act: Callable[[], object]) -> None:
-    """Do it, undo it, and turn what was refused into a form error."""
+def rehearse(act: Callable[[], object]) -> HmiError | None:
+    """Do it and undo it; with what it was refused, if it was."""
     try:
         with suppress(_Rehearsed), transaction.atomic():
             act()
             raise _Rehearsed
     except HmiError as error:
-        raise forms.ValidationError(error.message, code=str(error.code)) from error
+        return error
+    return None
 
 
 class ServiceForm(ModelForm):
@@ -47,8 +54,10 @@ class ServiceForm(ModelForm):
     def clean(self) -> Any:
         """Refuse what the service refuses."""
         cleaned = super().clean()
-        if not self.errors:
-            rehearse(lambda: self.act(None))
+        refusal = None if self.errors else rehearse(lambda: self.act(None))
+        if refusal is not None:
+            place = refusal.param if refusal.param in self.fields else None
+            self.add_error(place, forms.ValidationError(refusal.message, code=str(refusal.code)))
         return cleaned
 
 
@@ -64,6 +73,24 @@ def _alpha_field() -> forms.FloatField:
 
 def _platform_corpora() -> Any:
     return Corpus.unscoped.filter(tenant=None)
+
+
+def _ready_parents() -> QuerySet[Version]:
+    ready = Version.unscoped.filter(state=VersionState.READY).exclude(kind=VersionKind.HPLM)
+    return ready.select_related("root", "domain__root").order_by("root__name", "domain__name", "-number")
+
+
+class SearchSelect(AutocompleteSelect):
+    """A choice among too many rows for a list: the browser asks for those that match what is typed."""
+
+    def __init__(self, field: Any) -> None:
+        super().__init__(field, admin.site, attrs={"class": "unfold-admin-autocomplete"})
+
+    @property
+    def media(self) -> forms.Media:
+        """The scripts in the admin's own look."""
+        media: forms.Media = UnfoldAdminAutocompleteWidget().media
+        return media
 
 
 class RootForm(ServiceForm):
@@ -100,9 +127,7 @@ class DomainForm(ServiceForm):
     """Create a domain of the platform's."""
 
     parent = forms.ModelChoiceField(
-        queryset=Version.unscoped.filter(
-            tenant=None, state=VersionState.READY, kind__in=[VersionKind.ROOT, VersionKind.DOMAIN]
-        ).select_related("root", "domain__root"),
+        queryset=_ready_parents().filter(tenant=None),
         widget=UnfoldAdminSelectWidget,
         help_text="The ready version of a root or domain that this domain grows from.",
     )
@@ -144,6 +169,61 @@ class DomainUpdateForm(ServiceForm):
     def act(self, actor: Any) -> Version:
         data = self.cleaned_data
         return domain_update(domain=self.instance, corpus=data["corpus"], alpha=data["alpha"], actor=actor)
+
+
+class HplmForm(ServiceForm):
+    """Create an hPLM of a tenant's."""
+
+    parent = forms.ModelChoiceField(
+        queryset=_ready_parents(),
+        widget=UnfoldAdminSelectWidget,
+        help_text="The ready version that it grows from, the platform's or the tenant's.",
+    )
+    dataset = forms.ModelChoiceField(
+        queryset=Dataset.unscoped.select_related("tenant"),
+        widget=SearchSelect(Version._meta.get_field("dataset")),
+        help_text="A dataset of the tenant's; its task is the hPLM's.",
+    )
+
+    class Meta:
+        model = Hplm
+        fields = ("tenant", "name")
+
+    def act(self, actor: Any) -> Version:
+        return hplm_create(**{name: self.cleaned_data[name] for name in self.fields}, actor=actor)
+
+
+class HplmUpdateForm(ServiceForm):
+    """Teach an hPLM from new data: saving makes its next version."""
+
+    dataset = forms.ModelChoiceField(
+        queryset=Dataset.unscoped.none(),
+        widget=UnfoldAdminSelectWidget,
+        label="New data",
+        help_text="A dataset of the tenant's, for the same task.",
+    )
+    auto_promote = forms.BooleanField(
+        required=False,
+        initial=True,
+        widget=UnfoldBooleanSwitchWidget,
+        label="Promote",
+        help_text="Once the new version is ready, the alias default points at it.",
+    )
+
+    class Meta:
+        model = Hplm
+        fields = ()
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        fitting = Dataset.unscoped.filter(tenant=self.instance.tenant_id, task=self.instance.task)
+        self.fields["dataset"].queryset = fitting.select_related("tenant")  # type: ignore[attr-defined]
+
+    def act(self, actor: Any) -> Version:
+        data = self.cleaned_data
+        return hplm_update(
+            hplm=self.instance, dataset=data["dataset"], auto_promote=data["auto_promote"], actor=actor
+        )
 
 
 class AliasForm(ServiceForm):

@@ -6,13 +6,11 @@ from django.http import HttpRequest
 from django.utils.safestring import SafeString
 from unfold.decorators import display
 
-from tenants.admin.base import Listing, NotByHand, ReadOnly, acting, pretty_json
-from versiontree.admin.base import Serviced
+from tenants.admin.base import Listing, NotByHand, ReadOnly, acting, linked, pretty_json
+from versiontree.admin.base import Serviced, colours
 from versiontree.models import Job, JobEvent
 from versiontree.models.job import STATUS_STYLE
 from versiontree.services.jobs import job_cancel, job_retry
-
-_UNFOLD_COLOURS = {"neutral": "", "primary": "primary"}
 
 
 class JobEventInline(Listing):
@@ -20,17 +18,23 @@ class JobEventInline(Listing):
 
     model = JobEvent
     fields = ("at", "kind", "message", "data")
-    readonly_fields = fields
 
 
 @admin.register(Job)
 class JobAdmin(NotByHand, Serviced):
     """Jobs, to watch, cancel and retry."""
 
-    list_display = ("kind", "version", "tenant", "status", "percent", "stage", "attempt", "created_at")
+    list_display = ("kind", "to_version", "tenant", "status", "percent", "stage", "attempt", "created_at")
     list_filter = ("state", "kind", ("tenant", admin.RelatedOnlyFieldListFilter), "created_at")
     list_select_related = ("version__root", "version__domain__root", "version__hplm__tenant", "tenant")
-    search_fields = ("id", "tenant__slug", "version__hplm__name", "version__domain__name", "error_code")
+    search_fields = (
+        "id",
+        "tenant__slug",
+        "version__hplm__name",
+        "version__domain__name",
+        "version__root__name",
+        "error_code",
+    )
     date_hierarchy = "created_at"
     fields = (
         "id",
@@ -66,11 +70,16 @@ class JobAdmin(NotByHand, Serviced):
     @display(  # type: ignore[untyped-decorator]
         description="State",
         ordering="state",
-        label={label: _UNFOLD_COLOURS.get(colour, colour) for label, colour in STATUS_STYLE.values()},
+        label=colours(STATUS_STYLE.values()),
     )
     def status(self, job: Job) -> str:
         """The word, in its colour."""
         return job.status_label
+
+    @admin.display(description="Version", ordering="version")
+    def to_version(self, job: Job) -> SafeString:
+        """What it works for."""
+        return linked(job.version)
 
     @admin.display(description="Progress", ordering="progress")
     def percent(self, job: Job) -> str:
@@ -102,7 +111,12 @@ class JobAdmin(NotByHand, Serviced):
 class JobEventAdmin(ReadOnly):
     """Everything that happened to jobs."""
 
-    list_display = ("at", "job", "kind", "message")
+    list_display = ("at", "to_job", "kind", "message")
     list_filter = ("kind", "at")
     list_select_related = ("job",)
     search_fields = ("job__id", "message")
+
+    @admin.display(description="Job", ordering="job")
+    def to_job(self, event: JobEvent) -> SafeString:
+        """What it happened to."""
+        return linked(event.job)

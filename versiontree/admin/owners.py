@@ -1,77 +1,173 @@
 """Roots, domains, hPLMs and aliases."""
 
-from typing import Any
+from typing import Any, ClassVar
 
-from django.contrib import admin
-from django.db.models import QuerySet
+from django.contrib import admin, messages
+from django.db.models import OuterRef, QuerySet, Subquery
 from django.http import HttpRequest
+from django.utils.html import format_html
+from django.utils.safestring import SafeString
+from unfold.decorators import display
 
-from tenants.admin.base import ModelForm, NotByHand, ReadOnly, acting
-from versiontree.admin.base import Serviced
-from versiontree.admin.forms import AliasForm, DomainForm, DomainUpdateForm, RootForm, ServiceForm
+from tenants.admin.base import Listing, ModelForm, ReadOnly, acting, linked
+from versiontree.admin.base import STATE_COLOURS, Serviced
+from versiontree.admin.forms import (
+    AliasForm,
+    DomainForm,
+    DomainUpdateForm,
+    HplmForm,
+    HplmUpdateForm,
+    RootForm,
+    ServiceForm,
+)
 from versiontree.models import Alias, AliasMove, Domain, Hplm, Root, Version
+from versiontree.models.version import VersionKind, VersionState
 from versiontree.services.hplms import hplm_delete
 
 
-def _planted(form: ServiceForm, request: HttpRequest, obj: Any, owner: str) -> None:
-    """Do what the form stands for; the admin then shows the row that was made."""
-    version: Version = form.act(acting(request))
-    obj.pk = getattr(version, owner).pk
-    obj.refresh_from_db()
+class VersionInline(Listing):
+    """The versions of a root, domain or hPLM, newest first."""
+
+    model = Version
+    ordering = ("-number",)
+    fields = ("version", "state", "grown_from", "created_at", "ready_at")
+
+    def get_queryset(self, request: HttpRequest) -> QuerySet[Any]:
+        parents = ("parent__root", "parent__domain__root", "parent__hplm__tenant")
+        versions: QuerySet[Any] = (
+            super().get_queryset(request).select_related("root", "domain__root", "hplm__tenant", *parents)
+        )
+        return versions
+
+    @admin.display(description="Version")
+    def version(self, version: Version) -> SafeString:
+        """Which it is."""
+        return linked(version)
+
+    @admin.display(description="Parent")
+    def grown_from(self, version: Version) -> SafeString | None:
+        """Which version it goes on from."""
+        return linked(version.parent) if version.parent else None
 
 
-@admin.register(Root)
-class RootAdmin(Serviced):
-    """Adding a root registers it: jobs convert the checkpoint and build its PLOT."""
+class RootVersionInline(VersionInline):
+    """A root's own versions: those of its domains and hPLMs name it too."""
 
-    form = RootForm
-    list_display = ("name", "source", "created_by", "created_at")
-    list_select_related = ("created_by",)
-    search_fields = ("name", "source")
-
-    def get_fields(self, request: HttpRequest, obj: Any = None) -> tuple[str, ...]:
-        return ("name", "source", "corpus", "lower", "alpha") if obj is None else self.list_display
-
-    def has_change_permission(self, request: HttpRequest, obj: Any = None) -> bool:
-        return False
-
-    def save_model(self, request: HttpRequest, obj: Root, form: ModelForm, change: bool) -> None:
-        if isinstance(form, RootForm):
-            _planted(form, request, obj, "root")
+    def get_queryset(self, request: HttpRequest) -> QuerySet[Any]:
+        versions: QuerySet[Any] = super().get_queryset(request).filter(kind=VersionKind.ROOT)
+        return versions
 
 
-@admin.register(Domain)
-class DomainAdmin(Serviced):
-    """Adding makes a domain of the platform's; saving one teaches it more text, as its next version."""
+class Grown(Serviced):
+    """What has versions: adding one starts the jobs of its first, saving one those of its next."""
 
-    list_display = ("name", "root", "tenant", "created_by", "created_at")
-    list_filter = ("root", ("tenant", admin.RelatedOnlyFieldListFilter))
-    list_select_related = ("root", "tenant", "created_by")
-    search_fields = ("name", "tenant__slug")
+    kind: VersionKind
+    form: type[ServiceForm]
+    next_form: type[ServiceForm] | None = None
+    shown: tuple[str, ...] = ()
+    inlines: ClassVar[Any] = (VersionInline,)
+
+    def get_queryset(self, request: HttpRequest) -> QuerySet[Any]:
+        rows: QuerySet[Any] = super().get_queryset(request)
+        versions = Version.unscoped.filter(**{self.kind: OuterRef("pk")}, kind=self.kind).order_by("-number")
+        return rows.annotate(
+            newest_number=Subquery(versions.values("number")[:1]),
+            newest_state=Subquery(versions.values("state")[:1]),
+        )
+
+    @admin.display(description="Newest version", ordering="newest_number")
+    def newest(self, row: Any) -> str:
+        """Its number."""
+        return str(row.newest_number)
+
+    @display(description="State", ordering="newest_state", label=STATE_COLOURS)  # type: ignore[untyped-decorator]
+    def status(self, row: Any) -> str:
+        """Where the newest version stands."""
+        return str(VersionState(row.newest_state).label)
 
     def get_form(self, request: HttpRequest, obj: Any = None, change: bool = False, **kwargs: Any) -> Any:
-        kwargs["form"] = DomainForm if obj is None else DomainUpdateForm
+        kwargs["form"] = self.form if obj is None or self.next_form is None else self.next_form
         return super().get_form(request, obj, change, **kwargs)
 
     def get_fields(self, request: HttpRequest, obj: Any = None) -> tuple[str, ...]:
         if obj is None:
-            return ("name", "description", "parent", "corpus", "alpha")
-        shown = (*self.list_display, "description")
-        return (*shown, "corpus", "alpha") if self.has_change_permission(request, obj) else shown
+            return tuple(self.form.base_fields)
+        if self.next_form is None or not self.has_change_permission(request, obj):
+            return self.shown
+        return (*self.shown, *self.next_form.base_fields)
 
     def get_readonly_fields(self, request: HttpRequest, obj: Any = None) -> tuple[str, ...]:
-        return () if obj is None else (*self.list_display, "description")
+        return () if obj is None else self.shown
 
-    def save_model(self, request: HttpRequest, obj: Domain, form: ModelForm, change: bool) -> None:
-        if isinstance(form, ServiceForm):
-            _planted(form, request, obj, "domain")
+    def get_inlines(self, request: HttpRequest, obj: Any) -> list[Any]:
+        return [] if obj is None else list(self.inlines)
+
+    def save_model(self, request: HttpRequest, obj: Any, form: ModelForm, change: bool) -> None:
+        if not isinstance(form, ServiceForm):
+            raise TypeError("only services write to the version tree")
+        version: Version = form.act(acting(request))
+        obj.pk = version.owner.pk
+        obj.refresh_from_db()
+        told = format_html("The jobs of {} are queued.", linked(version))
+        self.message_user(request, told, messages.SUCCESS)
+
+
+@admin.register(Root)
+class RootAdmin(Grown):
+    """Adding a root registers it: jobs convert the checkpoint and build its PLOT."""
+
+    kind = VersionKind.ROOT
+    form = RootForm
+    shown = ("name", "source", "created_by", "created_at")
+    inlines = (RootVersionInline,)
+    list_display = ("name", "newest", "status", "source", "created_by", "created_at")
+    list_select_related = ("created_by",)
+    search_fields = ("name", "source")
+
+    def has_change_permission(self, request: HttpRequest, obj: Any = None) -> bool:
+        return False
+
+
+@admin.register(Domain)
+class DomainAdmin(Grown):
+    """Adding makes a domain of the platform's; saving one teaches it more text, as its next version."""
+
+    kind = VersionKind.DOMAIN
+    form = DomainForm
+    next_form = DomainUpdateForm
+    shown = ("name", "root", "tenant", "description", "created_by", "created_at")
+    list_display = ("name", "root", "tenant", "newest", "status", "created_by", "created_at")
+    list_filter = ("root", ("tenant", admin.RelatedOnlyFieldListFilter))
+    list_select_related = ("root", "tenant", "created_by")
+    search_fields = ("name", "root__name", "tenant__slug")
+
+
+class AliasInline(Listing):
+    """Where the aliases of an hPLM point."""
+
+    model = Alias
+    fields = ("alias", "version", "moved_by", "moved_at")
+
+    def get_queryset(self, request: HttpRequest) -> QuerySet[Any]:
+        aliases: QuerySet[Any] = super().get_queryset(request)
+        return aliases.select_related("version__root", "version__hplm__tenant", "moved_by")
+
+    @admin.display(description="Alias")
+    def alias(self, alias: Alias) -> SafeString:
+        """Which it is; its own page moves it."""
+        return linked(alias)
 
 
 @admin.register(Hplm)
-class HplmAdmin(NotByHand, Serviced):
-    """Tenants make their own; staff may look, and delete."""
+class HplmAdmin(Grown):
+    """Adding makes an hPLM of a tenant's; saving one teaches it from new data, as its next version."""
 
-    list_display = ("name", "tenant", "task", "created_by", "created_at", "deleted_at")
+    kind = VersionKind.HPLM
+    form = HplmForm
+    next_form = HplmUpdateForm
+    shown = ("name", "tenant", "task", "created_by", "created_at", "deleted_at")
+    inlines = (VersionInline, AliasInline)
+    list_display = ("name", "tenant", "task", "newest", "status", "created_by", "created_at", "deleted_at")
     list_filter = (
         "task",
         ("tenant", admin.RelatedOnlyFieldListFilter),
@@ -79,7 +175,12 @@ class HplmAdmin(NotByHand, Serviced):
     )
     list_select_related = ("tenant", "created_by")
     search_fields = ("name", "tenant__slug")
+    autocomplete_fields = ("tenant",)
     actions = ("stop_serving",)
+
+    def has_change_permission(self, request: HttpRequest, obj: Any = None) -> bool:
+        living = obj is None or obj.deleted_at is None
+        return living and super().has_change_permission(request, obj)
 
     @admin.action(description="Delete: stop serving, keep the record", permissions=["operate"])
     def stop_serving(self, request: HttpRequest, rows: QuerySet[Hplm]) -> None:

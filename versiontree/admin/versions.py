@@ -1,33 +1,58 @@
 """Versions and their artifacts."""
 
 from pathlib import Path
+from typing import Any
 
 from django.conf import settings
 from django.contrib import admin
 from django.db.models import QuerySet
 from django.http import HttpRequest
+from django.template.defaultfilters import filesizeformat
 from django.utils.safestring import SafeString
+from unfold.decorators import display
 
-from tenants.admin.base import Listing, NotByHand, ReadOnly, acting, pretty_json
-from versiontree.admin.base import Serviced
+from tenants.admin.base import Listing, NotByHand, ReadOnly, acting, linked, pretty_json
+from versiontree.admin.base import STATE_COLOURS, Serviced
 from versiontree.artifacts import ArtifactStore
-from versiontree.models import Artifact, Version, VersionArtifact
+from versiontree.models import Artifact, Job, Version, VersionArtifact
 from versiontree.services.jobs import version_retry
+
+
+class JobInline(Listing):
+    """The jobs that build a version, first to last."""
+
+    model = Job
+    ordering = ("created_at",)
+    fields = ("job", "state", "stage", "attempt", "error_message", "started_at", "finished_at")
+
+    @admin.display(description="Job")
+    def job(self, job: Job) -> SafeString:
+        """What it does."""
+        return linked(job, job.get_kind_display())
 
 
 class VersionArtifactInline(Listing):
     """What a version is made of."""
 
     model = VersionArtifact
-    fields = ("role", "artifact")
-    readonly_fields = fields
+    fields = ("role", "made", "size")
+
+    @admin.display(description="Artifact")
+    def made(self, link: VersionArtifact) -> SafeString:
+        """Which it is."""
+        return linked(link.artifact)
+
+    @admin.display(description="Size")
+    def size(self, link: VersionArtifact) -> str:
+        """How big it is."""
+        return filesizeformat(link.artifact.size)
 
 
 @admin.register(Version)
 class VersionAdmin(NotByHand, Serviced):
     """The nodes of the tree. They never change; a failed one can be tried again."""
 
-    list_display = ("__str__", "kind", "state", "tenant", "parent", "short_digest", "created_at", "ready_at")
+    list_display = ("__str__", "kind", "status", "tenant", "parent", "short_digest", "created_at", "ready_at")
     list_filter = ("kind", "state", "root", ("tenant", admin.RelatedOnlyFieldListFilter))
     list_select_related = (
         "root",
@@ -47,7 +72,8 @@ class VersionAdmin(NotByHand, Serviced):
         "tenant",
         "number",
         "parent",
-        "state",
+        "status",
+        "aliased",
         "digest",
         "corpus",
         "dataset",
@@ -58,8 +84,18 @@ class VersionAdmin(NotByHand, Serviced):
         "ready_at",
     )
     readonly_fields = fields
-    inlines = (VersionArtifactInline,)
+    inlines = (JobInline, VersionArtifactInline)
     actions = ("retry",)
+
+    @display(description="State", ordering="state", label=STATE_COLOURS)  # type: ignore[untyped-decorator]
+    def status(self, version: Version) -> str:
+        """The word, in its colour."""
+        return version.get_state_display()
+
+    @admin.display(description="Aliases")
+    def aliased(self, version: Version) -> str:
+        """The names that mean it."""
+        return ", ".join(str(alias) for alias in version.aliases.all())
 
     @admin.display(description="Digest", ordering="digest")
     def short_digest(self, version: Version) -> str:
@@ -82,16 +118,38 @@ class VersionAdmin(NotByHand, Serviced):
         self.each(request, rows, lambda row: version_retry(version=row, actor=acting(request)), "retried")
 
 
+class ArtifactVersionInline(Listing):
+    """The versions that an artifact is part of."""
+
+    model = VersionArtifact
+    fields = ("of", "role")
+
+    def get_queryset(self, request: HttpRequest) -> QuerySet[Any]:
+        links: QuerySet[Any] = super().get_queryset(request)
+        return links.select_related("version__root", "version__domain__root", "version__hplm__tenant")
+
+    @admin.display(description="Version")
+    def of(self, link: VersionArtifact) -> SafeString:
+        """Which it is."""
+        return linked(link.version)
+
+
 @admin.register(Artifact)
 class ArtifactAdmin(NotByHand, Serviced):
     """What is in the artifact store."""
 
-    list_display = ("kind", "digest", "size", "created_at")
+    list_display = ("digest", "kind", "shown_size", "created_at")
     list_filter = ("kind",)
     search_fields = ("digest",)
-    fields = ("kind", "digest", "size", "shown_files", "created_at")
+    fields = ("kind", "digest", "shown_size", "shown_files", "created_at")
     readonly_fields = fields
+    inlines = (ArtifactVersionInline,)
     actions = ("verify",)
+
+    @admin.display(description="Size", ordering="size")
+    def shown_size(self, artifact: Artifact) -> str:
+        """How big it is, readable."""
+        return filesizeformat(artifact.size)
 
     @admin.display(description="Files")
     def shown_files(self, artifact: Artifact) -> SafeString:

@@ -384,6 +384,7 @@ class Migration(migrations.Migration):
                         on_delete=django.db.models.deletion.PROTECT,
                         related_name="versions",
                         to="versiontree.hplm",
+                        verbose_name="hPLM",
                     ),
                 ),
                 (
@@ -457,6 +458,7 @@ class Migration(migrations.Migration):
                         on_delete=django.db.models.deletion.CASCADE,
                         related_name="alias_moves",
                         to="versiontree.hplm",
+                        verbose_name="hPLM",
                     ),
                 ),
                 (
@@ -514,6 +516,7 @@ class Migration(migrations.Migration):
                         on_delete=django.db.models.deletion.CASCADE,
                         related_name="aliases",
                         to="versiontree.hplm",
+                        verbose_name="hPLM",
                     ),
                 ),
                 (

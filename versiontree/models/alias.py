@@ -16,7 +16,7 @@ DEFAULT_ALIAS: Final = "default"
 class Alias(models.Model):
     """A name such as ``default`` or ``production``; it points at a ready version of its own hPLM."""
 
-    hplm = models.ForeignKey(Hplm, on_delete=models.CASCADE, related_name="aliases")
+    hplm = models.ForeignKey(Hplm, on_delete=models.CASCADE, related_name="aliases", verbose_name="hPLM")
     name = models.CharField(max_length=63)
     version = models.ForeignKey(Version, on_delete=models.PROTECT, related_name="aliases")
     moved_by = models.ForeignKey(
@@ -42,7 +42,7 @@ class Alias(models.Model):
 class AliasMove(models.Model):
     """One move of an alias: where it pointed before, where after; an empty side means it was not there."""
 
-    hplm = models.ForeignKey(Hplm, on_delete=models.CASCADE, related_name="alias_moves")
+    hplm = models.ForeignKey(Hplm, on_delete=models.CASCADE, related_name="alias_moves", verbose_name="hPLM")
     name = models.CharField(max_length=63)
     from_version = models.ForeignKey(
         Version, null=True, blank=True, on_delete=models.PROTECT, related_name="+"

@@ -43,6 +43,9 @@ LEGAL: Final[dict[JobState, frozenset[JobState]]] = {
 ACTIVE: Final = frozenset({JobState.WAITING, JobState.QUEUED, JobState.RUNNING})
 TERMINAL: Final = frozenset({JobState.SUCCEEDED, JobState.FAILED, JobState.CANCELLED})
 
+# Evaluating is short and each comes after a long fine-tune, so it may go first and starves nobody.
+PRIORITY: Final[dict[JobKind, int]] = {kind: 0 if kind == JobKind.EVALUATE else 3 for kind in JobKind}
+
 STATUS_STYLE: Final[dict[JobState, tuple[str, str]]] = {
     JobState.WAITING: ("Waiting", "neutral"),
     JobState.QUEUED: ("Queued", "info"),

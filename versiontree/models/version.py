@@ -20,6 +20,11 @@ class VersionKind(models.TextChoices):
     DOMAIN = "domain", "Domain"
     HPLM = "hplm", "hPLM"
 
+    @property
+    def label_in_words(self) -> str:
+        """The label within a sentence."""
+        return self.label if self is VersionKind.HPLM else self.label.lower()
+
 
 class VersionState(models.TextChoices):
     """Where a version stands."""
@@ -75,7 +80,9 @@ class Version(models.Model):
     domain = models.ForeignKey(
         Domain, null=True, blank=True, on_delete=models.PROTECT, related_name="versions"
     )
-    hplm = models.ForeignKey(Hplm, null=True, blank=True, on_delete=models.PROTECT, related_name="versions")
+    hplm = models.ForeignKey(
+        Hplm, null=True, blank=True, on_delete=models.PROTECT, related_name="versions", verbose_name="hPLM"
+    )
     tenant = models.ForeignKey(
         Tenant, null=True, blank=True, on_delete=models.PROTECT, related_name="versions"
     )
@@ -141,8 +148,13 @@ class Version(models.Model):
         """The name of what this is a version of."""
         return self.owner.name
 
-    def branch(self) -> "Version":
-        """The nearest version, from this one up, that is not an hPLM's: where its PLOT chain begins."""
+    @property
+    def in_words(self) -> str:
+        """As a sentence about it begins: Version 2 of the domain medicine."""
+        return f"Version {self.number} of the {VersionKind(self.kind).label_in_words} {self.name}"
+
+    def domain_or_root(self) -> "Version":
+        """The nearest version of a domain or root, from this one up: where its PLOT chain begins."""
         node = self
         while node.kind == VersionKind.HPLM and node.parent is not None:
             node = node.parent

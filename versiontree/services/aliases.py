@@ -27,7 +27,7 @@ def alias_move(*, hplm: Hplm, name: str, version: Version, actor: Actor, reason:
     if target.state != VersionState.READY:
         raise HmiError(
             ErrorCode.MODEL_NOT_READY,
-            f"Version {target.number} is {target.get_state_display().lower()}, so nothing can point at it.",
+            f"{target.in_words} is {target.get_state_display().lower()}, so nothing can point at it.",
             param="version",
         )
     return alias_point(hplm=locked, name=name, version=target, actor=actor, reason=reason)

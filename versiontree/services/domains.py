@@ -15,7 +15,7 @@ from versiontree.models import Domain, Root, Version
 from versiontree.models.job import JobKind
 from versiontree.models.version import VersionKind, VersionState
 from versiontree.names import require_slug
-from versiontree.services.planting import JobPlan, corpus_check, parent_check, room_for_jobs, version_plant
+from versiontree.services.planting import JobPlan, corpus_check, parent_check, room_for_version, version_plant
 from versiontree.training_settings import DEFAULT_ALPHA, alpha_check, settings_check
 
 
@@ -38,7 +38,7 @@ def domain_create(
     require_slug(name)
     config = _config(corpus, tenant, alpha, settings)
     with transaction.atomic():
-        room_for_jobs(tenant=tenant, adding=2)
+        room_for_version(tenant=tenant, jobs=2)
         if tenant is not None:
             quota_check_domains(tenant=tenant, having=Domain.objects.for_tenant(tenant).count())
         above = parent_check(parent=parent, tenant=tenant, kinds=[VersionKind.ROOT, VersionKind.DOMAIN])
@@ -60,7 +60,7 @@ def domain_update(
     being built, ``model_not_ready`` when there is none to build upon, and what ``domain_create`` raises.
     """
     with transaction.atomic():
-        room_for_jobs(tenant=domain.tenant, adding=2)
+        room_for_version(tenant=domain.tenant, jobs=2)
         locked = Domain.unscoped.select_for_update(no_key=True).filter(pk=domain.pk).first()
         if locked is None:
             raise not_found("domain", param="domain")
@@ -113,7 +113,9 @@ def _newest_ready(domain: Domain) -> Version:
     newest = versions.filter(state=VersionState.READY).order_by("-number").first()
     if newest is None:
         raise HmiError(
-            ErrorCode.MODEL_NOT_READY, f"No version of {domain.name} is ready to build upon.", param="domain"
+            ErrorCode.MODEL_NOT_READY,
+            f"No version of the domain {domain.name} is ready to build upon.",
+            param="domain",
         )
     return newest
 

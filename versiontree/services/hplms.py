@@ -16,7 +16,13 @@ from versiontree.models.alias import DEFAULT_ALIAS
 from versiontree.models.job import ACTIVE, JobKind
 from versiontree.models.version import VersionKind, VersionState
 from versiontree.names import require_slug
-from versiontree.services.planting import JobPlan, dataset_check, parent_check, room_for_jobs, version_plant
+from versiontree.services.planting import (
+    JobPlan,
+    dataset_check,
+    parent_check,
+    room_for_version,
+    version_plant,
+)
 from versiontree.services.transitions import version_move
 from versiontree.serving import manifest_publish_on_commit
 from versiontree.training_settings import settings_check
@@ -40,7 +46,7 @@ def hplm_create(
     require_slug(name)
     config = _config(dataset, tenant, settings, auto_promote)
     with transaction.atomic():
-        room_for_jobs(tenant=tenant, adding=2)
+        room_for_version(tenant=tenant, jobs=2)
         living = Hplm.objects.for_tenant(tenant).filter(deleted_at=None).count()
         quota_check_hplms(tenant=tenant, having=living)
         above = parent_check(parent=parent, tenant=tenant, kinds=[VersionKind.ROOT, VersionKind.DOMAIN])
@@ -63,7 +69,7 @@ def hplm_update(
     ``quota_exceeded``.
     """
     with transaction.atomic():
-        room_for_jobs(tenant=hplm.tenant, adding=2)
+        room_for_version(tenant=hplm.tenant, jobs=2)
         locked = _lock(hplm)
         config = _config(dataset, locked.tenant, settings, auto_promote)
         if dataset.task != locked.task:
@@ -144,7 +150,9 @@ def _current(hplm: Hplm) -> Version:
     alias = Alias.unscoped.filter(hplm=hplm, name=DEFAULT_ALIAS).select_related("version__root").first()
     if alias is None:
         raise HmiError(
-            ErrorCode.MODEL_NOT_READY, f"No version of {hplm.name} is ready to go on from.", param="hplm"
+            ErrorCode.MODEL_NOT_READY,
+            f"No version of the hPLM {hplm.name} is ready to go on from.",
+            param="hplm",
         )
     return alias.version
 

@@ -182,7 +182,8 @@ def job_release(*, job_id: UUID | str, worker: str) -> None:
         attempt=F("attempt") - 1,
     )
     if released:
-        job_nudge(job_id=Job.unscoped.get(pk=job_id).pk)
+        job = Job.unscoped.get(pk=job_id)
+        job_nudge(job_id=job.pk, priority=job.priority)
         return
     job_cancelled(job_id=job_id, worker=worker)
 

@@ -15,8 +15,12 @@ TRAINING_QUEUE: Final = "training"
 IMPATIENT: Final = {"max_retries": 1, "socket_connect_timeout": 2.0, "socket_timeout": 2.0}
 
 
-def job_nudge(*, job_id: UUID, priority: int = 0) -> None:
-    """Send the job's id to the training queue once the transaction is committed."""
+def job_nudge(*, job_id: UUID, priority: int) -> None:
+    """Send the job's id to the training queue once the transaction is committed.
+
+    On Redis the transport keeps a list for each of the priorities 0, 3, 6 and 9, and workers empty them in
+    that order.
+    """
     transaction.on_commit(lambda: _send(job_id, priority))
 
 

@@ -24,11 +24,12 @@ from django.utils import timezone
 from tenants.errors import ErrorCode, HmiError
 from tenants.models import Corpus, Dataset, Tenant
 from tenants.services.audit import Actor, person
-from tenants.services.quotas import quota_check_active_jobs, quota_lock
+from tenants.services.quotas import quota_check_active_jobs, quota_check_storage, quota_lock
 from versiontree.errors import not_found
 from versiontree.models import Domain, Hplm, Job, JobEvent, Root, Version
-from versiontree.models.job import ACTIVE, JobKind, JobState
+from versiontree.models.job import ACTIVE, PRIORITY, JobKind, JobState
 from versiontree.models.version import VersionKind, VersionState
+from versiontree.selectors import artifact_bytes
 from versiontree.services.nudges import job_nudge
 
 
@@ -84,6 +85,16 @@ def room_for_jobs(*, tenant: Tenant | None, adding: int) -> None:
     quota_check_active_jobs(tenant=tenant, having=active, adding=adding)
 
 
+def room_for_version(*, tenant: Tenant | None, jobs: int) -> None:
+    """As ``room_for_jobs``, and refuse when uploads and artifacts have filled the tenant's storage.
+
+    How big the new artifacts will be nobody knows yet, so one byte of room is enough.
+    """
+    room_for_jobs(tenant=tenant, adding=jobs)
+    if tenant is not None:
+        quota_check_storage(tenant=tenant, adding_bytes=1, beside_uploads=artifact_bytes(tenant))
+
+
 def parent_check(*, parent: Version, tenant: Tenant | None, kinds: Sequence[VersionKind]) -> Version:
     """The parent as the database has it now, fit for a child of this owner.
 
@@ -92,12 +103,12 @@ def parent_check(*, parent: Version, tenant: Tenant | None, kinds: Sequence[Vers
     found = Version.unscoped.select_related("root", "domain").filter(pk=parent.pk).first()
     owners = {None, tenant.pk if tenant else None}
     if found is None or found.tenant_id not in owners or found.kind not in kinds:
-        wanted = " or ".join(kind.label.lower() for kind in kinds)
+        wanted = " or ".join(kind.label_in_words for kind in kinds)
         raise not_found(f"version of a {wanted}", param="parent")
     if found.state != VersionState.READY:
         raise HmiError(
             ErrorCode.MODEL_NOT_READY,
-            f"{found} is {found.get_state_display().lower()}; only a ready version can be built upon.",
+            f"{found.in_words} is {found.get_state_display().lower()}; only a ready one can be built upon.",
             param="parent",
         )
     return found
@@ -141,6 +152,7 @@ def _job_create(*, version: Version, plan: JobPlan, after: Job | None, actor: Ac
         after=after,
         state=JobState.QUEUED if first else JobState.WAITING,
         params=plan.params,
+        priority=PRIORITY[plan.kind],
         queued_at=now if first else None,
         nudged_at=now if first else None,
         created_by=person(actor),

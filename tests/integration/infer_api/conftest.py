@@ -102,6 +102,14 @@ def worker(running_worker: InferenceWorker) -> InferenceWorker:
 
 
 @pytest.fixture
+def busy(worker: InferenceWorker) -> Iterator[InferenceWorker]:
+    """The worker, paused; it goes on after the test at the latest."""
+    worker.pause()
+    yield worker
+    worker.resume()
+
+
+@pytest.fixture
 def ask(db: None, served: Served) -> Ask:
     """Posts an infer request with the tenant's key, or with the one given."""
 

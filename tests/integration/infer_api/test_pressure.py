@@ -19,14 +19,6 @@ from tests.processes import InferenceWorker, wait_until
 
 
 @pytest.fixture
-def busy(worker: InferenceWorker) -> Iterator[InferenceWorker]:
-    """The worker, paused; it goes on after the test at the latest."""
-    worker.pause()
-    yield worker
-    worker.resume()
-
-
-@pytest.fixture
 def room_for_two(settings: Settings) -> Iterator[None]:
     """A queue of two."""
     settings.HMI_INFER_CAPACITY = 2

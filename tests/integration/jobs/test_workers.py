@@ -81,7 +81,7 @@ def test_a_job_whose_message_was_lost_is_nudged_again(
     """The broker forgets everything while the worker is busy with the first of two jobs."""
     worker = start_worker()
     wait_until(lambda: at_stage(fine_tune, "fine-tune"), worker)
-    second, _ = jobs_in_order(world.create_hplm(fine_tune.version.branch(), name="second"))
+    second, _ = jobs_in_order(world.create_hplm(fine_tune.version.domain_or_root(), name="second"))
     redis_client.flushall()
     job_cancel(job=fine_tune, actor=world.owner)
     wait_until(lambda: state_of(fine_tune) == "cancelled", worker)

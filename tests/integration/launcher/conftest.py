@@ -1,8 +1,9 @@
-"""Sites of one test."""
+"""Sites of one test, and one that several tests look at."""
 
 import shutil
 import socket
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -16,16 +17,40 @@ NewSite = Callable[..., Site]
 @pytest.fixture
 def new_site(tmp_path: Path) -> Iterator[NewSite]:
     """Makes sites that are stopped when the test ends."""
+    with sites_in(tmp_path) as make:
+        yield make
+
+
+@pytest.fixture(scope="module")
+def neighbours(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Site, Site]]:
+    """Two sites that were started at the same moment and wanted the same port."""
+    port = free_port()
+    with sites_in(tmp_path_factory.mktemp("neighbours")) as make:
+        one, two = (make(name, port=port).start() for name in ("one", "two"))
+        yield one.wait_until_ready(), two.wait_until_ready()
+
+
+@pytest.fixture
+def running_site(neighbours: tuple[Site, Site]) -> Site:
+    """A site to look at and to leave as it is."""
+    return neighbours[0]
+
+
+@contextmanager
+def sites_in(folder: Path) -> Iterator[NewSite]:
+    """Makes sites with homes in the folder, and stops them at the end."""
     sites: list[Site] = []
 
     def make(name: str = "home", *, port: int | None = None, env: dict[str, str] | None = None) -> Site:
-        sites.append(Site(tmp_path / name, port=port or free_port(), env=env))
+        sites.append(Site(folder / name, port=port or free_port(), env=env))
         return sites[-1]
 
-    yield make
-    for site in sites:
-        site.end()
-        shutil.rmtree(runtime_dir(site.home), ignore_errors=True)  # a killed launcher cannot
+    try:
+        yield make
+    finally:
+        for site in sites:
+            site.end()
+            shutil.rmtree(runtime_dir(site.home), ignore_errors=True)  # a killed launcher cannot
 
 
 def free_port() -> int:

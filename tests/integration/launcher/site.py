@@ -21,8 +21,12 @@ OURS = ("HMI_", "DATABASE_URL", "REDIS_URL", "DJANGO_")
 class Site:
     """Started by `start`, waited for by `wait_until_ready`; `end` is safe at any time."""
 
-    def __init__(self, home: Path, *, port: int, env: Mapping[str, str] | None = None) -> None:
+    def __init__(
+        self, home: Path, *, port: int, env: Mapping[str, str] | None = None, checkout: Path = CHECKOUT
+    ) -> None:
         self.home = home
+        self.checkout = checkout
+        self.python = sys.executable
         self.output_file = home.parent / f"{home.name}.output"
         self._env = {**clean_environment(), "HMI_HOME": str(home), "HMI_PORT": str(port), **(env or {})}
         self._process: subprocess.Popen[bytes] | None = None
@@ -33,7 +37,7 @@ class Site:
         home.parent.mkdir(parents=True, exist_ok=True)
         with self.output_file.open("wb") as output:
             self._process = subprocess.Popen(
-                [*prefix, sys.executable, str(CHECKOUT / "manage.py"), "up", "--no-demo"],
+                [*prefix, self.python, str(self.checkout / "manage.py"), "up", "--no-demo"],
                 stdin=subprocess.DEVNULL,
                 stdout=output,
                 stderr=subprocess.STDOUT,

@@ -1,11 +1,18 @@
 """The admin: every page opens, forms and actions do what the services do."""
 
+from html import unescape
 from pathlib import Path
+from typing import Any
 
 import pytest
 from django.apps import apps
+from django.contrib import admin
+from django.db import connection
 from django.test import Client
+from django.test.utils import CaptureQueriesContext
 from django.urls import reverse
+from django.utils.html import strip_tags
+from rest_framework_api_key.models import APIKey
 
 from tenants.models import User
 from tests.integration.versiontree import grove
@@ -16,6 +23,9 @@ from versiontree.services.hplms import hplm_update
 from versiontree.services.jobs import job_cancel
 
 pytestmark = pytest.mark.django_db
+NO_INLINES = {
+    f"{inline}-{count}_FORMS": "0" for inline in ("versions", "aliases") for count in ("TOTAL", "INITIAL")
+}
 MODELS = [model._meta.model_name for model in apps.get_app_config("versiontree").get_models()]
 
 
@@ -23,6 +33,11 @@ MODELS = [model._meta.model_name for model in apps.get_app_config("versiontree")
 def staff(db: None, client: Client) -> Client:
     client.force_login(User.objects.create_superuser("boss"))
     return client
+
+
+def plain(page: Any) -> str:
+    """The text of a page, entities and markup undone."""
+    return unescape(strip_tags(page.content.decode()))
 
 
 def act(client: Client, model: str, action: str, *rows: object) -> str:
@@ -85,11 +100,145 @@ def test_adding_and_saving_a_domain_make_versions_of_the_platforms(staff: Client
     assert domain.tenant is None
     grove.do_jobs(Version.unscoped.get(domain=domain))
     change = reverse("admin:versiontree_domain_change", args=[domain.pk])
-    assert staff.post(change, {"corpus": text.pk, "alpha": "60"}).status_code == 302
+    assert staff.post(change, {"corpus": text.pk, "alpha": "60", **NO_INLINES}).status_code == 302
     numbers = Version.unscoped.filter(domain=domain).order_by("number").values_list("number", "config__alpha")
     assert list(numbers) == [(1, 40.0), (2, 60.0)]
-    refused = staff.post(change, {"corpus": text.pk, "alpha": "60"})
+    refused = staff.post(change, {"corpus": text.pk, "alpha": "60", **NO_INLINES})
     assert "is being built" in refused.content.decode()
+
+
+def test_adding_an_hplm_starts_its_jobs_and_leads_to_its_version(
+    staff: Client, domain: Version, acme: Household
+) -> None:
+    form = {
+        "tenant": acme.tenant.pk,
+        "name": "spam",
+        "parent": domain.pk,
+        "dataset": acme.dataset.pk,
+    }
+    answer = staff.post(reverse("admin:versiontree_hplm_add"), form, follow=True)
+    version = Version.unscoped.get(hplm__name="spam")
+    assert (version.tenant, version.parent, version.number) == (acme.tenant, domain, 1)
+    assert version.created_by == User.objects.get(username="boss")
+    assert [job.kind for job in grove.jobs_in_order(version)] == ["fine_tune", "evaluate"]
+    assert "The jobs of acme/spam:1 are queued." in plain(answer)
+    assert reverse("admin:versiontree_version_change", args=[version.pk]) in answer.content.decode()
+
+
+def test_saving_an_hplm_teaches_it_from_new_data(staff: Client, root: Version, acme: Household) -> None:
+    first = grove.ready_hplm(root, "spam", acme)
+    more = grove.dataset(acme.tenant, "more")
+    change = reverse("admin:versiontree_hplm_change", args=[first.hplm_id])
+    answer = staff.post(change, {"dataset": more.pk, **NO_INLINES})
+    assert answer.status_code == 302, plain(answer)
+    second = Version.unscoped.get(hplm=first.hplm_id, number=2)
+    assert (second.parent, second.dataset) == (first, more)
+    assert second.config["auto_promote"] is False
+    grove.do_jobs(second)
+    assert Alias.unscoped.get().version == first
+    staff.post(change, {"dataset": more.pk, "auto_promote": "on", **NO_INLINES})
+    grove.do_jobs(Version.unscoped.get(hplm=first.hplm_id, number=3))
+    assert Alias.unscoped.get().version.number == 3
+
+
+def test_what_refuses_an_hplm_stands_at_its_field(
+    staff: Client, root: Version, acme: Household, globex: Household
+) -> None:
+    grove.new_hplm(root, "ham", acme)
+    add = reverse("admin:versiontree_hplm_add")
+    form = {"tenant": acme.tenant.pk, "name": "spam", "parent": root.pk, "dataset": acme.dataset.pk}
+    foreign = grove.ready_domain(root, "theirs", home=globex)
+    refusals = {
+        "name": ("ham", "There is an hPLM called 'ham' already."),
+        "parent": (foreign.pk, "There is no such version of a root or domain."),
+        "dataset": (globex.dataset.pk, "There is no such dataset."),
+    }
+    for field, (value, message) in refusals.items():
+        answer = staff.post(add, form | {field: value})
+        assert answer.status_code == 200
+        assert answer.context["adminform"].form.errors == {field: [message]}
+        assert message in plain(answer)
+    assert Hplm.unscoped.count() == 1
+
+
+def test_what_refuses_new_data_stands_on_the_form(staff: Client, root: Version, acme: Household) -> None:
+    version = grove.new_hplm(root, "spam", acme)
+    tags = grove.dataset(acme.tenant, "tags", task="tagging")
+    change = reverse("admin:versiontree_hplm_change", args=[version.hplm_id])
+    early = staff.post(change, {"dataset": acme.dataset.pk, **NO_INLINES})
+    assert "No version of the hPLM spam is ready to go on from." in plain(early)
+    other_task = staff.post(change, {"dataset": tags.pk, **NO_INLINES})
+    assert "Select a valid choice" in plain(other_task)
+    assert Version.unscoped.filter(hplm=version.hplm_id).count() == 1
+
+
+def test_a_deleted_hplm_is_only_looked_at(staff: Client, root: Version, acme: Household) -> None:
+    version = grove.ready_hplm(root, "spam", acme)
+    act(staff, "hplm", "stop_serving", grove.hplm_of(version))
+    change = reverse("admin:versiontree_hplm_change", args=[version.hplm_id])
+    assert staff.get(change).status_code == 200
+    assert staff.post(change, {"dataset": acme.dataset.pk, **NO_INLINES}).status_code == 403
+
+
+def test_a_dataset_is_found_by_typing(staff: Client, acme: Household, globex: Household) -> None:
+    asked = {"app_label": "versiontree", "model_name": "version", "field_name": "dataset", "term": "globex"}
+    found = staff.get(reverse("admin:autocomplete"), asked).json()["results"]
+    assert [row["text"] for row in found] == ["globex/globex-labels"]
+
+
+def test_an_hplm_leads_to_its_versions_and_these_to_their_jobs(
+    staff: Client, root: Version, acme: Household
+) -> None:
+    version = grove.ready_hplm(root, "spam", acme)
+    pages = {
+        model: reverse(f"admin:versiontree_{model}_change", args=[pk])
+        for model, pk in {
+            "root": root.root_id,
+            "hplm": version.hplm_id,
+            "version": version.pk,
+            "job": grove.jobs_in_order(version)[0].pk,
+            "artifact": version.artifact_links.get().artifact_id,
+            "alias": Alias.unscoped.get().pk,
+        }.items()
+    }
+    leads = [
+        ("hplm", "version"),
+        ("hplm", "alias"),
+        ("version", "hplm"),
+        ("version", "job"),
+        ("version", "artifact"),
+        ("job", "version"),
+        ("artifact", "version"),
+    ]
+    for page, other in leads:
+        assert pages[other] in staff.get(pages[page]).content.decode(), (page, other)
+    assert pages["version"] not in staff.get(pages["root"]).content.decode()
+
+
+@pytest.mark.parametrize("model", ["root", "domain", "hplm", "version", "job", "jobevent", "artifact"])
+def test_a_list_costs_no_more_queries_when_there_is_more_to_show(
+    model: str,
+    staff: Client,
+    domain: Version,
+    acme: Household,
+    tmp_path: Path,
+    django_assert_max_num_queries: Any,
+) -> None:
+    address = reverse(f"admin:versiontree_{model}_changelist")
+    grove.ready_hplm(domain, "first", acme)
+    staff.get(address)
+    with CaptureQueriesContext(connection) as few:
+        staff.get(address)
+    other = grove.ready_root(tmp_path, "other")
+    for number in range(3):
+        grove.ready_hplm(grove.ready_domain(other, f"more-{number}"), f"more-{number}", acme)
+    with django_assert_max_num_queries(len(few)):
+        assert staff.get(address).status_code == 200
+
+
+def test_the_keys_of_the_library_are_not_shown(staff: Client) -> None:
+    assert not admin.site.is_registered(APIKey)
+    assert "rest_framework_api_key" not in staff.get(reverse("admin:index")).content.decode()
 
 
 def test_jobs_are_cancelled_and_retried_by_actions(staff: Client, root: Version, acme: Household) -> None:

@@ -12,7 +12,6 @@ from tests.integration.versiontree import grove
 from tests.integration.versiontree.grove import Household
 from versiontree.models import Hplm, Job, Version
 from versiontree.selectors import (
-    branches_ready_for,
     build_inputs,
     domain_of,
     domains_visible_to,
@@ -20,6 +19,7 @@ from versiontree.selectors import (
     job_detail,
     job_events,
     jobs_of,
+    parents_ready_for,
     resolve_model,
     tree_for,
     version_visible_to,
@@ -164,7 +164,7 @@ def test_a_plot_chain_goes_from_the_nearest_domain_to_the_root(
     chain = [artifact.digest for artifact in build_inputs(newer).plots]
     root_plot = root.artifact_links.get(role="plot").artifact.digest
     assert chain == [private.digest, second.digest, domain.digest, root_plot]
-    assert newer.branch() == private
+    assert newer.domain_or_root() == private
 
 
 def test_a_job_finds_what_it_builds_on(root: Version, domain: Version, acme: Household) -> None:
@@ -221,7 +221,7 @@ def test_foreign_rows_are_not_found(
             attempt()
         assert caught.value.code == ErrorCode.NOT_FOUND
     assert grove.domain_of(private) not in domains_visible_to(globex.tenant)
-    assert private not in branches_ready_for(globex.tenant)
+    assert private not in parents_ready_for(globex.tenant)
     assert not jobs_of(globex.tenant).exists()
 
 

@@ -1,8 +1,10 @@
 """The system checks: each complaint has a number and a hint."""
 
+import os
 from pathlib import Path
 
 import pytest
+import redis
 from pytest_django import Settings
 
 from hmi_site import checks
@@ -13,7 +15,7 @@ from hmi_site import checks
     [
         ("HMI_DEVICE", "gpu", checks.check_compute, "hmi.E001"),
         ("HMI_DEVICE", "cuda:x", checks.check_compute, "hmi.E001"),
-        ("HMI_DTYPE", "int8", checks.check_compute, "hmi.E002"),
+        ("HMI_INFER_CAPACITY", 128, checks.check_capacity, "hmi.E002"),
         ("HMI_HOME", Path("/dev/null/nothing"), checks.check_folders, "hmi.E003"),
         ("HMI_ARTIFACT_ROOT", Path("/dev/null/nothing"), checks.check_folders, "hmi.E004"),
         ("HMI_UPLOAD_ROOT", Path("/dev/null/nothing"), checks.check_folders, "hmi.E005"),
@@ -21,11 +23,13 @@ from hmi_site import checks
         ("HMI_REDIS_BIN", Path("/nowhere"), checks.check_programs, "hmi.E007"),
         ("SECRET_KEY", "short", checks.check_secret_key, "hmi.W001"),
         ("HMI_HOST", "0.0.0.0", checks.check_exposure, "hmi.W002"),
+        ("HMI_PORT", 443, checks.check_exposure, "hmi.W003"),
     ],
 )
 def test_a_wrong_setting_is_named_with_a_hint(
-    settings: Settings, name: str, value: object, check: object, number: str
+    settings: Settings, monkeypatch: pytest.MonkeyPatch, name: str, value: object, check: object, number: str
 ) -> None:
+    monkeypatch.setattr(os, "getuid", lambda: 1000)
     setattr(settings, name, value)
     assert callable(check)
     found = {message.id: message for message in check()}
@@ -44,6 +48,49 @@ def test_debug_pages_are_refused_where_others_can_see_them(settings: Settings) -
     assert "hmi.E008" in {message.id for message in checks.check_exposure()}
 
 
+def test_root_may_use_any_port(settings: Settings, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(os, "getuid", lambda: 0)
+    settings.HMI_PORT = 443
+    assert checks.check_exposure() == []
+
+
+def test_as_shipped_some_threads_never_wait_in_the_queue(settings: Settings) -> None:
+    assert (settings.HMI_INFER_CAPACITY, settings.HMI_WEB_THREADS) == (96, 128)
+    assert checks.check_capacity() == []
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("HMI_BATCH_ROWS", "0"),
+        ("HMI_BATCH_TOKENS", "many"),
+        ("HMI_BATCH_WAIT_MS", "-1"),
+        ("HMI_HPLM_CACHE_MB", "1.5"),
+        ("HMI_WORKER_LIFE_S", "0"),
+    ],
+)
+def test_what_the_inference_worker_would_refuse_is_said_before_anything_starts(
+    monkeypatch: pytest.MonkeyPatch, name: str, value: str
+) -> None:
+    assert checks.check_inference_worker() == []
+    monkeypatch.setenv(name, value)
+    (found,) = checks.check_inference_worker()
+    assert found.id == "hmi.E009"
+    assert f"{name}={value!r}" in found.msg
+    assert found.hint
+
+
 def test_an_external_redis_that_is_away_is_a_warning(settings: Settings) -> None:
     settings.HMI_EMBEDDED_REDIS, settings.REDIS_URL = False, "redis://127.0.0.1:1/0"
     assert [message.id for message in checks.check_redis()] == ["hmi.W004"]
+
+
+@pytest.mark.parametrize(("version", "numbers"), [("6.2.14", ["hmi.W005"]), ("7.0.0", []), ("9.1.2", [])])
+def test_an_external_redis_that_is_too_old_is_a_warning(
+    settings: Settings, monkeypatch: pytest.MonkeyPatch, version: str, numbers: list[str]
+) -> None:
+    settings.HMI_EMBEDDED_REDIS, settings.REDIS_URL = False, "redis://127.0.0.1:1/0"
+    monkeypatch.setattr(redis.Redis, "info", lambda *_: {"redis_version": version})
+    found = checks.check_redis()
+    assert [message.id for message in found] == numbers
+    assert all(message.hint for message in found)

@@ -1,4 +1,4 @@
-"""A tenant's models (hPLMs) as pages show them."""
+"""A tenant's hPLMs as pages show them."""
 
 import json
 from collections.abc import Iterable
@@ -6,13 +6,13 @@ from dataclasses import dataclass
 
 from django.http import HttpRequest
 
-from frontend.presenters.versions import branch_name, is_default, is_ready, version_row
+from frontend.presenters.versions import is_default, is_ready, parent_name, version_row
 from versiontree.models import Hplm, Version
 
 
 @dataclass(frozen=True, slots=True)
-class ModelRow:
-    """A model by the version that answers for it, or by its newest one while none does.
+class HplmRow:
+    """An hPLM by the version that answers for it, or by its newest one while none does.
 
     `state` is that of the newest version when it is being built or failed, so that a list shows what goes on.
     """
@@ -22,13 +22,13 @@ class ModelRow:
     state: str
     ready: bool
     number: int
-    branch: str
+    parent: str
     domain_id: int | None
     metric: float | None
     metric_name: str
 
 
-def model_rows(versions: Iterable[Version]) -> list[ModelRow]:
+def hplm_rows(versions: Iterable[Version]) -> list[HplmRow]:
     """The hPLMs among the versions of a tree (parents before children), by name."""
     grouped: dict[Hplm, list[Version]] = {}
     known: dict[int | None, Version] = {}
@@ -39,7 +39,7 @@ def model_rows(versions: Iterable[Version]) -> list[ModelRow]:
     rows = []
     for hplm, group in grouped.items():
         group.sort(key=lambda version: version.number)
-        rows.append(_model_row(hplm, group, branch=known[group[0].parent_id]))
+        rows.append(_hplm_row(hplm, group, parent=known[group[0].parent_id]))
     return sorted(rows, key=lambda row: row.name)
 
 
@@ -53,18 +53,18 @@ def curl_snippet(request: HttpRequest, hplm: Hplm) -> str:
     )
 
 
-def _model_row(hplm: Hplm, versions: list[Version], *, branch: Version) -> ModelRow:
+def _hplm_row(hplm: Hplm, versions: list[Version], *, parent: Version) -> HplmRow:
     answering = next((version for version in versions if is_default(version)), None)
     shown, newest = answering or versions[-1], versions[-1]
     row = version_row(shown)
-    return ModelRow(
+    return HplmRow(
         name=hplm.name,
         task=hplm.get_task_display(),
         state=shown.state if is_ready(newest) else newest.state,
         ready=answering is not None,
         number=shown.number,
-        branch=branch_name(branch),
-        domain_id=branch.domain_id,
+        parent=parent_name(parent),
+        domain_id=parent.domain_id,
         metric=row.metric,
         metric_name=row.metric_name,
     )

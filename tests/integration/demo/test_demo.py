@@ -1,0 +1,103 @@
+"""The whole demo, small and with a tiny root: built, reported, started again, and called as it says."""
+
+import json
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+
+import pytest
+
+from tests.integration.launcher.conftest import free_port
+from tests.integration.launcher.site import CHECKOUT, READY_LINE, clean_environment
+from tests.unit.tiny import tiny_checkpoint
+
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
+
+
+@pytest.fixture(scope="module")
+def environment(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
+    """A home of its own, and a demo of a fiftieth of the real one."""
+    folder = tmp_path_factory.mktemp("demo")
+    return {
+        **clean_environment(),
+        "HMI_HOME": str(folder / "home"),
+        "HMI_PORT": str(free_port()),
+        "HMI_DEMO_ROOT": str(tiny_checkpoint(folder / "checkpoint")),
+        "HMI_DEMO_SCALE": "0.02",
+        "HMI_CORPUS_MIN_WORDS": "1000",
+    }
+
+
+@pytest.fixture(scope="module")
+def document(environment: dict[str, str], tmp_path_factory: pytest.TempPathFactory) -> dict[str, object]:
+    """What the demo wrote, after it ended well."""
+    file = tmp_path_factory.mktemp("report") / "report.json"
+    done = subprocess.run(
+        [sys.executable, "-m", "benchmarks.demo_report", "--quick", "--json", str(file)],
+        cwd=CHECKOUT,
+        env=environment,
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "| acme/package-of-docstring" in done.stdout
+    found: dict[str, object] = json.loads(file.read_text())
+    return found
+
+
+@pytest.fixture
+def printed(environment: dict[str, str], document: dict[str, object]) -> Iterator[str]:
+    """What `up` prints on its second start, while it runs."""
+    assert document
+    with subprocess.Popen(
+        [sys.executable, str(CHECKOUT / "manage.py"), "up"],
+        env=environment,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+    ) as process:
+        lines = []
+        assert process.stdout is not None
+        for line in process.stdout:
+            lines.append(line)
+            if READY_LINE in line:
+                break
+        try:
+            yield "".join(lines)
+        finally:
+            process.send_signal(signal.SIGINT)
+            process.stdout.read()
+    assert process.returncode == 0
+
+
+def test_the_report_tells_of_every_model_and_no_request_failed(document: dict[str, object]) -> None:
+    rows, figures = document["rows"], document["figures"]
+    assert isinstance(rows, list)
+    assert isinstance(figures, dict)
+    assert [row["task"] for row in rows] == ["classification", "tagging", "classification", "tagging"]
+    assert [row["parent"] for row in rows].count("minilm:1") == 2
+    assert figures["models"] == 4
+    assert figures["failed"] == 0
+    assert figures["requests"] > 0
+    assert figures["tenants_per_batch"] > 1
+    levels = [figures[f"hit_{level}"] for level in ("trigram", "bigram", "unigram")]
+    assert sum(levels) == pytest.approx(1.0)
+
+
+def test_the_second_start_builds_nothing_and_the_printed_line_works_when_pasted(printed: str) -> None:
+    assert "fine-tune" not in printed
+    line = next(line for line in printed.splitlines() if line.startswith("curl "))
+    answer = json.loads(subprocess.run(["sh", "-c", line], capture_output=True, check=True).stdout)
+    assert answer["model"]["name"] == "acme/package-of-docstring"
+    assert set(answer["results"][0]["scores"]) == {
+        "stdlib",
+        "django",
+        "numpy",
+        "scipy",
+        "sklearn",
+        "torch",
+        "transformers",
+    }

@@ -1,0 +1,44 @@
+"""The demo's texts, as collected from the packages of this environment."""
+
+import io
+
+import pytest
+from rich.console import Console
+
+from hmi_site.demo.size import DemoSize
+from hmi_site.demo.splits import near_copy_groups
+from hmi_site.demo.tasks import TASKS, DemoTask
+from hmi_site.demo.texts import DemoTexts, collect_texts, prose_corpus
+
+SIZE = DemoSize(0.04)
+
+
+@pytest.fixture(scope="module")
+def texts() -> DemoTexts:
+    return collect_texts(SIZE, Console(file=io.StringIO()))
+
+
+@pytest.mark.parametrize("task", TASKS, ids=lambda task: task.hplm)
+def test_no_near_copy_stands_in_two_splits_of_a_dataset(texts: DemoTexts, task: DemoTask) -> None:
+    dataset = texts.dataset(task)
+    examples = [example for split in dataset.values() for example in split]
+    assert all(dataset.values())
+    assert len(set(near_copy_groups([example.text for example in examples]).tolist())) == len(examples)
+
+
+def test_the_corpus_holds_training_texts_alone(texts: DemoTexts) -> None:
+    lines = set(texts.corpus().decode().splitlines())
+    held_out = {" ".join(found.text.split()) for name in ("dev", "test") for found in texts.by_split[name]}
+    assert lines
+    assert lines.isdisjoint(held_out)
+
+
+def test_the_prose_is_paragraphs_of_words() -> None:
+    lines = prose_corpus(SIZE).decode().splitlines()
+    assert len(lines) > 50
+    assert all(line.count(" ") >= 7 for line in lines)
+
+
+def test_a_smaller_demo_asks_for_less_and_the_full_one_for_the_product_s_own_settings() -> None:
+    assert DemoSize().convert is None
+    assert DemoSize(0.1).convert == {"ridge_tokens": 6_000, "distil_tokens": 14_000}

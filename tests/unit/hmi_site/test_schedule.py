@@ -1,0 +1,34 @@
+"""The clock's wiring: what it sends is known, and somebody takes it."""
+
+from typing import Any
+
+import pytest
+from django.conf import settings
+
+from hmi_site.celery import app
+from hmi_site.launcher import children
+
+SCHEDULE: dict[str, dict[str, Any]] = settings.CELERY_BEAT_SCHEDULE
+
+
+def queues_consumed() -> set[str]:
+    """The queues of the workers that the launcher starts."""
+    commands = [list(child.command) for child, _ in (children.training_worker(), children.default_worker())]
+    return {queue for command in commands for queue in command[command.index("--queues") + 1].split(",")}
+
+
+def test_there_is_a_schedule() -> None:
+    assert {"workers.reap", "workers.publish_manifest"} <= {entry["task"] for entry in SCHEDULE.values()}
+
+
+@pytest.mark.parametrize("name", SCHEDULE)
+def test_what_the_clock_sends_is_a_task_on_a_queue_that_a_worker_takes(name: str) -> None:
+    app.loader.import_default_modules()
+    entry = SCHEDULE[name]
+    assert entry["task"] in app.tasks
+    assert entry["options"]["queue"] in queues_consumed()
+    assert entry["options"]["expires"] == entry["schedule"]
+
+
+def test_the_default_queue_is_taken_too() -> None:
+    assert settings.CELERY_TASK_DEFAULT_QUEUE in queues_consumed()

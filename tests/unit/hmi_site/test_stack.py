@@ -1,0 +1,141 @@
+"""Whatever ends a start or a run, the person at the terminal gets a reason, and nothing stays behind."""
+
+import os
+import signal
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import psycopg
+import pytest
+from pytest_django import Settings
+from rich.console import Console
+
+from hmi_site.embedded.process import Child, ChildError
+from hmi_site.launcher import stack as stack_module
+from hmi_site.launcher.interrupts import ChildEnded, Interrupts, Stopped, raising
+from hmi_site.launcher.stack import Stack
+
+LASTING = "import time; time.sleep(60)"
+NOISY_END = "print('what went wrong'); raise SystemExit(3)"
+MakeStack = Callable[..., Stack]
+
+
+@pytest.fixture
+def make_stack(tmp_path: Path, settings: Settings) -> MakeStack:
+    """A stack that does something else than to start the product."""
+    settings.HMI_HOME = settings.HMI_LOG_ROOT = tmp_path
+
+    def make(start: Callable[[Stack], None]) -> Stack:
+        made = Stack(Console(quiet=True))
+        made._start = lambda: start(made)  # type: ignore[method-assign]
+        return made
+
+    return make
+
+
+def python_child(folder: Path, code: str, name: str = "example") -> Child:
+    return Child(name=name, command=[sys.executable, "-S", "-c", code], log=folder / f"{name}.log")
+
+
+def test_a_child_that_dies_while_it_starts_is_named_with_the_end_of_its_log(
+    make_stack: MakeStack, tmp_path: Path
+) -> None:
+    children = [python_child(tmp_path, NOISY_END), python_child(tmp_path, LASTING, "other")]
+    stack = make_stack(lambda one: one._start_wave(*((child, lambda: False) for child in children)))
+    with pytest.raises(ChildError, match=r"(?s)example ended with exit code 3.*what went wrong"), stack:
+        pytest.fail("it cannot have started")
+    assert children[1].exit_code() is not None
+
+
+def test_a_second_death_during_the_clean_up_changes_nothing(
+    make_stack: MakeStack, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def last_lines(child: Child) -> str:
+        os.kill(os.getpid(), signal.SIGCHLD)
+        return "(the log)"
+
+    monkeypatch.setattr(Child, "last_lines", last_lines)
+    stack = make_stack(
+        lambda one: one._start_wave((python_child(tmp_path, NOISY_END), lambda: False)),
+    )
+    with pytest.raises(ChildError, match="example ended with exit code 3"), stack:
+        pytest.fail("it cannot have started")
+
+
+def test_a_lost_connection_is_explained_by_the_end_of_the_server(
+    make_stack: MakeStack, tmp_path: Path
+) -> None:
+    """The client sees it first; the signal of the child's end may come later."""
+
+    def start(stack: Stack) -> None:
+        child = python_child(tmp_path, f"import time; time.sleep(0.2); {NOISY_END}")
+        stack._start_wave((child, lambda: True))
+        raise psycopg.OperationalError("server closed the connection unexpectedly")
+
+    with pytest.raises(ChildError, match="example ended with exit code 3"), make_stack(start):
+        pytest.fail("it cannot have started")
+
+
+def test_a_server_that_refuses_is_said_without_a_traceback(
+    make_stack: MakeStack, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(stack_module, "DEATH_SHOWS_WITHIN_S", 0.0)
+
+    def start(stack: Stack) -> None:
+        raise psycopg.OperationalError("no space left")
+
+    with pytest.raises(ChildError, match="The start failed: no space left"), make_stack(start):
+        pytest.fail("it cannot have started")
+
+
+def test_a_child_that_dies_under_way_is_named(make_stack: MakeStack, tmp_path: Path) -> None:
+    child = python_child(tmp_path, f"import time; time.sleep(0.3); {NOISY_END}")
+    stack = make_stack(lambda one: one._start_wave((child, lambda: True)))
+    began = time.monotonic()
+    with pytest.raises(ChildError, match="example ended with exit code 3"), stack:
+        stack.wait()
+    assert time.monotonic() - began < stack_module.CHECK_EVERY_S
+
+
+def test_a_socket_that_somebody_removes_ends_the_run_with_advice(
+    make_stack: MakeStack, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(stack_module, "CHECK_EVERY_S", 0.01)
+    socket = tmp_path / "valkey.sock"
+    stack = make_stack(lambda one: one._sockets.append(socket))
+    with pytest.raises(ChildError, match=r"valkey\.sock has been removed(?s:.*)HMI_RUNTIME_DIR"), stack:
+        stack.wait()
+
+
+def test_ctrl_c_leaves_the_block_quietly_even_when_pressed_twice(make_stack: MakeStack) -> None:
+    stopped: list[float] = []
+    stack = make_stack(lambda one: None)
+    with stack:
+        for _ in range(2):
+            os.kill(os.getpid(), signal.SIGINT)
+        stopped.append(time.monotonic())
+    assert stopped == []
+
+
+def test_ctrl_c_during_the_start_is_no_error(make_stack: MakeStack) -> None:
+    stack = make_stack(lambda one: os.kill(os.getpid(), signal.SIGTERM))
+    with pytest.raises(SystemExit) as end, stack:
+        pytest.fail("it cannot have started")
+    assert end.value.code == 0
+
+
+def test_signals_raise_one_at_a_time_until_disarmed() -> None:
+    interrupts = Interrupts()
+    before = signal.getsignal(signal.SIGTERM)
+    with raising(interrupts, child_ended=lambda: True):
+        with pytest.raises(Stopped):
+            os.kill(os.getpid(), signal.SIGTERM)
+        os.kill(os.getpid(), signal.SIGCHLD)  # too soon
+        interrupts._quiet_until = time.monotonic()
+        with pytest.raises(ChildEnded):
+            os.kill(os.getpid(), signal.SIGCHLD)
+        interrupts._quiet_until, interrupts.armed = time.monotonic(), False
+        os.kill(os.getpid(), signal.SIGTERM)
+    assert signal.getsignal(signal.SIGTERM) is before
