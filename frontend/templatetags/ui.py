@@ -40,6 +40,12 @@ def nav_link(context: RequestContext, name: str, label: str) -> SafeString:
 
 
 @register.filter
+def refused_below(form: Any) -> bool:
+    """Whether a field was refused that the form folds away."""
+    return any(name in form.errors for name in form.more)
+
+
+@register.filter
 def count(number: int | None) -> str:
     """1234567 -> 1,234,567. An absent figure is a dash."""
     return "–" if number is None else f"{number:,}"

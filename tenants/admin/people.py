@@ -60,6 +60,7 @@ class TenantAdmin(ModelAdmin):
 
     list_display = ("slug", "name", "member_count", "suspended_at", "created_at")
     list_filter = (("suspended_at", admin.EmptyFieldListFilter), "created_at")
+    ordering = ("slug",)
     search_fields = ("slug", "name")
     actions = ("suspend", "resume")
     fields = ("slug", "name", "suspended_at", "created_at")

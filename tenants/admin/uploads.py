@@ -92,6 +92,7 @@ class DatasetAdmin(NotByHand):
     list_display = ("name", "tenant", "task", "label_count", "row_count", "created_by", "created_at")
     list_filter = ("task", ("tenant", admin.RelatedOnlyFieldListFilter), "created_at")
     list_select_related = ("tenant", "created_by")
+    ordering = ("-created_at", "-id")
     search_fields = ("name", "tenant__slug")
     fields = ("name", "tenant", "task", "labels", "created_by", "created_at", "shown_report")
     readonly_fields = fields

@@ -11,7 +11,7 @@ from tenants.formats.census import Census
 from tenants.formats.check import RowChecker
 from tenants.formats.conll import read_conll
 from tenants.formats.examples import Example, read_examples
-from tenants.formats.failures import bad_file
+from tenants.formats.failures import bad_file, brought_by
 from tenants.formats.jsonl import read_jsonl
 from tenants.formats.lines import Source, read_lines
 from tenants.formats.normalise import fingerprint
@@ -61,7 +61,8 @@ def draft_dataset(
     draft = DatasetDraft(task=task)
     checker = RowChecker(task)
     for split in (split for split in SPLITS if split in files):
-        _read_split(draft, split, files[split], names, checker, workspace)
+        with brought_by(split):
+            _read_split(draft, split, files[split], names, checker, workspace)
     _refuse_few(draft)
     draft.leaks = leakage(draft.censuses)
     refuse_leakage(draft.leaks)

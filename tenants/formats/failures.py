@@ -1,8 +1,21 @@
 """How a bad file is reported: what is wrong, and where."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 from tenants.errors import ErrorCode, HmiError
+
+
+@contextmanager
+def brought_by(field: str) -> Iterator[None]:
+    """What is wrong with a file in here is reported at the field of the request that brought it."""
+    try:
+        yield
+    except HmiError as error:
+        if error.param == "file":
+            error.param = field
+        raise
 
 
 def bad_file(

@@ -9,6 +9,7 @@ from django.db.models import ProtectedError
 
 from tenants.errors import ErrorCode, HmiError
 from tenants.formats.dataset import SPLITS, DatasetDraft, draft_dataset
+from tenants.formats.failures import brought_by
 from tenants.formats.report import dataset_preview_rows, dataset_report
 from tenants.formats.rows import needed_columns
 from tenants.models import Dataset, DatasetSplit, Tenant
@@ -76,11 +77,11 @@ def _draft(
     files: Files, task: str, columns: Mapping[str, str] | None, workspace: Path
 ) -> tuple[DatasetDraft, dict[str, Any]]:
     needed_columns(task)
-    taken = {
-        # The splits' names are checked later: they come from the request, and are no names for files.
-        split: take_in(stream, workspace, filename=filename, key=str(number))
-        for number, (split, (filename, stream)) in enumerate(files.items())
-    }
+    taken = {}
+    for number, (split, (filename, stream)) in enumerate(files.items()):
+        with brought_by(split):
+            # The splits' names are checked later: they come from the request, and are no names for files.
+            taken[split] = take_in(stream, workspace, filename=filename, key=str(number))
     sources = {split: source for split, (source, _) in taken.items()}
     draft = draft_dataset(files=sources, task=task, columns=columns, workspace=workspace)
     return draft, {split: received for split, (_, received) in taken.items()}

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 from contextlib import suppress
-from typing import Any
+from typing import Any, Final
 
 from django import forms
 from django.contrib import admin
@@ -27,6 +27,10 @@ from versiontree.services.domains import domain_create, domain_update
 from versiontree.services.hplms import hplm_create, hplm_update
 from versiontree.services.roots import root_register
 from versiontree.training_settings import DEFAULT_ALPHA
+
+
+# Not "dataset": the admin's theme takes a form with that field for something of its own.
+DATASET: Final = "chosen_dataset"
 
 
 class _Rehearsed(Exception):
@@ -56,7 +60,8 @@ class ServiceForm(ModelForm):
         cleaned = super().clean()
         refusal = None if self.errors else rehearse(lambda: self.act(None))
         if refusal is not None:
-            place = refusal.param if refusal.param in self.fields else None
+            place = DATASET if refusal.param == "dataset" else refusal.param
+            place = place if place in self.fields else None
             self.add_error(place, forms.ValidationError(refusal.message, code=str(refusal.code)))
         return cleaned
 
@@ -179,7 +184,8 @@ class HplmForm(ServiceForm):
         widget=UnfoldAdminSelectWidget,
         help_text="The ready version that it grows from, the platform's or the tenant's.",
     )
-    dataset = forms.ModelChoiceField(
+    chosen_dataset = forms.ModelChoiceField(
+        label="Dataset",
         queryset=Dataset.unscoped.select_related("tenant"),
         widget=SearchSelect(Version._meta.get_field("dataset")),
         help_text="A dataset of the tenant's; its task is the hPLM's.",
@@ -190,13 +196,20 @@ class HplmForm(ServiceForm):
         fields = ("tenant", "name")
 
     def act(self, actor: Any) -> Version:
-        return hplm_create(**{name: self.cleaned_data[name] for name in self.fields}, actor=actor)
+        data = self.cleaned_data
+        return hplm_create(
+            tenant=data["tenant"],
+            name=data["name"],
+            parent=data["parent"],
+            dataset=data[DATASET],
+            actor=actor,
+        )
 
 
 class HplmUpdateForm(ServiceForm):
     """Teach an hPLM from new data: saving makes its next version."""
 
-    dataset = forms.ModelChoiceField(
+    chosen_dataset = forms.ModelChoiceField(
         queryset=Dataset.unscoped.none(),
         widget=UnfoldAdminSelectWidget,
         label="New data",
@@ -217,12 +230,12 @@ class HplmUpdateForm(ServiceForm):
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         fitting = Dataset.unscoped.filter(tenant=self.instance.tenant_id, task=self.instance.task)
-        self.fields["dataset"].queryset = fitting.select_related("tenant")  # type: ignore[attr-defined]
+        self.fields[DATASET].queryset = fitting.select_related("tenant")  # type: ignore[attr-defined]
 
     def act(self, actor: Any) -> Version:
         data = self.cleaned_data
         return hplm_update(
-            hplm=self.instance, dataset=data["dataset"], auto_promote=data["auto_promote"], actor=actor
+            hplm=self.instance, dataset=data[DATASET], auto_promote=data["auto_promote"], actor=actor
         )
 
 

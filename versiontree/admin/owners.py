@@ -70,10 +70,11 @@ class Grown(Serviced):
     def get_queryset(self, request: HttpRequest) -> QuerySet[Any]:
         rows: QuerySet[Any] = super().get_queryset(request)
         versions = Version.unscoped.filter(**{self.kind: OuterRef("pk")}, kind=self.kind).order_by("-number")
-        return rows.annotate(
+        annotated: QuerySet[Any] = rows.annotate(
             newest_number=Subquery(versions.values("number")[:1]),
             newest_state=Subquery(versions.values("state")[:1]),
         )
+        return annotated
 
     @admin.display(description="Newest version", ordering="newest_number")
     def newest(self, row: Any) -> str:

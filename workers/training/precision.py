@@ -27,7 +27,7 @@ class Arithmetic:
 
 
 def arithmetic(*, device: str, precision: str, seed: int) -> Arithmetic:
-    """Set the threads (HMI_TRAIN_THREADS, 0: as many as torch chooses) and the seed, and pick device and dtype.
+    """Set threads (HMI_TRAIN_THREADS; 0: what torch chooses) and seed of this process; pick device and dtype.
 
     `device` and `precision` are "auto" or a name that `pick_device` and `pick_dtype` know.
     """

@@ -1,11 +1,12 @@
 """What pages show, and what they cost."""
 
 import pytest
+from django.core.files.uploadedfile import SimpleUploadedFile
 from django.db import connection
 from django.test import Client
 from django.test.utils import CaptureQueriesContext
 
-from tests.e2e.world import World, nothing_of_use, versions_finish
+from tests.e2e.world import World, nothing_of_use, tickets_file, versions_finish
 from tests.integration.versiontree.grove import jobs_in_order
 from versiontree.services.hplms import hplm_create
 
@@ -51,6 +52,19 @@ def test_a_form_that_cannot_be_filled_in_says_what_to_do_first(client: Client, w
     client.force_login(world.stranger)
     page = client.get("/t/umbra/hplms/new/").content.decode()
     assert "Upload a dataset first" in page
+
+
+def test_what_is_wrong_with_a_file_stands_at_its_field_folded_away_or_not(
+    owner: Client, world: World
+) -> None:
+    upload = {"name": "Tickets of May", "task": "classification"}
+    good = SimpleUploadedFile("train.jsonl", tickets_file().getvalue())
+    bad = SimpleUploadedFile("test.csv", b"\x89PNG\r\n\x1a\n")
+    page = owner.post("/t/acme/data/datasets/new/", upload | {"train": good, "test": bad})
+    assert list(page.context["form"].errors) == ["test"]
+    assert '<details class="more" open>' in page.content.decode()
+    fresh = owner.get("/t/acme/data/datasets/new/")
+    assert '<details class="more">' in fresh.content.decode()
 
 
 def test_what_is_not_on_offer_cannot_be_chosen(client: Client, world: World) -> None:

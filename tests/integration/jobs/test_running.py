@@ -1,8 +1,10 @@
 """Running a job: what it leaves when it ends well, badly, twice or not at all."""
 
+import shutil
 import threading
 from pathlib import Path
 
+import huggingface_hub.constants
 import pytest
 from django.db import connection
 
@@ -12,6 +14,7 @@ from tests.integration.versiontree.grove import jobs_in_order
 from tests.processes import wait_until
 from versiontree.models import Artifact, Job, JobEvent, Version, VersionArtifact
 from versiontree.services.jobs import job_cancel
+from versiontree.services.roots import root_register
 from workers.runner import run_job
 
 
@@ -115,6 +118,32 @@ def test_a_bad_dataset_fails_with_its_code_and_leaves_no_artifact(fine_tune: Job
     version = Version.unscoped.get(pk=fine_tune.version_id)
     assert (version.state, version.digest) == ("failed", "")
     assert [job.state for job in jobs_in_order(version)] == ["failed", "cancelled"]
+
+
+def test_a_hub_id_with_only_pickled_weights_fails_and_leaves_only_its_reason(
+    world: World, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    snapshot = tmp_path / "hub" / "models--acme--pickled" / "snapshots" / ("0" * 40)
+    shutil.copytree(world.checkpoint, snapshot)
+    (snapshot / "model.safetensors").rename(snapshot / "pytorch_model.bin")
+    (snapshot.parents[1] / "refs").mkdir()
+    (snapshot.parents[1] / "refs" / "main").write_text(snapshot.name)
+    monkeypatch.setattr(huggingface_hub.constants, "HF_HUB_OFFLINE", True)
+    monkeypatch.setattr(huggingface_hub.constants, "HF_HUB_CACHE", str(tmp_path / "hub"))
+    version = root_register(name="hubbed", source="acme/pickled", corpus=world.corpus, actor=world.staff)
+    convert, build_plot = jobs_in_order(version)
+    run_job(convert.pk)
+    run_job(build_plot.pk)
+    convert.refresh_from_db()
+    assert (convert.state, convert.error_code) == ("failed", ErrorCode.PICKLED_CHECKPOINT)
+    assert "pytorch_model.bin" in convert.error_message
+    assert [job.state for job in jobs_in_order(version)] == ["failed", "cancelled"]
+    version.refresh_from_db()
+    assert (version.state, version.digest) == ("failed", "")
+    assert not Artifact.objects.exists()
+    assert not VersionArtifact.unscoped.exists()
+    assert [path.name for path in store().root.iterdir()] == [".incoming"]
+    assert leftovers() == []
 
 
 def test_a_dataset_that_was_deleted_meanwhile_is_named(fine_tune: Job, upload_root: Path) -> None:

@@ -2,6 +2,7 @@
 
 import contextlib
 import os
+import pwd
 import shutil
 import signal
 import socket
@@ -17,7 +18,7 @@ from tests.integration.launcher.conftest import free_port
 from tests.integration.launcher.site import CHECKOUT, Site, all_gone
 
 pytestmark = pytest.mark.slow
-USER = 54_321
+USER = pwd.getpwnam("nobody")  # initdb wants a user with a name
 DEEP = "a folder with spaces/" + "/".join(f"level {number} of a deep tree" for number in range(7)) + "/it's"
 
 
@@ -33,7 +34,9 @@ def checkout() -> Iterator[Path]:
             shutil.copy2(CHECKOUT / name, copy / name)
         (copy / ".venv").symlink_to(sys.prefix)
         if os.getuid() == 0:
-            subprocess.run(["chown", "--recursive", "--no-dereference", f"{USER}:{USER}", base], check=True)
+            subprocess.run(
+                ["chown", "--recursive", "--no-dereference", f"{USER.pw_uid}:{USER.pw_gid}", base], check=True
+            )
         yield copy
     finally:
         shutil.rmtree(base, ignore_errors=True)
@@ -44,13 +47,14 @@ def as_ordinary_user() -> list[str]:
     """What to put before a command so that it does not run as root."""
     if os.getuid() != 0:
         return []
-    plain = ["setpriv", f"--reuid={USER}", f"--regid={USER}", "--clear-groups"]
+    plain = ["setpriv", f"--reuid={USER.pw_uid}", f"--regid={USER.pw_gid}", "--clear-groups"]
     # Where Python lies in root's private home: the right to read it, and no other.
     reading = [*plain, "--inh-caps=+dac_read_search", "--ambient-caps=+dac_read_search"]
     for prefix in (plain, reading):
         with contextlib.suppress(OSError):
-            command = [*prefix, sys.executable, "-c", "import django"]
-            if subprocess.run(command, capture_output=True, check=False).returncode == 0:
+            command = [*prefix, sys.executable, "-c", "import sys, django; print(sys.version)"]
+            done = subprocess.run(command, capture_output=True, check=False, text=True)
+            if done.stdout.strip() == sys.version.strip():  # and not a fall-back to another Python
                 return prefix
     pytest.skip(f"root cannot run {sys.executable} as an ordinary user here")
 

@@ -33,25 +33,27 @@ def test_ctrl_c_leaves_nothing_and_the_next_start_keeps_the_data_and_takes_secon
     assert "Database: up to date" in second.output
     assert (second.home / "secret_key").read_text() == key
     processes = second.processes()
-    second.child("training@").kill()
+    shutil.rmtree(runtime_dir(second.home))
     assert second.exit_code() == 1
-    assert "training worker was ended by SIGKILL" in second.output
+    assert "has been removed" in second.output
     assert "Traceback" not in second.output
     assert all_gone(processes) == []
 
 
-def test_a_killed_launcher_leaves_nothing_and_can_start_again_at_once(new_site: NewSite) -> None:
+def test_a_killed_launcher_leaves_nothing_and_can_start_again_at_once_and_ends_with_make(
+    new_site: NewSite,
+) -> None:
     site = new_site().start().wait_until_ready()
     processes = site.processes()
     assert site.signal(signal.SIGKILL) == -signal.SIGKILL
-    again = new_site().start()
+    again = new_site(env={"HMI_FOLLOW_PARENT": "1"}).start("sh", "-c", '"$@"; exit $?', "make")
     assert all_gone(processes) == []
     assert again.wait_until_ready().get("/health/ready").status_code == 200
 
-    shutil.rmtree(runtime_dir(again.home))
-    assert again.exit_code() == 1
-    assert "has been removed" in again.output
-    assert "HMI_RUNTIME_DIR" in again.output
+    processes = again.processes()
+    again.signal(signal.SIGKILL)
+    assert all_gone(processes, within_s=60) == []
+    assert "Stopped." in again.output
 
 
 def test_a_launcher_killed_while_it_starts_leaves_nothing(new_site: NewSite) -> None:
@@ -62,16 +64,6 @@ def test_a_launcher_killed_while_it_starts_leaves_nothing(new_site: NewSite) -> 
         processes = site.processes()
         site.signal(signal.SIGKILL)
         assert all_gone(processes) == []
-
-
-def test_under_make_the_death_of_make_stops_everything(new_site: NewSite) -> None:
-    site = (
-        new_site(env={"HMI_FOLLOW_PARENT": "1"}).start("sh", "-c", '"$@"; exit $?', "make").wait_until_ready()
-    )
-    processes = site.processes()
-    site.signal(signal.SIGKILL)
-    assert all_gone(processes, within_s=60) == []
-    assert "Stopped." in site.output
 
 
 @pytest.mark.parametrize(
@@ -96,7 +88,7 @@ def test_what_cannot_work_is_said_before_anything_starts(
     assert not (site.home / "postgres").exists()
 
 
-def test_external_servers_are_used_and_a_process_that_cannot_start_is_named(
+def test_external_servers_are_used_and_a_process_that_dies_or_cannot_start_is_named(
     new_site: NewSite, postgres: None, redis_url: str
 ) -> None:
     host = settings.DATABASES["default"]["HOST"]
@@ -109,7 +101,12 @@ def test_external_servers_are_used_and_a_process_that_cannot_start_is_named(
     assert "Redis: external" in site.output
     assert not (site.home / "postgres").exists()
     assert not (site.home / "valkey").exists()
-    assert site.signal(signal.SIGTERM) == 0
+    processes = site.processes()
+    site.child("training@").kill()
+    assert site.exit_code() == 1
+    assert "training worker was ended by SIGKILL" in site.output
+    assert "Traceback" not in site.output
+    assert all_gone(processes) == []
 
     broken = new_site(env={**outside, "HMI_DEVICE": "cuda:99"}).start()
     assert broken.exit_code() == 1

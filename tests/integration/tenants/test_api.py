@@ -1,6 +1,7 @@
 """Uploads and reads over HTTP."""
 
 import json
+from base64 import b64decode
 from datetime import date
 from pathlib import Path
 from typing import Any
@@ -141,6 +142,11 @@ def test_the_platforms_corpora_are_for_staff(world: World) -> None:
     assert world.client(world.owner).get(CORPORA).json()["results"] == []
 
 
+PNG = b64decode(
+    "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=="
+)
+ONE_LABEL = "".join(f'{{"text": "text number {number}", "label": "good"}}\n' for number in range(40))
+NUMBER_AS_TEXT = '{"text": 41, "label": "good"}\n'
 BAD = [
     (CORPORA, {}, 422, "missing_field", None),
     (CORPORA, {"name": "x"}, 422, "missing_field", "file"),
@@ -148,6 +154,36 @@ BAD = [
     (CORPORA, {"name": "x", "file": ("a.txt", b"")}, 422, "empty_file", "file"),
     (CORPORA, {"name": "x", "file": ("a.txt", b"PK\x03\x04")}, 422, "not_text", "file"),
     (CORPORA, {"name": "x", "file": ("a.txt", b"\xff")}, 422, "invalid_encoding", "file"),
+    (CORPORA, {"name": "x", "file": ("a.txt", PNG)}, 422, "not_text", "file"),
+    (CORPORA, {"name": "x", "file": ("a.png", PNG)}, 422, "not_text", "file"),
+    (
+        DATASETS,
+        {"name": "x", "task": "classification", "train": ("a.csv", PNG)},
+        422,
+        "not_text",
+        "train",
+    ),
+    (
+        DATASETS,
+        {"name": "x", "task": "classification", "train": ("a.jsonl", rows(40)), "test": ("b.jsonl", PNG)},
+        422,
+        "not_text",
+        "test",
+    ),
+    (
+        DATASETS,
+        {"name": "x", "task": "classification", "train": ("a.jsonl", ONE_LABEL)},
+        422,
+        "one_label",
+        "train",
+    ),
+    (
+        DATASETS,
+        {"name": "x", "task": "classification", "train": ("a.jsonl", rows(40) + NUMBER_AS_TEXT)},
+        422,
+        "mixed_types",
+        "train",
+    ),
     (DATASETS, {"name": "x", "task": "classification"}, 422, "missing_field", "train"),
     (
         DATASETS,
@@ -161,7 +197,7 @@ BAD = [
         {"name": "x", "task": "tagging", "train": ("a.jsonl", rows(40))},
         422,
         "missing_column",
-        "file",
+        "train",
     ),
     (
         DATASETS,

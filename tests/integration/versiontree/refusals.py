@@ -13,9 +13,14 @@ ROWS = (Root, Domain, Hplm, Version, Job, JobEvent, AuditEvent)
 
 def refused(act: Callable[[], object], code: ErrorCode, param: str | None = None) -> HmiError:
     """It is refused with this code, naming this parameter, and no row is left behind."""
-    before = [row._default_manager.count() for row in ROWS]
+    before = rows_of_all()
     with pytest.raises(HmiError) as caught:
         act()
     assert (caught.value.code, caught.value.param) == (code, param)
-    assert [row._default_manager.count() for row in ROWS] == before
+    assert rows_of_all() == before
     return caught.value
+
+
+def rows_of_all() -> list[int]:
+    """How many rows there are of each kind that a service writes."""
+    return [row._default_manager.count() for row in ROWS]

@@ -114,7 +114,7 @@ def test_adding_an_hplm_starts_its_jobs_and_leads_to_its_version(
         "tenant": acme.tenant.pk,
         "name": "spam",
         "parent": domain.pk,
-        "dataset": acme.dataset.pk,
+        "chosen_dataset": acme.dataset.pk,
     }
     answer = staff.post(reverse("admin:versiontree_hplm_add"), form, follow=True)
     version = Version.unscoped.get(hplm__name="spam")
@@ -129,14 +129,14 @@ def test_saving_an_hplm_teaches_it_from_new_data(staff: Client, root: Version, a
     first = grove.ready_hplm(root, "spam", acme)
     more = grove.dataset(acme.tenant, "more")
     change = reverse("admin:versiontree_hplm_change", args=[first.hplm_id])
-    answer = staff.post(change, {"dataset": more.pk, **NO_INLINES})
+    answer = staff.post(change, {"chosen_dataset": more.pk, **NO_INLINES})
     assert answer.status_code == 302, plain(answer)
     second = Version.unscoped.get(hplm=first.hplm_id, number=2)
     assert (second.parent, second.dataset) == (first, more)
     assert second.config["auto_promote"] is False
     grove.do_jobs(second)
     assert Alias.unscoped.get().version == first
-    staff.post(change, {"dataset": more.pk, "auto_promote": "on", **NO_INLINES})
+    staff.post(change, {"chosen_dataset": more.pk, "auto_promote": "on", **NO_INLINES})
     grove.do_jobs(Version.unscoped.get(hplm=first.hplm_id, number=3))
     assert Alias.unscoped.get().version.number == 3
 
@@ -146,12 +146,12 @@ def test_what_refuses_an_hplm_stands_at_its_field(
 ) -> None:
     grove.new_hplm(root, "ham", acme)
     add = reverse("admin:versiontree_hplm_add")
-    form = {"tenant": acme.tenant.pk, "name": "spam", "parent": root.pk, "dataset": acme.dataset.pk}
+    form = {"tenant": acme.tenant.pk, "name": "spam", "parent": root.pk, "chosen_dataset": acme.dataset.pk}
     foreign = grove.ready_domain(root, "theirs", home=globex)
     refusals = {
         "name": ("ham", "There is an hPLM called 'ham' already."),
         "parent": (foreign.pk, "There is no such version of a root or domain."),
-        "dataset": (globex.dataset.pk, "There is no such dataset."),
+        "chosen_dataset": (globex.dataset.pk, "There is no such dataset."),
     }
     for field, (value, message) in refusals.items():
         answer = staff.post(add, form | {field: value})
@@ -165,9 +165,9 @@ def test_what_refuses_new_data_stands_on_the_form(staff: Client, root: Version, 
     version = grove.new_hplm(root, "spam", acme)
     tags = grove.dataset(acme.tenant, "tags", task="tagging")
     change = reverse("admin:versiontree_hplm_change", args=[version.hplm_id])
-    early = staff.post(change, {"dataset": acme.dataset.pk, **NO_INLINES})
+    early = staff.post(change, {"chosen_dataset": acme.dataset.pk, **NO_INLINES})
     assert "No version of the hPLM spam is ready to go on from." in plain(early)
-    other_task = staff.post(change, {"dataset": tags.pk, **NO_INLINES})
+    other_task = staff.post(change, {"chosen_dataset": tags.pk, **NO_INLINES})
     assert "Select a valid choice" in plain(other_task)
     assert Version.unscoped.filter(hplm=version.hplm_id).count() == 1
 
@@ -177,7 +177,7 @@ def test_a_deleted_hplm_is_only_looked_at(staff: Client, root: Version, acme: Ho
     act(staff, "hplm", "stop_serving", grove.hplm_of(version))
     change = reverse("admin:versiontree_hplm_change", args=[version.hplm_id])
     assert staff.get(change).status_code == 200
-    assert staff.post(change, {"dataset": acme.dataset.pk, **NO_INLINES}).status_code == 403
+    assert staff.post(change, {"chosen_dataset": acme.dataset.pk, **NO_INLINES}).status_code == 403
 
 
 def test_a_dataset_is_found_by_typing(staff: Client, acme: Household, globex: Household) -> None:

@@ -10,6 +10,7 @@ from tenants.models import User
 from tenants.services.api_keys import api_key_create
 from tests.integration.versiontree import grove
 from tests.integration.versiontree.grove import Household
+from tests.integration.versiontree.refusals import rows_of_all
 from versiontree.models import Hplm, Job, Version
 
 pytestmark = pytest.mark.django_db
@@ -233,6 +234,29 @@ def test_staff_look_after_the_platforms_tree(staff: APIClient, tmp_path: Path) -
     assert staff.post(f"{V1}/platform/jobs/{job}/retry").json()["state"] == "queued"
     assert len(staff.get(f"{V1}/platform/jobs/{job}/events").json()) == 3
     assert staff.get(f"{V1}/platform/jobs").json()["count"] == 6
+
+
+@pytest.mark.parametrize(
+    ("files", "code"),
+    [
+        ({"config.json": '{"model_type": "bert"}', "pytorch_model.bin": "\x80"}, "pickled_checkpoint"),
+        ({"tokenizer.json": "{}", "weights.pt": "\x80"}, "pickled_checkpoint"),
+        ({"config.json": '{"model_type": "bert"}'}, "unsupported_checkpoint"),
+    ],
+)
+def test_a_checkpoint_that_cannot_be_used_is_refused_and_leaves_nothing(
+    files: dict[str, str], code: str, staff: APIClient, tmp_path: Path, artifact_root: Path
+) -> None:
+    prose = grove.corpus(None, "prose")
+    folder = tmp_path / "published"
+    folder.mkdir()
+    for name, content in files.items():
+        (folder / name).write_text(content)
+    before = rows_of_all()
+    answer = staff.post(f"{V1}/platform/roots", {"name": "bert", "source": str(folder), "corpus": prose.pk})
+    assert error(answer) == (422, code, "source")
+    assert rows_of_all() == before
+    assert list(artifact_root.iterdir()) == []
 
 
 @pytest.mark.parametrize("address", ["roots", "domains", "jobs"])

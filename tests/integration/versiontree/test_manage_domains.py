@@ -180,13 +180,14 @@ def test_another_tenants_domain_is_not_found_as_a_parent(
 def test_an_unfinished_parent_is_not_ready(root: Version, acme: Household) -> None:
     text = grove.corpus(None, "text")
     unfinished = domain_create(tenant=None, parent=root, name="law", corpus=text, actor=None)
-    refused(
+    error = refused(
         lambda: hplm_create(
             tenant=acme.tenant, name="spam", parent=unfinished, dataset=acme.dataset, actor=None
         ),
         ErrorCode.MODEL_NOT_READY,
         "parent",
     )
+    assert error.message == "Version 1 of the domain law is building; only a ready one can be built upon."
 
 
 def test_an_hplm_is_no_parent_of_another(root: Version, acme: Household) -> None:

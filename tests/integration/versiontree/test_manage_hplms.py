@@ -3,13 +3,15 @@
 import pytest
 
 from tenants.errors import ErrorCode
-from tenants.models import AuditEvent
+from tenants.models import AuditEvent, Quota
+from tenants.selectors import storage_used
 from tenants.services.datasets import dataset_delete
 from tests.integration.versiontree import grove
 from tests.integration.versiontree.grove import Household
 from tests.integration.versiontree.refusals import refused
-from versiontree.models import Alias, AliasMove, Version
+from versiontree.models import Alias, AliasMove, Version, VersionArtifact
 from versiontree.models.job import JobState
+from versiontree.selectors import artifact_bytes
 from versiontree.services.aliases import alias_move
 from versiontree.services.hplms import hplm_create, hplm_delete, hplm_update
 from versiontree.services.jobs import job_cancel, job_retry
@@ -97,6 +99,32 @@ def test_the_quota_of_hplms_does_not_count_deleted_ones(root: Version, acme: Hou
     grove.new_hplm(root, "ham", acme)
 
 
+def test_artifacts_fill_the_storage_as_uploads_do_until_their_hplm_is_deleted(
+    root: Version, acme: Household
+) -> None:
+    spam = grove.ready_hplm(root, "spam", acme)
+    grove.ready_domain(root, "law", home=acme)
+    own = artifact_bytes(acme.tenant)
+    held = {link.artifact for link in VersionArtifact.objects.for_tenant(acme.tenant)}
+    assert own == sum(artifact.size for artifact in held) > 0
+    Quota.unscoped.filter(tenant=acme.tenant).update(max_storage_bytes=storage_used(acme.tenant) + own)
+    for refusal in (
+        lambda: grove.new_hplm(root, "ham", acme),
+        lambda: hplm_update(hplm=grove.hplm_of(spam), dataset=acme.dataset, actor=None),
+        lambda: grove.ready_domain(root, "art", home=acme),
+    ):
+        error = refused(refusal, ErrorCode.QUOTA_EXCEEDED)
+        assert error.details is not None
+        assert error.details["quota"] == "bytes of storage"
+    hplm_delete(hplm=grove.hplm_of(spam), actor=None)
+    grove.new_hplm(root, "ham", acme)
+
+
+def test_the_artifacts_of_others_take_no_room(root: Version, acme: Household, globex: Household) -> None:
+    grove.ready_hplm(root, "spam", globex)
+    assert artifact_bytes(acme.tenant) == 0
+
+
 def test_the_quota_of_active_jobs_is_kept(root: Version, acme: Household) -> None:
     acme.tenant.quota.max_active_jobs = 3
     acme.tenant.quota.save(update_fields=["max_active_jobs"])
@@ -169,8 +197,9 @@ def test_an_alias_does_not_point_at_another_hplm(root: Version, acme: Household,
 def test_an_alias_does_not_point_at_an_unfinished_version(root: Version, acme: Household) -> None:
     hplm = grove.hplm_of(grove.ready_hplm(root, "spam", acme))
     second = hplm_update(hplm=hplm, dataset=acme.dataset, actor=None)
-    refused(
+    error = refused(
         lambda: alias_move(hplm=hplm, name="next", version=second, actor=None),
         ErrorCode.MODEL_NOT_READY,
         "version",
     )
+    assert error.message == "Version 2 of the hPLM spam is building, so nothing can point at it."

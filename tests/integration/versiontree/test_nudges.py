@@ -3,6 +3,7 @@
 import json
 import time
 from datetime import timedelta
+from uuid import UUID
 
 import pytest
 import redis
@@ -15,17 +16,24 @@ from tests.integration.versiontree import grove
 from tests.integration.versiontree.grove import Household
 from versiontree.models import Job, Version
 from versiontree.models.job import JobState
-from versiontree.services.jobs import jobs_reap
+from versiontree.services.jobs import job_release, jobs_reap
 from versiontree.services.nudges import TRAINING_QUEUE
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
 
 def messages(client: redis.Redis) -> list[str]:
-    """The job ids in the training queue, oldest first."""
-    raw = client.lrange(TRAINING_QUEUE, 0, -1)
-    assert isinstance(raw, list)
-    return [json.loads(item)["headers"]["argsrepr"] for item in reversed(raw)]
+    """The job ids in the training queue, those to be served first in front."""
+    lists = [client.lrange(name, 0, -1) for name in (TRAINING_QUEUE, f"{TRAINING_QUEUE}\x06\x163")]
+    raw = [item for found in lists if isinstance(found, list) for item in reversed(found)]
+    return [json.loads(item)["headers"]["argsrepr"] for item in raw]
+
+
+def taken(count: int) -> list[UUID]:
+    """The jobs that a worker is given, in this order."""
+    with get_current_app().connection_for_read() as connection:
+        queue = connection.SimpleQueue(TRAINING_QUEUE)
+        return [UUID(queue.get(timeout=5).payload[0][0]) for _ in range(count)]
 
 
 def quiet_for(job: Job, seconds: float) -> None:
@@ -60,7 +68,24 @@ def test_the_next_job_is_announced_when_the_one_before_it_succeeds(
 ) -> None:
     grove.do_job(tuning)
     follower = Job.unscoped.get(after=tuning)
-    assert messages(redis_client) == [repr([str(tuning.pk)]), repr([str(follower.pk)])]
+    assert messages(redis_client) == [repr([str(follower.pk)]), repr([str(tuning.pk)])]
+
+
+def test_short_jobs_are_served_before_long_ones_that_came_first(
+    tuning: Job, root: Version, globex: Household
+) -> None:
+    theirs = grove.jobs_in_order(grove.new_hplm(root, "ham", globex))[0]
+    grove.do_job(tuning)
+    evaluating = Job.unscoped.get(after=tuning)
+    assert taken(3) == [evaluating.pk, tuning.pk, theirs.pk]
+
+
+def test_a_job_that_is_handed_back_keeps_its_place(tuning: Job, redis_client: redis.Redis) -> None:
+    worker = grove.claim(tuning)
+    redis_client.flushall()
+    job_release(job_id=tuning.pk, worker=worker)
+    assert redis_client.llen(TRAINING_QUEUE) == 0
+    assert taken(1) == [tuning.pk]
 
 
 def test_a_lost_message_is_sent_again(tuning: Job, redis_client: redis.Redis) -> None:

@@ -92,6 +92,8 @@ def test_what_is_still_being_built_is_not_ready(root: Version, acme: Household) 
     grove.new_hplm(root, "spam", acme)
     assert refusal(acme, "spam") == ErrorCode.MODEL_NOT_READY
     assert refusal(acme, "spam:1") == ErrorCode.MODEL_NOT_READY
+    with pytest.raises(HmiError, match="Version 1 of the hPLM spam cannot answer: it is building"):
+        resolve_model(acme.tenant, "spam")
     assert refusal(acme, "spam@stable") == ErrorCode.NOT_FOUND
 
 
