@@ -6,6 +6,7 @@ app_name = "frontend"
 
 urlpatterns = [
     path("", home.start, name="start"),
+    path("favicon.ico", home.favicon, name="favicon"),
     path("login/", session.SignIn.as_view(), name="login"),
     path("logout/", session.SignOut.as_view(), name="logout"),
     path("t/<slug:slug>/", home.home, name="home"),

@@ -12,7 +12,15 @@ NEEDED_BYTES = 512 * 1024**2
 HOME_PREFIX = "hmi-tests-"
 LOCK = "lock"
 KEPT = frozenset(
-    {"HMI_POSTGRES_BIN", "HMI_REDIS_BIN", "HMI_DEVICE", "HMI_TEST_HOME", "HMI_CHROMIUM", "HMI_SCREENSHOTS"}
+    {
+        "HMI_POSTGRES_BIN",
+        "HMI_REDIS_BIN",
+        "HMI_DEVICE",
+        "HMI_TEST_HOME",
+        "HMI_TEST_HOME_OF",
+        "HMI_CHROMIUM",
+        "HMI_SCREENSHOTS",
+    }
 )
 
 
@@ -46,11 +54,12 @@ for name in [name for name in os.environ if name.startswith("HMI_") and name not
     del os.environ[name]
 for name in ("DATABASE_URL", "REDIS_URL"):
     os.environ.pop(name, None)
-if "HMI_TEST_HOME" in os.environ:  # a process that a test started
+worker = os.environ.get("PYTEST_XDIST_WORKER", "")
+if os.environ.get("HMI_TEST_HOME_OF") == worker:  # a process that a test started
     home = Path(os.environ["HMI_TEST_HOME"])
 else:
     home = make_home()
-    os.environ["HMI_TEST_HOME"] = str(home)
+    os.environ.update(HMI_TEST_HOME=str(home), HMI_TEST_HOME_OF=worker)
 os.environ["HMI_HOME"] = str(home)
 os.environ["HMI_RUNTIME_DIR"] = str(home / "run")
 os.environ["HMI_SECRET_KEY"] = "only for tests"

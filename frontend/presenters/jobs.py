@@ -62,7 +62,7 @@ def job_row(job: Job) -> JobRow:
         active=job.is_active,
         retriable=_is_retriable(job),
         cancel_requested=job.cancel_requested_at is not None,
-        stage=job.stage if job.is_active else "",
+        stage=_stage(job),
         progress=1.0 if job.state == JobState.SUCCEEDED else job.progress,
         eta_seconds=job.eta_seconds,
         seconds=_seconds(job),
@@ -129,6 +129,13 @@ def _told(event: JobEvent) -> str:
         return event.message
     told = {name: value for name, value in event.data.items() if name not in _UNTOLD}
     return ", ".join(f"{name} {figure}" for name, figure in figures(told))
+
+
+def _stage(job: Job) -> str:
+    """What it is doing; a job that runs but has not said yet is starting, the others wait."""
+    if not job.is_active:
+        return ""
+    return job.stage or ("starting" if job.state == JobState.RUNNING else "waiting its turn")
 
 
 def _is_retriable(job: Job) -> bool:

@@ -6,6 +6,7 @@ from typing import Any
 from django.contrib.auth.decorators import login_required
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect, render
+from django.templatetags.static import static
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_GET
 
@@ -33,6 +34,12 @@ def start(request: HttpRequest) -> HttpResponse:
     if getattr(request.user, "is_staff", False):
         return redirect("admin:index")
     return render(request, "frontend/session/no_tenant.html")
+
+
+@require_GET
+def favicon(request: HttpRequest) -> HttpResponse:  # noqa: ARG001
+    """Where browsers look for the icon of pages that do not name one: those of the administration."""
+    return redirect(static("frontend/icon.svg"))
 
 
 @require_GET

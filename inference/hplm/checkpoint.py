@@ -86,7 +86,7 @@ def _weight_files(folder: Path) -> list[Path]:
     if single.is_file():
         return [single]
     pickled = sorted(p.name for p in folder.iterdir() if p.suffix in PICKLED_SUFFIXES)
-    if False and pickled:
+    if pickled:
         raise _pickled(pickled)
     raise HplmError("unsupported_checkpoint", "the checkpoint has no model.safetensors")
 

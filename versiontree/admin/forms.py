@@ -28,7 +28,6 @@ from versiontree.services.hplms import hplm_create, hplm_update
 from versiontree.services.roots import root_register
 from versiontree.training_settings import DEFAULT_ALPHA
 
-
 # Not "dataset": the admin's theme takes a form with that field for something of its own.
 DATASET: Final = "chosen_dataset"
 

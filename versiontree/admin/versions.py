@@ -52,6 +52,7 @@ class VersionArtifactInline(Listing):
 class VersionAdmin(NotByHand, Serviced):
     """The nodes of the tree. They never change; a failed one can be tried again."""
 
+    ordering = ("-created_at", "-id")
     list_display = ("__str__", "kind", "status", "tenant", "parent", "short_digest", "created_at", "ready_at")
     list_filter = ("kind", "state", "root", ("tenant", admin.RelatedOnlyFieldListFilter))
     list_select_related = (

@@ -7,7 +7,7 @@ from frontend.urls import urlpatterns
 from tests.e2e.world import World
 from tests.integration.versiontree.grove import jobs_in_order
 
-OPEN = {"start", "login", "logout"}
+OPEN = {"favicon", "start", "login", "logout"}
 READ = {
     "home",
     "running",
@@ -133,6 +133,12 @@ def test_the_start_leads_to_the_tenant_or_to_the_administration(client: Client, 
     assert client.get("/")["Location"] == "/t/acme/"
     client.force_login(world.admin)
     assert client.get("/")["Location"] == "/admin/"
+
+
+def test_the_icon_is_there_for_pages_that_name_none(client: Client) -> None:
+    answer = client.get("/favicon.ico", follow=True)
+    assert answer.redirect_chain == [("/static/frontend/icon.svg", 302)]
+    assert (answer.status_code, answer["Content-Type"]) == (200, "image/svg+xml")
 
 
 def test_a_fragment_takes_its_page_to_the_sign_in_page_when_the_session_has_ended(

@@ -9,6 +9,7 @@ from django.test.utils import CaptureQueriesContext
 from tests.e2e.world import World, nothing_of_use, tickets_file, versions_finish
 from tests.integration.versiontree.grove import jobs_in_order
 from versiontree.services.hplms import hplm_create
+from versiontree.services.jobs import job_claim
 
 
 def queries(client: Client, address: str) -> int:
@@ -46,6 +47,15 @@ def test_the_live_part_of_a_running_job_asks_again_and_that_of_an_ended_one_does
     for version, expected in ((running, True), (world.hplm, False)):
         page = owner.get(f"/t/acme/jobs/{jobs_in_order(version)[0].pk}/progress/").content.decode()
         assert (polls in page) is expected
+
+
+def test_a_job_that_has_not_named_its_stage_waits_or_starts(owner: Client, world: World) -> None:
+    version = hplm_create(
+        tenant=world.tenant, name="early", parent=world.root, dataset=world.dataset, actor=world.owner
+    )
+    assert "waiting its turn" in owner.get("/t/acme/jobs/").content.decode()
+    job_claim(job_id=jobs_in_order(version)[0].pk, worker="test-worker", lease_s=60)
+    assert "<small>starting</small>" in owner.get("/t/acme/jobs/").content.decode()
 
 
 def test_a_form_that_cannot_be_filled_in_says_what_to_do_first(client: Client, world: World) -> None:
