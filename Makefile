@@ -6,7 +6,7 @@ RUN := .venv/bin/python
 SOURCES := hmi_site tenants versiontree inference workers frontend benchmarks tests manage.py requirements
 
 .DEFAULT_GOAL := help
-.PHONY: help setup up demo test lint format types screenshots clean
+.PHONY: help setup up demo test slow lint format types screenshots clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -24,8 +24,11 @@ up: setup ## run everything in the foreground; Ctrl-C stops it
 demo: setup ## build the demo if absent, send requests, print the report, stop
 	@HMI_FOLLOW_PARENT=1 exec $(RUN) -m benchmarks.demo_report $(ARGS)
 
-test: setup ## all tests, on services of their own (ARGS="-m unit" runs some)
-	@exec $(RUN) -m pytest $(ARGS)
+test: setup ## the tests, on services of their own (ARGS="-m unit" runs some)
+	@exec $(RUN) -m pytest -n 2 --dist loadfile -m "not slow" $(ARGS)
+
+slow: setup ## the tests that take minutes: the launcher, the whole demo, pictures of every page
+	@exec $(RUN) -m pytest -m slow $(ARGS)
 
 lint: setup ## style, layers, missing migrations
 	@$(RUN) -m ruff check $(SOURCES)

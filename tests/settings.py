@@ -54,6 +54,8 @@ for name in [name for name in os.environ if name.startswith("HMI_") and name not
     del os.environ[name]
 for name in ("DATABASE_URL", "REDIS_URL"):
     os.environ.pop(name, None)
+# Tiny models lose more to the handing out of work than they gain from it.
+os.environ.setdefault("OMP_NUM_THREADS", "1")
 worker = os.environ.get("PYTEST_XDIST_WORKER", "")
 if os.environ.get("HMI_TEST_HOME_OF") == worker:  # a process that a test started
     home = Path(os.environ["HMI_TEST_HOME"])
