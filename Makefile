@@ -43,8 +43,11 @@ format: setup ## let ruff format and sort
 types: setup ## strict type check
 	@$(RUN) -m mypy
 
-screenshots: setup ## pictures of every page, into docs/screenshots
-	@HMI_SCREENSHOTS=docs/screenshots exec $(RUN) -m pytest tests/e2e/test_screenshots.py $(ARGS)
+screenshots: setup ## pictures of every page, into var/screenshots; those of the README into docs/images
+	@HMI_SCREENSHOTS=var/screenshots $(RUN) -m pytest tests/e2e/test_screenshots.py $(ARGS)
+	@mkdir -p docs/images
+	@cp var/screenshots/tree-desktop-light.png docs/images/tree.png
+	@cp var/screenshots/try-desktop-light.png docs/images/try.png
 
 clean: ## remove .venv and caches; your data in var/ stays
 	rm -rf .venv .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache build *.egg-info

@@ -100,5 +100,5 @@ def markdown_table(rows: Sequence[Row]) -> str:
 
 def _cell(value: object) -> str:
     if isinstance(value, float):
-        return f"{value:.1f}" if abs(value) >= 1 else f"{value:.3f}"
+        return f"{value:.3f}" if 0 < abs(value) < 1 else f"{value:.1f}"
     return f"{value:,}" if isinstance(value, int) else str(value)

@@ -1,0 +1,24 @@
+"""What the documents point to is there."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+DOCUMENTS = [ROOT / "README.md", ROOT / "CHANGELOG.md", *sorted((ROOT / "docs").glob("*.md"))]
+LINK = re.compile(r"\]\((?!https?:|#)([^)#\s]+)(?:#([^)\s]+))?\)")
+
+
+def headings(document: Path) -> set[str]:
+    """The anchors that a Markdown viewer makes of the headings."""
+    titles = re.findall(r"^#+ (.+)$", document.read_text(encoding="utf-8"), re.M)
+    return {re.sub(r"[^\w\- ]", "", title.lower()).replace(" ", "-") for title in titles}
+
+
+@pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: path.name)
+def test_every_link_leads_to_a_file_and_a_heading_that_exist(document: Path) -> None:
+    for target, anchor in LINK.findall(document.read_text(encoding="utf-8")):
+        file = document.parent / target
+        assert file.is_file(), f"{document.name} links to {target}"
+        assert not anchor or anchor in headings(file), f"{document.name} links to {target}#{anchor}"
