@@ -3,8 +3,11 @@
 from pathlib import Path
 
 import pytest
+from rest_framework.test import APIClient
 
+from tenants.models import User
 from tests.integration.versiontree import grove
+from tests.integration.versiontree.callers import signed_in
 from tests.integration.versiontree.grove import Household
 from versiontree.models import Job, Version
 
@@ -55,3 +58,8 @@ def tuning(model: Version) -> Job:
 @pytest.fixture
 def evaluating(model: Version) -> Job:
     return grove.jobs_in_order(model)[1]
+
+
+@pytest.fixture
+def staff(db: None) -> APIClient:
+    return signed_in(User.objects.create_user("boss", is_staff=True))

@@ -1,48 +1,21 @@
 """The manage API: who may, what it takes, what it answers."""
 
-from pathlib import Path
 from typing import Any
 
 import pytest
 from rest_framework.test import APIClient
 
-from tenants.models import User
-from tenants.services.api_keys import api_key_create
 from tests.integration.versiontree import grove
+from tests.integration.versiontree.callers import V1, error, signed_in, with_key
 from tests.integration.versiontree.grove import Household
-from tests.integration.versiontree.refusals import rows_of_all
 from versiontree.models import Hplm, Job, Version
 
 pytestmark = pytest.mark.django_db
-V1 = "/api/v1"
-
-
-def with_key(home: Household, *scopes: str) -> APIClient:
-    _, plaintext = api_key_create(tenant=home.tenant, name="k", scopes=scopes, created_by=home.owner)
-    client = APIClient()
-    client.credentials(HTTP_AUTHORIZATION=f"Bearer {plaintext}")
-    return client
-
-
-def signed_in(user: User) -> APIClient:
-    client = APIClient()
-    client.force_login(user)
-    return client
-
-
-def error(answer: Any) -> tuple[int, str, str | None]:
-    body = answer.json()["error"]
-    return answer.status_code, body["code"], body["param"]
 
 
 @pytest.fixture
 def key(acme: Household) -> APIClient:
     return with_key(acme, "manage")
-
-
-@pytest.fixture
-def staff(db: None) -> APIClient:
-    return signed_in(User.objects.create_user("boss", is_staff=True))
 
 
 @pytest.fixture
@@ -214,57 +187,6 @@ def test_a_viewer_reads_and_nobody_does_not(address: str, private: dict[str, Any
     at = address.format(**private)
     assert signed_in(acme.viewer).get(f"{V1}/tenants/acme/{at}").status_code == 200
     assert error(APIClient().get(f"{V1}/tenants/acme/{at}"))[:2] == (401, "unauthenticated")
-
-
-def test_staff_look_after_the_platforms_tree(staff: APIClient, tmp_path: Path) -> None:
-    prose = grove.corpus(None, "prose")
-    source = grove.checkpoint(tmp_path / "ckpt")
-    made = staff.post(f"{V1}/platform/roots", {"name": "bert", "source": source, "corpus": prose.pk})
-    assert made.status_code == 201, made.content
-    root = grove.do_jobs(Version.unscoped.get(pk=made.json()["id"]))
-    body = {"name": "medicine", "parent": root.pk, "corpus": prose.pk}
-    domain = staff.post(f"{V1}/platform/domains", body)
-    assert (domain.status_code, domain.json()["tenant"]) == (201, None)
-    grove.do_jobs(Version.unscoped.get(pk=domain.json()["id"]))
-    listed = staff.get(f"{V1}/platform/domains").json()["results"][0]["id"]
-    again = staff.post(f"{V1}/platform/domains/{listed}/versions", {"corpus": prose.pk})
-    job = again.json()["jobs"][0]["id"]
-    assert staff.get(f"{V1}/platform/jobs/{job}").json()["of"] == "medicine"
-    assert staff.post(f"{V1}/platform/jobs/{job}/cancel").json()["state"] == "cancelled"
-    assert staff.post(f"{V1}/platform/jobs/{job}/retry").json()["state"] == "queued"
-    assert len(staff.get(f"{V1}/platform/jobs/{job}/events").json()) == 3
-    assert staff.get(f"{V1}/platform/jobs").json()["count"] == 6
-
-
-@pytest.mark.parametrize(
-    ("files", "code"),
-    [
-        ({"config.json": '{"model_type": "bert"}', "pytorch_model.bin": "\x80"}, "pickled_checkpoint"),
-        ({"tokenizer.json": "{}", "weights.pt": "\x80"}, "pickled_checkpoint"),
-        ({"config.json": '{"model_type": "bert"}'}, "unsupported_checkpoint"),
-    ],
-)
-def test_a_checkpoint_that_cannot_be_used_is_refused_and_leaves_nothing(
-    files: dict[str, str], code: str, staff: APIClient, tmp_path: Path, artifact_root: Path
-) -> None:
-    prose = grove.corpus(None, "prose")
-    folder = tmp_path / "published"
-    folder.mkdir()
-    for name, content in files.items():
-        (folder / name).write_text(content)
-    before = rows_of_all()
-    answer = staff.post(f"{V1}/platform/roots", {"name": "bert", "source": str(folder), "corpus": prose.pk})
-    assert error(answer) == (422, code, "source")
-    assert rows_of_all() == before
-    assert list(artifact_root.iterdir()) == []
-
-
-@pytest.mark.parametrize("address", ["roots", "domains", "jobs"])
-def test_the_platforms_addresses_are_for_staff(address: str, acme: Household) -> None:
-    at = f"{V1}/platform/{address}"
-    assert error(signed_in(acme.owner).get(at))[:2] == (403, "forbidden")
-    assert error(APIClient().get(at))[:2] == (401, "unauthenticated")
-    assert error(with_key(acme, "manage").get(at))[0] in (401, 403)
 
 
 def test_a_tenant_does_not_touch_the_platforms_jobs_and_domains(

@@ -1,0 +1,29 @@
+"""Clients of the manage API, and what an error of it says."""
+
+from typing import Any
+
+from rest_framework.test import APIClient
+
+from tenants.models import User
+from tenants.services.api_keys import api_key_create
+from tests.integration.versiontree.grove import Household
+
+V1 = "/api/v1"
+
+
+def with_key(home: Household, *scopes: str) -> APIClient:
+    _, plaintext = api_key_create(tenant=home.tenant, name="k", scopes=scopes, created_by=home.owner)
+    client = APIClient()
+    client.credentials(HTTP_AUTHORIZATION=f"Bearer {plaintext}")
+    return client
+
+
+def signed_in(user: User) -> APIClient:
+    client = APIClient()
+    client.force_login(user)
+    return client
+
+
+def error(answer: Any) -> tuple[int, str, str | None]:
+    body = answer.json()["error"]
+    return answer.status_code, body["code"], body["param"]
