@@ -5,16 +5,22 @@ import threading
 from pathlib import Path
 
 import huggingface_hub.constants
+import numpy as np
 import pytest
 from django.db import connection
 
 from tenants.errors import ErrorCode
+from tenants.services.datasets import dataset_upload
 from tests.integration.jobs.world import World, at_stage, make_endless, store
+from tests.integration.tenants.content import stream
 from tests.integration.versiontree.grove import jobs_in_order
 from tests.processes import wait_until
+from tests.unit.tenants.files import jsonl
 from versiontree.models import Artifact, Job, JobEvent, Version, VersionArtifact
 from versiontree.services.jobs import job_cancel
 from versiontree.services.roots import root_register
+from workers.jobs import evaluate
+from workers.jobs.outcome import JobOutcome
 from workers.runner import run_job
 
 
@@ -67,6 +73,35 @@ def test_the_last_job_makes_the_version_ready(fine_tune: Job) -> None:
     assert version.state == "ready"
     assert version.digest == VersionArtifact.unscoped.get(version=version, role="hplm").artifact.digest
     assert version.metrics["evaluate"]["rows"] > 0
+
+
+def test_the_trivial_answers_are_learnt_on_the_training_split(world: World, tmp_path: Path) -> None:
+    rows = {"train": ["good"] * 9 + ["bad"] * 3, "dev": ["good", "bad"], "test": ["bad"] * 3 + ["good"]}
+    files = {}
+    for split, labels in rows.items():
+        examples = [{"text": f"{split} {n}", "label": label} for n, label in enumerate(labels)]
+        files[split] = (f"{split}.jsonl", stream(jsonl(examples)))
+    dataset = dataset_upload(
+        tenant=world.tenant, name="lopsided", task="classification", files=files, actor=world.owner
+    )
+    version = world.create_hplm(world.ready_root(tmp_path / "root"), dataset=dataset)
+    for job in jobs_in_order(version):
+        run_job(job.pk)
+    version.refresh_from_db()
+    found = version.metrics["evaluate"]
+    assert (found["majority_label"], found["majority_baseline"]) == ("good", 0.25)
+
+
+def test_figures_that_are_no_json_are_stored_as_what_they_mean(
+    fine_tune: Job, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run_job(fine_tune.pk)
+    figures = {"value": float("nan"), "rows": np.int64(3)}
+    monkeypatch.setattr(evaluate, "run", lambda *_: JobOutcome(figures))
+    job = jobs_in_order(fine_tune.version)[1]
+    run_job(job.pk)
+    job.refresh_from_db()
+    assert (job.state, job.metrics) == ("succeeded", {"value": None, "rows": 3})
 
 
 def test_a_second_delivery_of_a_job_does_nothing(fine_tune: Job) -> None:

@@ -110,6 +110,7 @@ def test_a_worker_waits_for_a_queue_that_is_not_there_yet(
 ) -> None:
     own_server.kill()
     worker = start_worker(own_server.url)
+    wait_until(lambda: "waiting for the queue" in worker.output(), worker)
     own_server.start()
     worker.wait_until_ready()
     assert worker.terminate() == 0
