@@ -210,7 +210,7 @@ def test_what_a_killed_attempt_left_is_removed_by_the_next(fine_tune: Job) -> No
 
 def test_a_job_that_was_taken_away_stops_and_writes_nothing(fine_tune: Job) -> None:
     make_endless(fine_tune)
-    worker = threading.Thread(target=deliver, args=[fine_tune])
+    worker = threading.Thread(target=deliver, args=[fine_tune], daemon=True)
     worker.start()
     wait_until(lambda: at_stage(fine_tune, "fine-tune"))
     Job.unscoped.filter(pk=fine_tune.pk).update(worker="other", stage="the other's", progress=0.5)
