@@ -15,5 +15,11 @@ def attempt(form: Form, write: Callable[[], Result]) -> Result | None:
     try:
         return write()
     except HmiError as refusal:
-        form.add_error(refusal.param if refusal.param in form.fields else None, refusal.message)
+        form.add_error(_field_of(form, refusal.param), refusal.message)
         return None
+
+
+def _field_of(form: Form, param: str | None) -> str | None:
+    """The field that the refusal is about; a setting of a job stands in the form under its own name."""
+    name = (param or "").removeprefix("settings.")
+    return name if name in form.fields else None

@@ -1,6 +1,19 @@
 from django.urls import path
 
-from frontend.views import data, domains, home, hplms, jobs, keys, session, tree, trying, uploads
+from frontend.views import (
+    data,
+    domains,
+    home,
+    hplms,
+    jobs,
+    keys,
+    session,
+    settings,
+    tree,
+    trying,
+    uploads,
+    versions,
+)
 
 app_name = "frontend"
 
@@ -24,11 +37,16 @@ urlpatterns = [
     path("t/<slug:slug>/domains/new/", domains.new, name="domain_new"),
     path("t/<slug:slug>/domains/<int:pk>/", domains.domain, name="domain"),
     path("t/<slug:slug>/domains/<int:pk>/update/", domains.update, name="domain_update"),
+    path("t/<slug:slug>/domains/<int:pk>/compact/", domains.compact, name="domain_compact"),
+    path("t/<slug:slug>/domains/<int:pk>/grow/", domains.grow, name="domain_grow"),
     path("t/<slug:slug>/hplms/new/", hplms.new, name="hplm_new"),
     path("t/<slug:slug>/hplms/<slug:name>/", hplms.hplm, name="hplm"),
     path("t/<slug:slug>/hplms/<slug:name>/update/", hplms.update, name="hplm_update"),
     path("t/<slug:slug>/hplms/<slug:name>/delete/", hplms.delete, name="hplm_delete"),
     path("t/<slug:slug>/hplms/<slug:name>/alias/", hplms.move_alias, name="alias_move"),
+    path("t/<slug:slug>/hplms/<slug:name>/versions/<int:number>/", versions.of_hplm, name="hplm_version"),
+    path("t/<slug:slug>/domains/<int:pk>/versions/<int:number>/", versions.of_domain, name="domain_version"),
+    path("t/<slug:slug>/roots/<slug:name>/versions/<int:number>/", versions.of_root, name="root_version"),
     path("t/<slug:slug>/jobs/", jobs.index, name="jobs"),
     path("t/<slug:slug>/jobs/<uuid:pk>/", jobs.job, name="job"),
     path("t/<slug:slug>/jobs/<uuid:pk>/progress/", jobs.progress, name="job_progress"),
@@ -36,6 +54,7 @@ urlpatterns = [
     path("t/<slug:slug>/jobs/<uuid:pk>/retry/", jobs.retry, name="job_retry"),
     path("t/<slug:slug>/try/", trying.page, name="try"),
     path("t/<slug:slug>/try/answer/", trying.answer, name="try_answer"),
+    path("t/<slug:slug>/settings/", settings.page, name="settings"),
     path("t/<slug:slug>/keys/", keys.index, name="keys"),
     path("t/<slug:slug>/keys/new/", keys.create, name="key_create"),
     path("t/<slug:slug>/keys/<str:prefix>/revoke/", keys.revoke, name="key_revoke"),

@@ -9,7 +9,7 @@ from typing import Any
 
 log = logging.getLogger(__name__)
 
-FORMAT = 1
+FORMAT = 2
 FILE_NAME = "manifest.json"
 
 
@@ -19,15 +19,22 @@ class ManifestError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class ServedRoot:
-    """A root whose upper layers workers hold."""
+    """A root whose upper layers workers hold; sha256 by file name; the digest of its own local lower layers,
+    "" where it has none."""
 
     digest: str
     name: str
+    files: Mapping[str, str]
+    lower: str
 
 
 @dataclass(frozen=True, slots=True)
 class ServedHplm:
-    """One version of an hPLM: its root, its PLOT chain (digests, nearest first), sha256 by file name."""
+    """One version of an hPLM: its root, its PLOT chain (digests, nearest first), sha256 by file name.
+
+    ``lower`` is the digest of the nearest local lower layers, "" where there are none; ``pairs`` whether its
+    inputs have two texts; ``shares_counts`` whether its tenant lets fragments that the tables lack be counted.
+    """
 
     tenant: str
     hplm: str
@@ -37,16 +44,21 @@ class ServedHplm:
     root: str
     plots: tuple[str, ...]
     files: Mapping[str, str]
+    lower: str
+    pairs: bool
+    shares_counts: bool
 
 
 @dataclass(frozen=True, slots=True)
 class Manifest:
-    """Everything that is served, at one revision. Artifacts lie at ``<root>/<kind>/<dd>/<digest>``."""
+    """Everything that is served, at one revision. Artifacts lie at ``<root>/<kind>/<dd>/<digest>``; ``lowers``
+    has for each local lower layers their files' sha256 by name."""
 
     artifact_root: Path
     revision: int = 0
     roots: Mapping[str, ServedRoot] = field(default_factory=dict)
     hplms: Mapping[tuple[str, str, int], ServedHplm] = field(default_factory=dict)
+    lowers: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
 
     def find(self, tenant: str, hplm: str, version: int) -> ServedHplm | None:
         return self.hplms.get((tenant, hplm, version))
@@ -63,13 +75,18 @@ class Manifest:
             data = json.loads(payload)
             if data["format"] != FORMAT:
                 raise ManifestError(f"{path}: format {data['format']} is not {FORMAT}")
-            roots = {digest: ServedRoot(digest, root["name"]) for digest, root in data["roots"].items()}
+            roots = {digest: _root(digest, entry) for digest, entry in data["roots"].items()}
+            lowers = {digest: dict(entry["files"]) for digest, entry in data["lowers"].items()}
             served = [_served(entry) for entry in data["hplms"].values()]
             revision = int(data["revision"])
         except (ValueError, TypeError, KeyError, AttributeError) as error:
             raise ManifestError(f"{path}: {error!r}") from error
         hplms = {(hplm.tenant, hplm.hplm, hplm.version): hplm for hplm in served}
-        return cls(artifact_root=path.parent, revision=revision, roots=roots, hplms=hplms)
+        return cls(path.parent, revision, roots, hplms, lowers)
+
+
+def _root(digest: str, entry: Mapping[str, Any]) -> ServedRoot:
+    return ServedRoot(digest, entry["name"], dict(entry["files"]), entry["lower"])
 
 
 def _served(entry: Mapping[str, Any]) -> ServedHplm:
@@ -82,6 +99,9 @@ def _served(entry: Mapping[str, Any]) -> ServedHplm:
         root=entry["root"],
         plots=tuple(entry["plots"]),
         files=dict(entry["files"]),
+        lower=entry["lower"],
+        pairs=bool(entry["pairs"]),
+        shares_counts=bool(entry["shares_counts"]),
     )
 
 

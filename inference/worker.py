@@ -16,6 +16,7 @@ from inference.hplm.errors import HplmError
 from inference.manifest import FILE_NAME, ManifestWatcher
 from inference.queueing.connection import connect
 from inference.queueing.heartbeat import Heartbeat
+from inference.queueing.misses import MissCounter
 from inference.queueing.status import State, WorkerStatus
 from inference.queueing.transport import RequestConsumer
 from inference.serving.catalogue import Catalogue
@@ -42,8 +43,18 @@ class Worker:
             device=device,
             dtype=pick_dtype(settings.dtype, device),
             cache_bytes=settings.cache_bytes,
+            lower_bytes=settings.lower_bytes,
+            misses=settings.misses,
         )
-        self._server = Server(self._consumer, self._catalogue, limits=settings.limits, pace=settings.pace)
+        # A connection of its own: a thread counts while the loop answers.
+        self._misses = MissCounter(connect(settings.redis_url, retries=0))
+        self._server = Server(
+            self._consumer,
+            self._catalogue,
+            limits=settings.limits,
+            pace=settings.pace,
+            misses=self._misses,
+        )
 
     def run(self, stop: threading.Event) -> None:
         """Load, announce, serve, drain. Ready means: every root has computed a batch here."""
@@ -52,7 +63,8 @@ class Worker:
         with Heartbeat(connect(url, retries=0), name, self._status, life_s=self._settings.life_s) as heart:
             self._catalogue.refresh()
             self._announce(heart, stop)
-            self._server.run(stop)
+            with self._misses:
+                self._server.run(stop)
             self._leave()
 
     def drain(self) -> None:

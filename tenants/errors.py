@@ -50,6 +50,8 @@ class ErrorCode(StrEnum):
     UNSUPPORTED_CHECKPOINT = "unsupported_checkpoint"
     CHECKPOINT_NOT_FOUND = "checkpoint_not_found"
     TRAINING_DIVERGED = "training_diverged"
+    OUT_OF_DISK = "out_of_disk"
+    OUT_OF_MEMORY = "out_of_memory"
     CORRUPT_ARTIFACT = "corrupt_artifact"
 
     INVALID_TRANSITION = "invalid_transition"

@@ -66,6 +66,7 @@ class InferenceWorker(Program):
             "HMI_WORKER_NAME": self.name,
             "HMI_DEVICE": "cpu",
             "HMI_DTYPE": "float32",
+            "HMI_MISS_POLICY": "fallback",
         }
         super().__init__("-m", "inference.worker", env={**own, **env})
 

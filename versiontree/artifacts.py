@@ -7,6 +7,7 @@ synced to disk and renamed into place, so a reader sees all of it or nothing. No
 import errno
 import hashlib
 import json
+import os
 import shutil
 import stat
 from collections.abc import Iterator, Mapping
@@ -112,6 +113,8 @@ class ArtifactStore:
     def _place(self, staged: Path, stored: StoredArtifact, *, aside: Path) -> None:
         target = self.path(stored.kind, stored.digest)
         target.parent.mkdir(parents=True, exist_ok=True)
+        # From now on it is young, whoever made it first: the collector leaves it time to be attached.
+        os.utime(staged)
         try:
             staged.rename(target)
         except OSError as error:
@@ -119,6 +122,7 @@ class ArtifactStore:
                 raise
             # A non-empty folder is there already: the same content, unless the disk damaged it.
             try:
+                os.utime(target)
                 self.verify(stored.kind, stored.digest)
             except ArtifactDamaged:
                 target.rename(aside)

@@ -10,6 +10,7 @@ from tree_queries.query import TreeQuerySet
 
 from tenants.errors import ErrorCode, HmiError
 from tenants.models import Corpus, Tenant
+from versiontree.chains import compacted_by, without_compacted
 from versiontree.errors import not_found
 from versiontree.models import (
     Alias,
@@ -26,6 +27,7 @@ from versiontree.models import (
 from versiontree.models.alias import DEFAULT_ALIAS
 from versiontree.models.version import VersionKind, VersionState
 from versiontree.references import ModelReference, parse_reference
+from versiontree.serving import takes_pairs
 
 Row = TypeVar("Row", bound=Model)
 
@@ -41,6 +43,7 @@ class ResolvedModel:
     task: str
     labels: tuple[str, ...]
     hplm_id: int
+    pairs: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,6 +78,7 @@ def resolve_model(tenant: Tenant, reference: str) -> ResolvedModel:
         task=hplm.task,
         labels=tuple(version.config.get("labels", ())),
         hplm_id=hplm.pk,
+        pairs=takes_pairs(hplm.task, version.config),
     )
 
 
@@ -163,9 +167,14 @@ def tree_for(tenant: Tenant | None) -> list[Version]:
 def build_inputs(version: Version) -> BuildInputs:
     """The artifacts that the jobs of this version start from; what is not built yet is None.
 
-    The PLOTs are those of the version's branch up to the root, nearest first.
+    The PLOTs are those of the version's branch up to the root, nearest first, less those that a compacted one
+    holds.
     """
     links = _links_upwards(version)
+    read = without_compacted(
+        dict.fromkeys(link.version_id for link in links),
+        {link.version_id: compacted_by(link.version.config) for link in links},
+    )
 
     def nearest(role: str) -> Artifact | None:
         return next((link.artifact for link in links if link.role == role), None)
@@ -175,7 +184,7 @@ def build_inputs(version: Version) -> BuildInputs:
     return BuildInputs(
         root=nearest("root"),
         lower=nearest("lower"),
-        plots=tuple(link.artifact for link in links if link.role == "plot"),
+        plots=tuple(link.artifact for link in links if link.role == "plot" and link.version_id in read),
         hplm=own[0] if own else None,
         start_from=before[0] if before else None,
     )
@@ -246,7 +255,7 @@ def _links_upwards(version: Version) -> list[VersionArtifact]:
     branch = _tree().tree_filter(Q(root=version.root_id) & (Q(hplm=None) | Q(hplm=version.hplm_id)))
     path: list[int] = branch.get(pk=version.pk).tree_path
     distance = {pk: steps for steps, pk in enumerate(reversed(path))}
-    links = VersionArtifact.unscoped.filter(version__in=path).select_related("artifact")
+    links = VersionArtifact.unscoped.filter(version__in=path).select_related("artifact", "version")
     return sorted(links, key=lambda link: distance[link.version_id])
 
 

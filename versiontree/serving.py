@@ -1,7 +1,8 @@
 """Telling inference workers what to serve: ``<artifact root>/manifest.json``, made from the database.
 
 Workers watch the file, so it is replaced in one step. It names every ready version of every hPLM that is not
-deleted, with the chain of PLOTs to look fragments up in, nearest first.
+deleted, with the chain of PLOTs to look fragments up in, nearest first, and the local lower layers that compute
+what the chain lacks.
 """
 
 import fcntl
@@ -9,7 +10,7 @@ import json
 import logging
 import os
 import uuid
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Final
@@ -17,13 +18,16 @@ from typing import Any, Final
 from django.conf import settings
 from django.db import transaction
 
-from versiontree.models import Version, VersionArtifact
+from versiontree.chains import compacted_by, without_compacted
+from versiontree.models import Artifact, Version, VersionArtifact
+from versiontree.models.artifact import Role
 from versiontree.models.version import VersionKind, VersionState
 
 log = logging.getLogger(__name__)
 
-FORMAT: Final = 1
+FORMAT: Final = 2
 FILE_NAME: Final = "manifest.json"
+PAIRED_TASK: Final = "question_answering"
 
 
 def manifest_publish() -> int:
@@ -50,44 +54,69 @@ def manifest_publish_on_commit() -> None:
 
 
 def manifest_content() -> dict[str, Any]:
-    """What the database says is served, without the revision; five queries for any number of hPLMs."""
-    links = VersionArtifact.unscoped.select_related("artifact").filter(
-        version__state__in=[VersionState.READY, VersionState.RETIRED]
-    )
-    plots = {link.version_id: link.artifact.digest for link in links.filter(role="plot")}
+    """What the database says is served, without the revision; three queries for any number of hPLMs."""
+    by_role = _links_by_role()
+    lowers, plots, hplms = by_role["lower"], by_role["plot"], by_role["hplm"]
     parents = dict(Version.unscoped.values_list("pk", "parent_id"))
-    root_versions = {
-        version.pk: version
-        for version in Version.unscoped.filter(kind=VersionKind.ROOT)
-        .select_related("root")
-        .exclude(digest="")
-    }
-    files = {link.version_id: link.artifact.files for link in links.filter(role="hplm")}
+    compacts = {pk: compacted_by(link.version.config) for pk, link in plots.items()}
     served = (
         Version.unscoped.filter(kind=VersionKind.HPLM, state=VersionState.READY, hplm__deleted_at=None)
         .select_related("hplm__tenant")
         .order_by("pk")
     )
-    roots: dict[str, dict[str, str]] = {}
-    hplms: dict[str, dict[str, Any]] = {}
+    content: dict[str, dict[str, Any]] = {"roots": {}, "lowers": {}, "hplms": {}}
     for version in served:
         hplm = version.hplm
         if hplm is None:
             continue
         chain = list(_upwards(version.pk, parents))
-        root = next(root_versions[pk] for pk in chain if pk in root_versions)
-        roots[root.digest] = {"name": root.root.name, "path": f"root/{root.digest[:2]}/{root.digest}"}
-        hplms[f"{hplm.tenant.slug}/{hplm.name}:{version.number}"] = {
+        root = next(by_role["root"][pk] for pk in chain if pk in by_role["root"])
+        near = [lowers[pk].artifact for pk in chain if pk in lowers]
+        content["roots"][root.version.digest] = _root(root, near)
+        content["lowers"] |= {lower.digest: {"files": _checksums(lower)} for lower in near}
+        content["hplms"][f"{hplm.tenant.slug}/{hplm.name}:{version.number}"] = {
             "tenant": hplm.tenant.slug,
             "hplm": hplm.name,
             "version": version.number,
             "digest": version.digest,
             "task": hplm.task,
-            "root": root.digest,
-            "plots": [plots[pk] for pk in chain if pk in plots],
-            "files": {name: entry["sha256"] for name, entry in files[version.pk].items()},
+            "pairs": takes_pairs(hplm.task, version.config),
+            "root": root.version.digest,
+            "lower": near[0].digest if near else "",
+            "plots": [plots[pk].artifact.digest for pk in without_compacted(chain, compacts) if pk in plots],
+            "files": _checksums(hplms[version.pk].artifact),
+            "shares_counts": hplm.tenant.shares_fragment_counts,
         }
-    return {"format": FORMAT, "roots": roots, "hplms": hplms}
+    return {"format": FORMAT, **content}
+
+
+def takes_pairs(task: str, config: Mapping[str, Any]) -> bool:
+    """Whether the inputs of a version that was made by ``config`` have two texts."""
+    return task == PAIRED_TASK or bool(config.get("dataset", {}).get("pairs", False))
+
+
+def _links_by_role() -> dict[str, dict[int, VersionArtifact]]:
+    """By role, then by version: the artifacts of all versions that can be used."""
+    found: dict[str, dict[int, VersionArtifact]] = {role: {} for role in Role.values}
+    usable = VersionArtifact.unscoped.filter(version__state__in=[VersionState.READY, VersionState.RETIRED])
+    for link in usable.select_related("artifact", "version__root"):
+        found[link.role][link.version_id] = link
+    return found
+
+
+def _root(link: VersionArtifact, near: Sequence[Artifact]) -> dict[str, Any]:
+    """A root, whose own local lower layers are the last on the way up."""
+    digest = link.version.digest
+    return {
+        "name": link.version.root.name if link.version.root else "",
+        "path": f"root/{digest[:2]}/{digest}",
+        "files": _checksums(link.artifact),
+        "lower": near[-1].digest if near else "",
+    }
+
+
+def _checksums(artifact: Artifact) -> dict[str, str]:
+    return {name: entry["sha256"] for name, entry in artifact.files.items()}
 
 
 def _publish_quietly() -> None:

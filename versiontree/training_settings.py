@@ -51,6 +51,12 @@ KNOBS: Final[dict[JobKind, dict[str, Knob]]] = {
         "patience": Knob(int, 1, 100),
     },
     JobKind.EVALUATE: {},
+    JobKind.COMPACT: {},
+    JobKind.GROW: {
+        "minimum_count": Knob(int, 1, 10**9),
+        "minimum_tenants": Knob(int, 1, 10_000),
+        "most": Knob(int, 1, 10**7),
+    },
 }
 
 

@@ -2,7 +2,9 @@
 
 import errno
 import traceback
+from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Final
 
 from inference.hplm.errors import HplmError
 from tenants.errors import ErrorCode, HmiError
@@ -12,9 +14,29 @@ CHARACTERS_KEPT = 8_000
 
 _KNOWN_CODES = frozenset(code.value for code in ErrorCode)
 
-CRASHED = "The job stopped because of an internal error. The administrator can see the details."
-NO_MEMORY = "The job stopped because the machine ran out of memory."
-NO_SPACE = "The job stopped because the disk is full."
+CRASHED: Final = "The job stopped because of an internal error. The administrator can see the details."
+OUT_OF_MEMORY: Final = (
+    "The machine has too little memory for this job, even in the smallest steps. Choose smaller settings, or"
+    " ask the administrator for a larger machine."
+)
+OUT_OF_DISK: Final = "The disk is full. Ask the administrator to make room, then start the job again."
+DIVERGED: Final = (
+    "The training went astray: its loss is no longer a number. Start it again with a lower learning rate."
+)
+TOO_SMALL: Final = "The corpus is too small to learn from. Upload more text."
+
+_SENTENCES: Final = {
+    ErrorCode.OUT_OF_MEMORY: OUT_OF_MEMORY,
+    ErrorCode.OUT_OF_DISK: OUT_OF_DISK,
+    ErrorCode.TRAINING_DIVERGED: DIVERGED,
+    ErrorCode.CORPUS_TOO_SMALL: TOO_SMALL,
+}
+# Libraries without a class of error for it; those of theirs that tell are known by name, so that nothing large
+# is imported only to look at an error.
+_FULL_DISK_WORDS: Final = ("No space left on device", "Disk quota exceeded", "os error 28", "os error 122")
+_NO_MEMORY_WORDS: Final = ("can't allocate memory", "not enough memory", "Cannot allocate memory")
+_NO_MEMORY_CLASSES: Final = frozenset({"OutOfMemoryError", "OutOfMemoryException"})
+_FROM_LIBRARIES: Final = ("RuntimeError", "SafetensorError", "IOException", "DiskError", "Error")
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,11 +65,36 @@ def trimmed_traceback(error: BaseException) -> str:
 def _code_and_message(error: BaseException) -> tuple[ErrorCode, str]:
     if isinstance(error, HmiError):
         return error.code, error.message
-    if isinstance(error, HplmError):
-        known = error.code in _KNOWN_CODES
-        return ErrorCode(error.code) if known else ErrorCode.JOB_CRASHED, error.message
-    if isinstance(error, MemoryError):
-        return ErrorCode.JOB_CRASHED, NO_MEMORY
-    if isinstance(error, OSError) and error.errno == errno.ENOSPC:
-        return ErrorCode.JOB_CRASHED, NO_SPACE
-    return ErrorCode.JOB_CRASHED, CRASHED
+    if isinstance(error, HplmError) and error.code in _KNOWN_CODES:
+        code = ErrorCode(error.code)
+        return code, error.message or _SENTENCES.get(code, CRASHED)
+    for cause in _causes(error):
+        if (found := _exhausted(cause)) is not None:
+            return found, _SENTENCES[found]
+    return ErrorCode.JOB_CRASHED, error.message if isinstance(error, HplmError) else CRASHED
+
+
+def _exhausted(error: BaseException) -> ErrorCode | None:
+    """Which of the machine's means gave out, if that is what the error says."""
+    if isinstance(error, OSError):
+        if error.errno in (errno.ENOSPC, errno.EDQUOT):
+            return ErrorCode.OUT_OF_DISK
+        return ErrorCode.OUT_OF_MEMORY if error.errno == errno.ENOMEM else None
+    kind, words = type(error).__name__, str(error)
+    if isinstance(error, MemoryError) or kind in _NO_MEMORY_CLASSES:
+        return ErrorCode.OUT_OF_MEMORY
+    if kind not in _FROM_LIBRARIES:
+        return None
+    if any(sign in words for sign in _FULL_DISK_WORDS):
+        return ErrorCode.OUT_OF_DISK
+    return ErrorCode.OUT_OF_MEMORY if any(sign in words for sign in _NO_MEMORY_WORDS) else None
+
+
+def _causes(error: BaseException) -> Iterator[BaseException]:
+    """The error and those that it came from."""
+    seen: set[int] = set()
+    cause: BaseException | None = error
+    while cause is not None and id(cause) not in seen:
+        seen.add(id(cause))
+        yield cause
+        cause = cause.__cause__ or cause.__context__

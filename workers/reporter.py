@@ -20,7 +20,8 @@ class DatabaseReporter:
     """The training functions' `Reporter`, writing to a job row through its `LeaseKeeper`.
 
     `plan`: the stages in the order they come, each with the share of the whole that it takes, so that the bar
-    moves evenly. A stage that is not planned leaves the bar where it is.
+    moves evenly. A stage that is not planned leaves the bar where it is. A stage whose first news is that it
+    stands well past its first step goes on from an earlier attempt.
     """
 
     def __init__(
@@ -43,11 +44,14 @@ class DatabaseReporter:
         self._metrics: dict[str, Any] = {}
         self._untold = False
         self._progress = 0.0
+        self._earned = 0.0
+        self._begun = False
 
     def stage(self, name: str, total: int) -> None:
         """A new stage of `total` steps begins."""
         self._tell_metrics()
         self._stage, self._total, self._step, self._metrics = name, max(total, 1), 0, {}
+        self._begun = False
         names = [planned for planned, _ in self._plan]
         self._planned = name in names[self._place + 1 :]
         if self._planned:
@@ -58,10 +62,13 @@ class DatabaseReporter:
 
     def advance(self, step: int, **metrics: float) -> None:
         """The stage stands at `step`; `metrics` join those it told before."""
-        self._step = step
+        before, found_done = self._progress, not self._begun and step > 1
+        self._step, self._begun = step, True
         self._metrics |= plain(metrics)
         self._untold = self._untold or bool(metrics)
         self._advance_bar()
+        if not found_done:
+            self._earned += self._progress - before
         self._keeper.tell(self._report())
         if self._clock() - self._metrics_told_at >= METRICS_EVENT_EVERY_S:
             self._tell_metrics()
@@ -95,7 +102,8 @@ class DatabaseReporter:
         return Report(self._progress, self._stage, dict(self._metrics), self._eta_seconds())
 
     def _eta_seconds(self) -> float | None:
+        """From what this attempt did in its time: what an earlier one had done already was no work of its."""
         spent = self._clock() - self._started
-        if spent < ETA_AFTER_S or self._progress < ETA_AFTER_PROGRESS:
+        if spent < ETA_AFTER_S or self._earned < ETA_AFTER_PROGRESS:
             return None
-        return spent * (1 - self._progress) / self._progress
+        return spent * (1 - self._progress) / self._earned

@@ -1,14 +1,13 @@
 """Running one job: claim it, work under a lease, keep what was made, write down how it ended."""
 
 import logging
-import os
-import socket
 from collections.abc import Callable
 from contextlib import suppress
+from functools import partial
 from importlib import import_module
 from pathlib import Path
 from typing import Protocol
-from uuid import UUID, uuid4
+from uuid import UUID
 
 from django.conf import settings
 from django.db import InterfaceError, OperationalError, connection
@@ -16,14 +15,18 @@ from django.db import InterfaceError, OperationalError, connection
 from versiontree.artifacts import ArtifactStore, StoredArtifact
 from versiontree.errors import LeaseLost
 from versiontree.models import Job
+from versiontree.models.job import JobState
 from versiontree.services.jobs import job_cancelled, job_claim, job_fail, job_release, job_succeed
+from versiontree.services.waiting import job_waits
 from workers.failures import explain
 from workers.jobs.outcome import JobOutcome, plain
 from workers.lease import LEASE_S, LeaseKeeper
-from workers.processes import WorkerStopping
+from workers.processes import WorkerStopping, is_stopping
 from workers.reporter import DatabaseReporter
+from workers.sharding import ShardWork, do_shards, worker_name
 from workers.training.progress import Cancelled
-from workers.workspace import job_workspace
+from workers.turns import node_turn
+from workers.workspace import forget_staging, job_staging, job_workspace
 
 log = logging.getLogger(__name__)
 
@@ -37,24 +40,65 @@ class JobModule(Protocol):
     run: Callable[[Job, ArtifactStore, Path, DatabaseReporter], JobOutcome]
 
 
+class SharedJobModule(JobModule, Protocol):
+    """One whose work can be shared: what a helper does with a shard."""
+
+    shard_work: Callable[[Job, ArtifactStore], ShardWork]
+
+
 def run_job(job_id: UUID) -> None:
-    """Run the job if it is still there to be run; a second or a late delivery comes to nothing."""
-    worker = f"{socket.gethostname()}:{os.getpid()}:{uuid4().hex[:12]}"
+    """Run the job if it is still there to be run; a second or a late delivery comes to nothing.
+
+    Waits, with the job queued, while this machine is busy with another: a machine that is not may take it.
+    """
+    with node_turn(partial(_still_wanted, job_id)) as mine:
+        if mine:
+            _run(job_id)
+        else:
+            log.info("Job %s is not waiting for this machine any more", job_id)
+
+
+def help_job(job_id: UUID) -> None:
+    """Do shards of a running job, unless this machine is busy, until none is left or the job is over."""
+    with node_turn() as mine:
+        job = Job.unscoped.select_related("version").filter(pk=job_id, state=JobState.RUNNING).first()
+        if not mine or job is None:
+            return
+        module: SharedJobModule = import_module(f"workers.jobs.{job.kind}")
+        store = _store()
+        with suppress(WorkerStopping):
+            done = do_shards(job.pk, job_staging(store, job.pk), module.shard_work(job, store))
+            log.info("Helped job %s with %d of its parts", job_id, done)
+
+
+def _run(job_id: UUID) -> None:
+    worker = worker_name()
     job = job_claim(job_id=job_id, worker=worker, lease_s=LEASE_S)
     if job is None:
         log.info("Job %s is not waiting to be run", job_id)
         return
     log.info("Job %s (%s) begins, attempt %d", job_id, job.kind, job.attempt)
     try:
-        _work(job, worker)
+        outcome = _work(job, worker)
         log.info("Job %s succeeded", job_id)
     except Exception as error:  # noqa: BLE001 - whatever it was, the job row must say so
         _end(job, worker, error)
+    else:
+        _follow_up(job, outcome)
 
 
-def _work(job: Job, worker: str) -> None:
+def _still_wanted(job_id: UUID) -> bool:
+    """Whether to wait on for this machine's turn; says on the job's row that somebody does."""
+    return not is_stopping() and job_waits(job_id=job_id)
+
+
+def _store() -> ArtifactStore:
+    return ArtifactStore(Path(settings.HMI_ARTIFACT_ROOT))
+
+
+def _work(job: Job, worker: str) -> JobOutcome:
     module: JobModule = import_module(f"workers.jobs.{job.kind}")
-    store = ArtifactStore(Path(settings.HMI_ARTIFACT_ROOT))
+    store = _store()
     keeper = LeaseKeeper(job_id=job.pk, worker=worker)
     with keeper, job_workspace(store, job.pk) as folder:
         reporter = DatabaseReporter(keeper, (*module.STAGES, (STORE_STAGE, 0.02)))
@@ -69,17 +113,29 @@ def _work(job: Job, worker: str) -> None:
         keeper.flush()
         _fresh_connection()
         job_succeed(job_id=job.pk, worker=worker, metrics=plain(outcome.metrics), artifacts=artifacts)
+    forget_staging(store, job.pk)
+    return outcome
 
 
 def _ingest(
     outcome: JobOutcome, store: ArtifactStore, reporter: DatabaseReporter
 ) -> list[tuple[str, StoredArtifact]]:
     reporter.stage(STORE_STAGE, len(outcome.artifacts))
-    stored = []
+    stored = list(outcome.reused.items())
     for done, (role, folder) in enumerate(outcome.artifacts.items(), start=1):
         stored.append((role, store.ingest(role, folder)))
         reporter.advance(done)
     return stored
+
+
+def _follow_up(job: Job, outcome: JobOutcome) -> None:
+    """What is to be done once the job is known to have succeeded; if it fails, it was not needed."""
+    if outcome.afterwards is None:
+        return
+    try:
+        outcome.afterwards()
+    except Exception:
+        log.exception("Job %s succeeded, but what was to follow did not", job.pk)
 
 
 def _end(job: Job, worker: str, error: Exception) -> None:
@@ -92,23 +148,29 @@ def _end(job: Job, worker: str, error: Exception) -> None:
                     log.warning("Job %s was taken away from %s", job.pk, worker)
                 case Cancelled():
                     job_cancelled(job_id=job.pk, worker=worker)
+                    forget_staging(_store(), job.pk)
                 case WorkerStopping():
                     job_release(job_id=job.pk, worker=worker)
                 case OperationalError() | InterfaceError():
                     # Not the job's fault, but it may happen again: the end of the lease counts an attempt.
                     log.warning("Job %s lost the database and goes back later: %s", job.pk, error)
                 case _:
-                    log.warning("Job %s failed", job.pk, exc_info=error)
-                    failure = explain(error)
-                    job_fail(
-                        job_id=job.pk,
-                        worker=worker,
-                        code=failure.code,
-                        message=failure.message,
-                        traceback=failure.traceback,
-                    )
+                    _fail(job, worker, error)
         except (OperationalError, InterfaceError) as down:
             log.warning("Job %s goes back when its lease ends: %s", job.pk, down)
+
+
+def _fail(job: Job, worker: str, error: Exception) -> None:
+    log.warning("Job %s failed", job.pk, exc_info=error)
+    failure = explain(error)
+    job_fail(
+        job_id=job.pk,
+        worker=worker,
+        code=failure.code,
+        message=failure.message,
+        traceback=failure.traceback,
+    )
+    forget_staging(_store(), job.pk)
 
 
 def _fresh_connection() -> None:

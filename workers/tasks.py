@@ -6,6 +6,8 @@ from uuid import UUID
 
 from celery import shared_task
 
+from versiontree.services.collect import artifacts_collect
+from versiontree.services.compact import domains_compact_due
 from versiontree.services.jobs import jobs_reap
 from versiontree.serving import manifest_publish
 from workers import runner
@@ -19,6 +21,20 @@ def run_job(job_id: str) -> None:
     """Run one job to its end. A process that dies over it leaves it to the reaper, as a worker does."""
     if code := run_apart(partial(runner.run_job, UUID(job_id))):
         log.error("The process of job %s ended with %d", job_id, code)
+
+
+@shared_task(name="workers.run_shards")
+def run_shards(job_id: str) -> None:
+    """Help a running job with its parts. What a process that dies over one had, another takes over."""
+    if code := run_apart(partial(runner.help_job, UUID(job_id))):
+        log.error("The process that helped job %s ended with %d", job_id, code)
+
+
+@shared_task(name="workers.collect")
+def collect() -> None:
+    """Remove artifacts and staging folders that nothing needs any more, and compact long chains."""
+    artifacts_collect()
+    domains_compact_due()
 
 
 @shared_task(name="workers.reap")

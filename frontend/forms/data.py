@@ -4,7 +4,8 @@ from typing import Any
 
 from django import forms
 
-from tenants.formats.rows import needed_columns
+from tenants.formats.check import DEFAULT_SEPARATOR
+from tenants.formats.rows import NEEDED
 from tenants.models import Split, Task
 
 LONGEST_NAME = 100
@@ -42,7 +43,9 @@ class DatasetForm(forms.Form):
     train = forms.FileField(
         label="Training file",
         allow_empty_file=True,
-        help_text="JSON lines, CSV or TSV with columns text and label (tagging: tokens and tags), or CoNLL.",
+        help_text="JSON lines, CSV or TSV; CoNLL for tagging, SQuAD answers for questions. The columns are"
+        " text and label, labels or value, and text_pair where there are two texts; tokens and tags; or"
+        " question, context and answers.",
     )
     dev = forms.FileField(label="Development file", required=False, allow_empty_file=True)
     test = forms.FileField(
@@ -51,25 +54,46 @@ class DatasetForm(forms.Form):
         allow_empty_file=True,
         help_text="What you leave out is set aside from the training file, a tenth each.",
     )
-    text_column = forms.CharField(label="Column of the text or tokens", required=False)
+    text_column = forms.CharField(label="Column of the text, tokens or question", required=False)
+    pair_column = forms.CharField(label="Column of the second text or context", required=False)
     label_column = forms.CharField(
-        label="Column of the label or tags",
+        label="Column of the label, labels, value, tags or answers",
         required=False,
         help_text="Only if your files call them otherwise.",
     )
+    separator = forms.CharField(
+        label="Between several labels in a cell",
+        required=False,
+        max_length=3,
+        help_text=f"Multi-label tables only; {DEFAULT_SEPARATOR} unless you say otherwise.",
+    )
+    allow_leaks = forms.BooleanField(
+        label="Take it although rows of dev or test stand in train, too",
+        required=False,
+        help_text="For published data that cannot be changed. Measures on it flatter, and pages say so.",
+    )
 
-    more = ("dev", "test", "text_column", "label_column")
-    more_label = "More files and columns"
+    more = ("dev", "test", "text_column", "pair_column", "label_column", "separator", "allow_leaks")
+    more_label = "More files, columns and leaks"
 
     def upload(self) -> dict[str, Any]:
-        """Task, files and column mapping as the services take them."""
+        """Task, files, column mapping and choices as the services take them."""
         cleaned = self.cleaned_data
         given = {split: cleaned.get(split) for split in Split.values}
-        named = zip(
-            needed_columns(cleaned["task"]), (cleaned["text_column"], cleaned["label_column"]), strict=True
-        )
         return {
             "task": cleaned["task"],
             "files": {split: (file.name, file) for split, file in given.items() if file is not None},
-            "columns": {column: name for column, name in named if name} or None,
+            "columns": self._columns() or None,
+            "separator": cleaned["separator"] or DEFAULT_SEPARATOR,
+            "allow_leaks": cleaned["allow_leaks"],
         }
+
+    def _columns(self) -> dict[str, str]:
+        """Canonical column -> what was filled in for it."""
+        first, *middle, last = NEEDED[self.cleaned_data["task"]]
+        named = {
+            first: self.cleaned_data["text_column"],
+            (middle or ["text_pair"])[0]: self.cleaned_data["pair_column"],
+            last: self.cleaned_data["label_column"],
+        }
+        return {column: name for column, name in named.items() if name}

@@ -5,11 +5,14 @@ from typing import Any
 from django import forms
 
 from frontend.forms.base import Need, PickField, PickForm, slug_field
+from frontend.forms.knobs import knob_fields, knobs_chosen
+from frontend.presenters.data import task_of
 from frontend.presenters.versions import parent_name
 from tenants.models import Dataset, Tenant
 from tenants.selectors import corpora_of, datasets_of, platform_corpora
 from versiontree.models import Hplm
 from versiontree.models.alias import DEFAULT_ALIAS
+from versiontree.models.job import JobKind
 from versiontree.models.version import VersionState
 from versiontree.selectors import parents_ready_for, versions_of
 from versiontree.training_settings import DEFAULT_ALPHA
@@ -19,8 +22,27 @@ NO_DATASET = Need("There is no fitting dataset yet.", "frontend:dataset_new", "U
 NO_PARENT = Need("No root is ready yet; your administrator registers it.")
 
 
-class TextForm(PickForm):
+class KnobForm(PickForm):
+    """A form that folds away the settings of the training it starts."""
+
+    kind: JobKind
+    more_label = "Training settings"
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        knobs = knob_fields(self.kind)
+        self.fields.update(knobs)
+        self.more = tuple(knobs)
+
+    def settings(self) -> dict[str, Any]:
+        """The settings that were filled in; the rest keep the defaults of the training code."""
+        return knobs_chosen(self.cleaned_data, self.kind)
+
+
+class TextForm(KnobForm):
     """The text a domain learns from, and how much of it its table keeps."""
+
+    kind = JobKind.FURTHER_PRETRAIN
 
     corpus = PickField(
         label="Corpus", help_text="The text that the domain learns its language from.", need=NO_CORPUS
@@ -61,9 +83,10 @@ class DomainForm(TextForm):
         offer_parents(self, tenant)
 
 
-class DataForm(PickForm):
+class DataForm(KnobForm):
     """The dataset that an hPLM learns from."""
 
+    kind = JobKind.FINE_TUNE
     dataset = PickField(label="Dataset", need=NO_DATASET)
 
     def __init__(self, tenant: Tenant, *args: Any, task: str = "", **kwargs: Any) -> None:
@@ -89,21 +112,12 @@ class HplmForm(DataForm):
         help_text="The root, or the domain whose language is closest to your texts.",
         need=NO_PARENT,
     )
-    epochs = forms.IntegerField(label="Epochs", required=False, min_value=1, max_value=100)
-    adapter_size = forms.IntegerField(label="Adapter size", required=False, min_value=1, max_value=1024)
 
     field_order = ("name", "dataset", "parent")
-    more = ("epochs", "adapter_size")
-    more_label = "Training settings"
 
     def __init__(self, tenant: Tenant, *args: Any, **kwargs: Any) -> None:
         super().__init__(tenant, *args, **kwargs)
         offer_parents(self, tenant)
-
-    def settings(self) -> dict[str, int]:
-        """The settings that were filled in; the rest keep the defaults of the training code."""
-        given = {knob: self.cleaned_data[knob] for knob in self.more}
-        return {knob: value for knob, value in given.items() if value is not None}
 
 
 class AliasForm(PickForm):
@@ -128,4 +142,4 @@ def offer_parents(form: PickForm, tenant: Tenant) -> None:
 
 def _described(dataset: Dataset) -> str:
     rows = sum(split.rows for split in dataset.splits.all())
-    return f"{dataset.name} ({dataset.get_task_display().lower()}, {rows:,} rows)"
+    return f"{dataset.name} ({task_of(dataset).lower()}, {rows:,} rows)"

@@ -37,12 +37,47 @@ class Curve:
 
 def curve_of(name: str, values: Sequence[float]) -> Curve:
     """The curve of at least two values at equal steps."""
-    least, span = min(values), (max(values) - min(values)) or 1.0
-    step = 100 / (len(values) - 1)
+    points = _points(values, min(values), max(values))
+    return Curve(name, points, f"{values[0]:.4g}", f"{values[-1]:.4g}")
+
+
+def _points(values: Sequence[float], least: float, most: float) -> str:
+    span, step = (most - least) or 1.0, 100 / (len(values) - 1)
     places = (
         f"{place * step:.2f},{96 - (value - least) / span * 92:.2f}" for place, value in enumerate(values)
     )
-    return Curve(name, " ".join(places), f"{values[0]:.4g}", f"{values[-1]:.4g}")
+    return " ".join(places)
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """One curve among several: its polyline, and its ends in words."""
+
+    name: str
+    points: str
+    first: str
+    last: str
+
+
+@dataclass(frozen=True, slots=True)
+class LineChart:
+    """Curves that share one scale; `least` and `most` are its ends in words."""
+
+    name: str
+    lines: list[Line]
+    least: str
+    most: str
+
+
+def line_chart(name: str, series: Mapping[str, Sequence[float]]) -> LineChart:
+    """The curves of several figures, each of at least two values at equal steps, in one square of 100."""
+    every = [value for values in series.values() for value in values]
+    least, most = min(every), max(every)
+    lines = [
+        Line(line, _points(values, least, most), f"{values[0]:.4g}", f"{values[-1]:.4g}")
+        for line, values in series.items()
+    ]
+    return LineChart(name, lines, f"{least:.4g}", f"{most:.4g}")
 
 
 def counted_bars(counts: Mapping[str, int], limit: int = 12) -> list[Bar]:
@@ -54,6 +89,19 @@ def counted_bars(counts: Mapping[str, int], limit: int = 12) -> list[Bar]:
     if rest:
         bars.append(Bar(f"{len(rest)} more", min(1.0, sum(rest) / top), f"{sum(rest):,}", quiet=True))
     return bars
+
+
+def histogram_bars(least: float, most: float, counts: Sequence[int]) -> list[Bar]:
+    """How many values fall into each of equal steps from the least to the greatest value."""
+    top, step = max(counts, default=0) or 1, (most - least) / max(len(counts), 1)
+    return [
+        Bar(_span(least + place * step, least + (place + 1) * step), count / top, f"{count:,}")
+        for place, count in enumerate(counts)
+    ]
+
+
+def _span(begin: float, end: float) -> str:
+    return f"{begin:.4g}" if begin == end else f"{begin:.4g} to {end:.4g}"
 
 
 def score_bars(scores: Mapping[str, float]) -> list[Bar]:

@@ -8,8 +8,9 @@ from typing import Any
 
 from django.urls import reverse
 
-from frontend.presenters.charts import Bar, counted_bars
-from tenants.models import Corpus, Dataset, Split, Tenant
+from frontend.presenters.charts import Bar, counted_bars, histogram_bars
+from frontend.presenters.pieces import Piece, pieces_of
+from tenants.models import Corpus, Dataset, Split, Task, Tenant
 
 Report = Mapping[str, Any]
 
@@ -39,6 +40,14 @@ class SplitRow:
 
 
 @dataclass(frozen=True, slots=True)
+class Fact:
+    """A name and a written figure."""
+
+    name: str
+    figure: str
+
+
+@dataclass(frozen=True, slots=True)
 class Word:
     """A token of a tagged row; `tag` is the kind of span it belongs to, if any."""
 
@@ -48,12 +57,16 @@ class Word:
 
 @dataclass(frozen=True, slots=True)
 class PreviewRow:
-    """A row as the model will read it: a text with its label, or words with tags."""
+    """A row as the model will read it: its texts, or words with tags, and what is to be answered.
+
+    `pieces` is a context cut at its answer.
+    """
 
     split: str
-    text: str
-    label: str
+    texts: list[str]
+    labels: list[str]
     words: list[Word]
+    pieces: list[Piece]
     cut: bool
 
 
@@ -62,7 +75,7 @@ def dataset_rows(tenant: Tenant, datasets: Iterable[Dataset]) -> list[DataRow]:
     return [
         DataRow(
             name=dataset.name,
-            kind=dataset.get_task_display(),
+            kind=task_of(dataset),
             rows=sum(split.rows for split in dataset.splits.all()),
             size=sum(split.size_bytes for split in dataset.splits.all()),
             at=dataset.created_at,
@@ -102,21 +115,88 @@ def split_rows(report: Report) -> list[SplitRow]:
     ]
 
 
-def label_bars(report: Report) -> list[Bar]:
-    """How often each label occurs in all splits together."""
-    counts: Counter[str] = Counter()
-    for split in report["splits"].values():
-        counts.update(split["labels"])
-    return counted_bars(counts)
+def answer_panel(report: Report) -> tuple[str, str, list[Bar]]:
+    """What there is to answer, in all splits together: a title, what is counted, and its bars."""
+    splits = list(report["splits"].values())
+    if report["task"] == Task.REGRESSION:
+        train = report["splits"]["train"]["values"]
+        return "Values of train", "rows", histogram_bars(train["min"], train["max"], train["histogram"])
+    if report["task"] == Task.QUESTION_ANSWERING:
+        unanswerable = sum(split.get("unanswerable", 0) for split in splits)
+        counts = {"answered by the context": report["rows"] - unanswerable, "without an answer": unanswerable}
+        return "Questions", "rows", counted_bars(counts)
+    total: Counter[str] = Counter()
+    for split in splits:
+        total.update(split["labels"])
+    return "Labels", "spans" if report["task"] == Task.TAGGING else "rows", counted_bars(total)
+
+
+def answer_facts(report: Report) -> list[Fact]:
+    """Figures about the answers of train, as its task has them."""
+    train = report["splits"]["train"]
+    facts = []
+    if values := train.get("values"):
+        facts += [
+            Fact("Mean value", f"{values['mean']:.4g}"),
+            Fact("Deviation", f"{values['deviation']:.4g}"),
+        ]
+    if per_row := train.get("labels_per_row"):
+        facts.append(Fact("Labels per row", f"{per_row['mean']:g} (at most {per_row['max']})"))
+    if words := train.get("words_per_answer"):
+        facts.append(Fact("Words per answer", f"{words['mean']:g} (at most {words['max']})"))
+    if train.get("imbalance"):
+        facts.append(Fact("Imbalance", f"{train['imbalance']:,g} to 1"))
+    return facts
+
+
+def dataset_context(report: Report) -> dict[str, Any]:
+    """What the panels of a dataset's report need."""
+    title, counted, bars = answer_panel(report)
+    return {
+        "report": report,
+        "splits": split_rows(report),
+        "answers_title": title,
+        "counted": counted,
+        "bars": bars,
+        "facts": answer_facts(report),
+    }
+
+
+def task_of(dataset: Dataset) -> str:
+    """What it teaches, in words."""
+    paired = dataset.pairs and dataset.task != Task.QUESTION_ANSWERING
+    return f"{dataset.get_task_display()}{' of pairs' if paired else ''}"
 
 
 def preview_rows(rows: Mapping[str, Sequence[Mapping[str, Any]]]) -> list[PreviewRow]:
     """The first rows of each file of a dataset."""
-    return [
-        PreviewRow(split, row.get("text", ""), row.get("label", ""), _words(row), row["cut"])
-        for split, shown in rows.items()
-        for row in shown
+    return [_preview(split, row) for split, shown in rows.items() for row in shown]
+
+
+def _preview(split: str, row: Mapping[str, Any]) -> PreviewRow:
+    labels = [row["label"]] if "label" in row else row.get("labels", [])
+    return PreviewRow(
+        split=split,
+        texts=[row[name] for name in ("text", "text_pair", "question") if name in row],
+        labels=[f"{row['value']:g}"] if "value" in row else labels,
+        words=_words(row),
+        pieces=_answer_pieces(row["context"], row["answers"]) if "context" in row else [],
+        cut=row["cut"],
+    )
+
+
+def _answer_pieces(context: str, answers: Sequence[Mapping[str, Any]]) -> list[Piece]:
+    """The context, its first answer marked where it was not cut off."""
+    spans = [
+        {
+            "start": answer["start"],
+            "end": answer["start"] + len(answer["text"]),
+            "label": "answer",
+            "score": 1.0,
+        }
+        for answer in answers[:1]
     ]
+    return list(pieces_of(context, [span for span in spans if span["end"] <= len(context)]))
 
 
 def _words(row: Mapping[str, Any]) -> list[Word]:

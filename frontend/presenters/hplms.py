@@ -24,7 +24,7 @@ class HplmRow:
     number: int
     parent: str
     domain_id: int | None
-    metric: float | None
+    metric: str
     metric_name: str
 
 

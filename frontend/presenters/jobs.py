@@ -7,8 +7,8 @@ from uuid import UUID
 
 from django.utils import timezone
 
-from frontend.presenters.charts import Curve, curve_of
-from frontend.presenters.versions import metric_name
+from frontend.presenters.metrics import metric_name, written
+from frontend.presenters.progress import UNTOLD, words
 from versiontree.models import Job, JobEvent, Version
 from versiontree.models.job import JobState
 
@@ -17,11 +17,12 @@ ADVICE = {
     "corpus_too_small": "Upload a longer corpus and update the domain with it.",
     "one_label": "Upload a dataset with at least two labels.",
     "too_few_rows": "Upload a dataset with more rows.",
+    "training_diverged": "Try again with a smaller learning rate.",
+    "out_of_disk": "The platform has no room left: tell your administrator, then try again.",
+    "out_of_memory": "Not even one row fits: use shorter texts, or tell your administrator.",
 }
 EVENTS_SHOWN = 40
-CURVE_POINTS = 300
 _HEADLINE = ("metric", "value")
-_UNTOLD = ("stage", "step", "total")
 _ENDED_BADLY = (JobState.FAILED, JobState.CANCELLED)
 ADVICE_OTHERWISE = "Try again; if it happens twice, tell your administrator."
 
@@ -92,17 +93,6 @@ def latest_events(job: Job) -> list[EventRow]:
     ]
 
 
-def curves_of(job: Job) -> list[Curve]:
-    """How each figure went that the job reported more than twice, the first reported first."""
-    series: dict[str, list[float]] = {}
-    reports = job.events.filter(kind="metrics").order_by("-pk").values_list("data", flat=True)[:CURVE_POINTS]
-    for data in reversed(reports):
-        for name, value in data.items():
-            if name not in _UNTOLD and isinstance(value, int | float):
-                series.setdefault(name, []).append(float(value))
-    return [curve_of(_words(name), values) for name, values in series.items() if len(values) > 2]
-
-
 def first_job_of(version: Version) -> Job:
     """The job that the building of a version begins with."""
     return next(job for job in version.jobs.all() if job.after_id is None)
@@ -115,9 +105,12 @@ def job_rows(jobs: Iterable[Job]) -> list[JobRow]:
 
 def figures(metrics: Mapping[str, object]) -> list[tuple[str, str]]:
     """The plain figures of a metrics object as (name, written figure); nested parts have their own panels."""
-    headline = [(metric_name(metrics), f"{metrics['value']:.1%}")] if "metric" in metrics else []
+    value = metrics.get("value")
+    headline = []
+    if "metric" in metrics and isinstance(value, int | float):
+        headline.append((metric_name(metrics), written(str(metrics["metric"]), value)))
     return headline + [
-        (_words(name), _written(value))
+        (words(name), _written(value))
         for name, value in sorted(metrics.items())
         if name not in _HEADLINE and isinstance(value, int | float | str) and not isinstance(value, bool)
     ]
@@ -127,7 +120,7 @@ def _told(event: JobEvent) -> str:
     """The event's own words; a report of figures has none, so the figures speak."""
     if event.message or event.kind != "metrics":
         return event.message
-    told = {name: value for name, value in event.data.items() if name not in _UNTOLD}
+    told = {name: value for name, value in event.data.items() if name not in UNTOLD}
     return ", ".join(f"{name} {figure}" for name, figure in figures(told))
 
 
@@ -149,10 +142,6 @@ def _outcome(job: Job) -> str:
         return job.error_message
     measured = figures(job.metrics) if "metric" in job.metrics else []
     return " ".join(measured[0]) if measured else ""
-
-
-def _words(name: str) -> str:
-    return name.replace("_", " ")
 
 
 def _written(value: object) -> str:

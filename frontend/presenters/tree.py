@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 
 from django.urls import reverse
 
+from frontend.presenters.version_page import version_url
 from frontend.presenters.versions import VersionRow, version_row
 from tenants.models import Tenant
 from versiontree.models import Version
@@ -60,4 +61,6 @@ def _node(tenant: Tenant, version: Version) -> Node:
 def _url(tenant: Tenant, version: Version) -> str:
     if version.hplm is not None:
         return reverse("frontend:hplm", args=[tenant.slug, version.hplm.name])
-    return reverse("frontend:domain", args=[tenant.slug, version.domain_id]) if version.domain_id else ""
+    if version.domain_id is not None:
+        return reverse("frontend:domain", args=[tenant.slug, version.domain_id])
+    return version_url(tenant, version)

@@ -4,8 +4,10 @@ from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass
 
+from django.template.defaultfilters import filesizeformat
+
 from frontend.presenters.charts import Bar, counted_bars
-from tenants.models import UsageDay
+from tenants.models import Quota, UsageDay
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,3 +50,23 @@ def usage_tiles(
         Tile("Requests this month", f"{usage.requests:,}", f"{usage.failed:,} failed"),
         Tile("Texts this month", f"{usage.inputs:,}", f"{usage.tokens:,} tokens"),
     ]
+
+
+def quota_bars(quota: Quota, *, hplms: int, domains: int, jobs: int, requests: int, stored: int) -> list[Bar]:
+    """How much of each part of the quota is taken; `stored` is in bytes."""
+    counted = (
+        ("hPLMs", hplms, quota.max_hplms),
+        ("Domains", domains, quota.max_domains),
+        ("Jobs at work", jobs, quota.max_active_jobs),
+        ("Requests today", requests, quota.max_requests_per_day),
+    )
+    bars = [Bar(name, _share(used, most), f"{used:,} of {most:,}") for name, used, most in counted]
+    limit = quota.max_storage_bytes
+    return [
+        *bars,
+        Bar("Storage", _share(stored, limit), f"{filesizeformat(stored)} of {filesizeformat(limit)}"),
+    ]
+
+
+def _share(used: int, most: int) -> float:
+    return min(1.0, used / most) if most else 1.0

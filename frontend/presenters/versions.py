@@ -6,19 +6,18 @@ from datetime import datetime
 from typing import Any
 from uuid import UUID
 
+from frontend.presenters.metrics import metric_name, written
 from versiontree.models import Version
 from versiontree.models.alias import DEFAULT_ALIAS
 from versiontree.models.version import VersionKind, VersionState
-
-METRIC_NAMES = {"accuracy": "accuracy", "f1": "F1"}
 
 
 @dataclass(frozen=True, slots=True)
 class VersionRow:
     """One version: its state, the aliases that point at it, and what its jobs measured (None: nothing yet).
 
-    `metric` and `majority` are in 0..1 on the test split; `fragments` counts the rows of a domain's PLOT;
-    `job` is the version's first job.
+    `metric` and `baseline` are written figures of the test split; `fragments` counts the rows of a domain's
+    PLOT; `job` is the version's first job.
     """
 
     number: int
@@ -27,22 +26,11 @@ class VersionRow:
     at: datetime
     source: str
     job: UUID | None
-    metric: float | None
+    metric: str
     metric_name: str
-    majority: float | None
+    baseline: str
     alpha: float | None
     fragments: int | None
-
-
-@dataclass(frozen=True, slots=True)
-class LabelRow:
-    """How well one label is found, on the test split."""
-
-    label: str
-    precision: float
-    recall: float
-    f1: float
-    support: int
 
 
 def version_row(version: Version) -> VersionRow:
@@ -55,9 +43,9 @@ def version_row(version: Version) -> VersionRow:
         at=version.created_at,
         source=_source(version.config),
         job=next((job.pk for job in version.jobs.all() if job.after_id is None), None),
-        metric=measured.get("value"),
+        metric=_written(measured, "value"),
         metric_name=metric_name(measured),
-        majority=measured.get("majority_baseline"),
+        baseline=_written(measured, "majority_baseline"),
         alpha=version.config.get("alpha"),
         fragments=version.metrics.get("build_plot", {}).get("rows"),
     )
@@ -74,21 +62,6 @@ def measurements(version: Version) -> Mapping[str, Any]:
     return found
 
 
-def metric_name(measured: Mapping[str, Any]) -> str:
-    """The written name of the metric among an evaluate job's figures; empty when there is none."""
-    name = str(measured.get("metric", ""))
-    return METRIC_NAMES.get(name, name)
-
-
-def label_rows(version: Version) -> list[LabelRow]:
-    """The figures of each label, the most frequent first."""
-    rows = [
-        LabelRow(label, row["precision"], row["recall"], row["f1"], row["support"])
-        for label, row in measurements(version).get("per_label", {}).items()
-    ]
-    return sorted(rows, key=lambda row: (-row.support, row.label))
-
-
 def parent_name(version: Version) -> str:
     """A root's or domain's version as people choose it: minilm v1, minilm / python-docs v2."""
     if version.kind == VersionKind.DOMAIN and version.domain is not None:
@@ -96,7 +69,7 @@ def parent_name(version: Version) -> str:
     return f"{version.name} v{version.number}"
 
 
-def lineage_of(first: Version) -> list[str]:
+def names_above(first: Version) -> list[str]:
     """The names above an hPLM's first version, from the root down."""
     above = first.domain_or_root()
     return [above.root.name, above.domain.name] if above.domain else [above.root.name]
@@ -115,6 +88,11 @@ def default_of(versions: Sequence[Version]) -> Version:
 def is_ready(version: Version) -> bool:
     """Whether it can answer and be built upon."""
     return version.state == VersionState.READY
+
+
+def _written(measured: Mapping[str, Any], key: str) -> str:
+    value = measured.get(key)
+    return written(str(measured.get("metric", "")), value) if isinstance(value, int | float) else ""
 
 
 def _source(config: Mapping[str, Any]) -> str:

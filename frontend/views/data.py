@@ -5,7 +5,7 @@ from django.views.decorators.http import require_GET, require_POST
 
 from frontend.access import TenantRequest, tenant_page
 from frontend.pages import act, go, show
-from frontend.presenters.data import corpus_rows, dataset_rows, label_bars, split_rows
+from frontend.presenters.data import corpus_rows, dataset_context, dataset_rows, task_of
 from tenants.models import Role
 from tenants.selectors import corpora_of, corpus_of, dataset_of, datasets_of
 from tenants.services.corpora import corpus_delete
@@ -34,10 +34,8 @@ def corpus(request: TenantRequest, pk: int) -> HttpResponse:
 def dataset(request: TenantRequest, pk: int) -> HttpResponse:
     """A dataset with its report."""
     dataset = dataset_of(request.place.tenant, pk)
-    splits, bars = split_rows(dataset.report), label_bars(dataset.report)
-    return show(
-        request, "data/dataset.html", dataset=dataset, report=dataset.report, splits=splits, bars=bars
-    )
+    context = dataset_context(dataset.report)
+    return show(request, "data/dataset.html", dataset=dataset, task=task_of(dataset), **context)
 
 
 @require_POST

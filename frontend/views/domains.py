@@ -1,20 +1,26 @@
 """Domains: the page of one, making one, updating one."""
 
+from collections.abc import Callable
+
 from django.http import HttpResponse
-from django.views.decorators.http import require_GET, require_http_methods
+from django.views.decorators.http import require_GET, require_http_methods, require_POST
 
 from frontend.access import TenantRequest, tenant_page
 from frontend.forms.tree import DomainForm, TextForm
-from frontend.pages import go, show
+from frontend.pages import act, go, show
 from frontend.presenters.hplms import hplm_rows
 from frontend.presenters.jobs import first_job_of
-from frontend.presenters.versions import version_rows
+from frontend.presenters.version_page import version_context
+from frontend.presenters.versions import is_ready, version_rows
 from frontend.refusals import attempt
 from tenants.errors import ErrorCode, HmiError
 from tenants.models import Role
+from versiontree.lineage import lineage_of
 from versiontree.models import Domain, Version
 from versiontree.selectors import domain_of, domains_visible_to, tree_for, versions_of
+from versiontree.services.compact import domain_compact
 from versiontree.services.domains import domain_create, domain_update
+from versiontree.services.grow import domain_grow
 
 
 @require_GET
@@ -25,10 +31,15 @@ def domain(request: TenantRequest, pk: int) -> HttpResponse:
     domain = domains_visible_to(tenant).filter(pk=pk).first()
     if domain is None:
         raise HmiError(ErrorCode.NOT_FOUND, "There is no such domain.")
-    versions = version_rows(versions_of(domain).prefetch_related("aliases", "jobs"))
+    found = list(versions_of(domain).prefetch_related("aliases", "jobs"))
+    newest = next((version for version in found if is_ready(version)), None)
+    learned = version_context(tenant, lineage_of(newest)) if newest else {}
+    versions = version_rows(found)
     hplms = [hplm for hplm in hplm_rows(tree_for(tenant)) if hplm.domain_id == domain.pk]
     own = domain.tenant_id == tenant.pk
-    return show(request, "domains/domain.html", domain=domain, versions=versions, hplms=hplms, own=own)
+    context = {"versions": versions, "hplms": hplms, "own": own, "newest": newest, "learned": learned}
+    context["compactable"] = own and sum(table.of_domain for table in learned.get("tables", [])) > 1
+    return show(request, "domains/domain.html", domain=domain, **context)
 
 
 @require_http_methods(["GET", "POST"])
@@ -54,6 +65,29 @@ def update(request: TenantRequest, pk: int) -> HttpResponse:
     return go(request, "job", first_job_of(version).pk)
 
 
+@require_POST
+@tenant_page(Role.DEVELOPER)
+def compact(request: TenantRequest, pk: int) -> HttpResponse:
+    """A further version whose one table holds those of the domain; its job's page follows."""
+    domain = domain_of(request.place.tenant, pk)
+    return _begin(request, domain, lambda: domain_compact(domain=domain, actor=request.user))
+
+
+@require_POST
+@tenant_page(Role.DEVELOPER)
+def grow(request: TenantRequest, pk: int) -> HttpResponse:
+    """A further version with a table of what its traffic missed; its job's page follows."""
+    domain = domain_of(request.place.tenant, pk)
+    return _begin(request, domain, lambda: domain_grow(domain=domain, actor=request.user))
+
+
+def _begin(request: TenantRequest, domain: Domain, write: Callable[[], Version]) -> HttpResponse:
+    made: list[Version] = []
+    if act(request, lambda: made.append(write())):
+        return go(request, "domain", domain.pk)
+    return go(request, "job", first_job_of(made[0]).pk)
+
+
 def _create(request: TenantRequest, form: DomainForm) -> Version:
     cleaned = form.cleaned_data
     return domain_create(
@@ -63,10 +97,17 @@ def _create(request: TenantRequest, form: DomainForm) -> Version:
         description=cleaned["description"],
         corpus=cleaned["corpus"],
         alpha=cleaned["alpha"],
+        settings=form.settings(),
         actor=request.user,
     )
 
 
 def _update(request: TenantRequest, domain: Domain, form: TextForm) -> Version:
     cleaned = form.cleaned_data
-    return domain_update(domain=domain, corpus=cleaned["corpus"], alpha=cleaned["alpha"], actor=request.user)
+    return domain_update(
+        domain=domain,
+        corpus=cleaned["corpus"],
+        alpha=cleaned["alpha"],
+        settings=form.settings(),
+        actor=request.user,
+    )

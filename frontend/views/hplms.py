@@ -10,7 +10,8 @@ from frontend.forms.tree import AliasForm, HplmForm, HplmUpdateForm
 from frontend.pages import act, go, show
 from frontend.presenters.hplms import curl_snippet
 from frontend.presenters.jobs import first_job_of
-from frontend.presenters.versions import default_of, label_rows, lineage_of, version_rows
+from frontend.presenters.metrics import label_rows
+from frontend.presenters.versions import default_of, measurements, names_above, version_rows
 from frontend.refusals import attempt
 from tenants.models import Role
 from versiontree.models import Alias, Hplm, Version
@@ -91,7 +92,13 @@ def _create(request: TenantRequest, form: HplmForm) -> Version:
 def _update(request: TenantRequest, hplm: Hplm, form: HplmUpdateForm) -> Version:
     cleaned = form.cleaned_data
     promote = cleaned["auto_promote"]
-    return hplm_update(hplm=hplm, dataset=cleaned["dataset"], auto_promote=promote, actor=request.user)
+    return hplm_update(
+        hplm=hplm,
+        dataset=cleaned["dataset"],
+        settings=form.settings(),
+        auto_promote=promote,
+        actor=request.user,
+    )
 
 
 def _move(request: TenantRequest, hplm: Hplm, form: AliasForm) -> Alias:
@@ -111,12 +118,12 @@ def _page(request: TenantRequest, hplm: Hplm, form: AliasForm | None) -> HttpRes
     context: dict[str, Any] = {
         "hplm": hplm,
         "ready": bool(aliases),
-        "lineage": lineage_of(versions[-1]),
+        "lineage": names_above(versions[-1]),
         "labels": versions[0].config.get("labels", []),
         "versions": version_rows(versions),
         "aliases": aliases,
         "moves": alias_moves_of(hplm)[:MOVES_SHOWN],
-        "per_label": label_rows(default_of(versions)),
+        "per_label": label_rows(measurements(default_of(versions))),
         "curl": curl_snippet(request, hplm),
         "form": form,
     }

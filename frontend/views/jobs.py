@@ -9,7 +9,8 @@ from django.views.decorators.http import require_GET, require_POST
 
 from frontend.access import TenantRequest, tenant_page
 from frontend.pages import act, go, show
-from frontend.presenters.jobs import curves_of, figures, job_row, job_rows, latest_events
+from frontend.presenters.jobs import figures, job_row, job_rows, latest_events
+from frontend.presenters.progress import curves_of, notice_of
 from tenants.models import Role
 from versiontree.selectors import job_detail, jobs_of
 from versiontree.services.jobs import job_cancel, job_retry
@@ -70,5 +71,6 @@ def _live(request: TenantRequest, pk: UUID) -> dict[str, Any]:
         "steps": steps,
         "next": next((step for step in steps if step.after == job.pk and step.active), None),
         "curves": curves_of(job),
+        "notice": notice_of(job),
         "metrics": figures(job.metrics),
     }

@@ -36,6 +36,6 @@ def _ask(request: TenantRequest, form: TryForm) -> Answer:
         raise HmiError(
             ErrorCode.INVALID_FIELD, " ".join(str(errors.as_text()) for errors in form.errors.values())
         )
-    text = form.cleaned_data["text"]
-    reply = infer(tenant=request.place.tenant, reference=form.cleaned_data["model"], inputs=[text])
-    return answer_of(text, reply)
+    reference = form.cleaned_data["model"]
+    reply = infer(tenant=request.place.tenant, reference=reference, inputs=[form.given()])
+    return answer_of(form.marked(), reply)

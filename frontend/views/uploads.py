@@ -9,7 +9,7 @@ from django.views.decorators.http import require_http_methods, require_POST
 from frontend.access import TenantRequest, tenant_page
 from frontend.forms.data import CorpusForm, DatasetForm
 from frontend.pages import go, show
-from frontend.presenters.data import label_bars, preview_rows, split_rows
+from frontend.presenters.data import dataset_context, preview_rows
 from frontend.refusals import attempt
 from tenants.models import Corpus, Dataset, Role
 from tenants.services.corpora import corpus_preview, corpus_upload
@@ -57,9 +57,8 @@ def dataset_check(request: TenantRequest) -> HttpResponse:
     found = attempt(form, lambda: dataset_preview(**form.upload())) if form.is_valid() else None
     if found is None:
         return show(request, "data/refused.html", form=form)
-    report, rows = found["report"], preview_rows(found["rows"])
-    context = {"report": report, "rows": rows, "splits": split_rows(report), "bars": label_bars(report)}
-    return show(request, "data/dataset_found.html", **context)
+    rows = preview_rows(found["rows"])
+    return show(request, "data/dataset_found.html", rows=rows, **dataset_context(found["report"]))
 
 
 def _corpus_store(request: TenantRequest, form: CorpusForm) -> Corpus:

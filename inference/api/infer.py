@@ -2,7 +2,7 @@
 
 import logging
 import uuid
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from django.conf import settings
@@ -11,8 +11,9 @@ from redis.exceptions import RedisError
 
 from inference.api.answers import answer_of, failure_of
 from inference.api.client import gateway
-from inference.api.validation import check_inputs, check_reference, check_timeout
-from inference.queueing.messages import InferReply, ModelRef
+from inference.api.inputs import GivenInput, check_inputs, fit_inputs
+from inference.api.validation import check_miss_policy, check_reference, check_timeout
+from inference.queueing.messages import InferInput, InferReply, ModelRef
 from inference.queueing.replies import NoReply
 from inference.queueing.transport import QueueFull
 from tenants.errors import ErrorCode, HmiError
@@ -31,35 +32,42 @@ def infer(
     *,
     tenant: Tenant,
     reference: str,
-    inputs: Sequence[str],
+    inputs: Sequence[str | Mapping[str, str] | GivenInput],
     timeout_s: float | None = None,
     request_id: str | None = None,
+    miss_policy: str | None = None,
 ) -> dict[str, Any]:
     """What `tenant`'s model `reference` says to each of `inputs`, as the JSON value that clients get.
 
-    The caller has checked that whoever asks may act for the tenant. Raises HmiError: bad input, `not_found`,
+    An input is a text, or `{"text", "text_pair"}` or `{"question", "context"}` for a model that takes two.
+    The caller has checked that whoever asks may act for the tenant, and may choose `miss_policy` if it is
+    given. Raises HmiError: bad input, `not_found`,
     `model_not_ready`, `quota_exceeded`, and `worker_unavailable` or `queue_full` when nothing was accepted;
     after that `deadline_exceeded` and whatever the inference worker reports.
     """
-    reference, texts, seconds = check_reference(reference), check_inputs(inputs), check_timeout(timeout_s)
+    reference, seconds = check_reference(reference), check_timeout(timeout_s)
+    given, policy = check_inputs(inputs), check_miss_policy(miss_policy)
     resolved = resolve_model(tenant, reference)
+    texts = fit_inputs(given, task=resolved.task, pairs=resolved.pairs)
     quota_check_requests(tenant=tenant)
     model = ModelRef(resolved.tenant_slug, resolved.hplm_name, resolved.version_number, resolved.digest)
     _release_database()
     try:
-        reply = _ask(model, texts, seconds, request_id or uuid.uuid4().hex)
+        reply = _ask(model, texts, seconds, request_id or uuid.uuid4().hex, policy)
     except NoReply:
-        _count(tenant, model, texts, tokens=0, failed=True)
+        _count(tenant, model, len(texts), tokens=0, failed=True)
         message = f"There was no answer within {seconds:g} s."
         raise HmiError(ErrorCode.DEADLINE_EXCEEDED, message) from None
     failure = failure_of(reply, asked=model, inputs=len(texts))
-    _count(tenant, model, texts, tokens=reply.usage.tokens, failed=failure is not None)
+    _count(tenant, model, len(texts), tokens=reply.usage.tokens, failed=failure is not None)
     if failure is not None:
         raise failure
     return answer_of(reply)
 
 
-def _ask(model: ModelRef, texts: tuple[str, ...], seconds: float, request_id: str) -> InferReply:
+def _ask(
+    model: ModelRef, inputs: tuple[InferInput, ...], seconds: float, request_id: str, policy: str | None
+) -> InferReply:
     try:
         door = gateway()
         if not door.has_ready_worker():
@@ -68,7 +76,9 @@ def _ask(model: ModelRef, texts: tuple[str, ...], seconds: float, request_id: st
                 "No inference worker is ready.",
                 retry_after=RETRY_AFTER_NO_WORKER_S,
             )
-        return door.client.ask(model, texts, seconds=seconds, request_id=request_id)
+        return door.client.ask(
+            model, inputs, seconds=seconds, request_id=request_id, miss_policy=policy
+        )
     except QueueFull as full:
         raise HmiError(
             ErrorCode.QUEUE_FULL,
@@ -85,8 +95,8 @@ def _ask(model: ModelRef, texts: tuple[str, ...], seconds: float, request_id: st
         ) from error
 
 
-def _count(tenant: Tenant, model: ModelRef, texts: tuple[str, ...], *, tokens: int, failed: bool) -> None:
-    usage_record(tenant=tenant, hplm_name=model.hplm, inputs=len(texts), tokens=tokens, failed=failed)
+def _count(tenant: Tenant, model: ModelRef, inputs: int, *, tokens: int, failed: bool) -> None:
+    usage_record(tenant=tenant, hplm_name=model.hplm, inputs=inputs, tokens=tokens, failed=failed)
 
 
 def _release_database() -> None:

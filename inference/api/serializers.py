@@ -1,9 +1,33 @@
 """The shapes of the infer API, for its schema; `validation` does the checking and names the place."""
 
-from drf_spectacular.utils import PolymorphicProxySerializer, extend_schema_serializer
+from typing import Any
+
+from drf_spectacular.utils import (
+    PolymorphicProxySerializer,
+    extend_schema_field,
+    extend_schema_serializer,
+)
 from rest_framework import serializers
 
+from inference.queueing.messages import MISS_POLICIES
 from tenants.errors import ErrorCode
+
+
+def _texts(*needed: str, maybe: str = "") -> dict[str, Any]:
+    names = [*needed, maybe] if maybe else needed
+    return {
+        "type": "object",
+        "properties": {name: {"type": "string"} for name in names},
+        "required": list(needed),
+        "additionalProperties": False,
+    }
+
+
+@extend_schema_field(
+    {"oneOf": [{"type": "string"}, _texts("text", maybe="text_pair"), _texts("question", "context")]}
+)
+class InputField(serializers.JSONField):
+    """A text; or two texts for a model of pairs; or a question and the context that holds its answer."""
 
 
 @extend_schema_serializer(component_name="Infer")
@@ -11,8 +35,17 @@ class InferRequestSerializer(serializers.Serializer[object]):
     """What a client sends."""
 
     model = serializers.CharField(help_text="`hplm`, `tenant/hplm`, with `@alias` or `:version`.")
-    inputs = serializers.ListField(child=serializers.CharField(), help_text="Texts, each with one result.")
+    inputs = serializers.ListField(
+        child=InputField(),
+        help_text="Each a text, or the object that the model's task takes: `text` and `text_pair`, or "
+        "`question` and `context` (a long one is read in windows that overlap). Each has one result.",
+    )
     timeout_s = serializers.FloatField(required=False, help_text="Seconds to wait at most.")
+    miss_policy = serializers.ChoiceField(
+        choices=MISS_POLICIES,
+        required=False,
+        help_text="Platform staff only: what is done about fragments that the tables lack.",
+    )
 
 
 class ModelSerializer(serializers.Serializer[object]):
@@ -48,6 +81,32 @@ class TagResultSerializer(serializers.Serializer[object]):
     truncated = serializers.BooleanField()
 
 
+class LabelSetResultSerializer(serializers.Serializer[object]):
+    """Multi-label classification: the labels above the model's threshold, and the probability of each."""
+
+    labels = serializers.ListField(child=serializers.CharField())
+    scores = serializers.DictField(child=serializers.FloatField())
+    truncated = serializers.BooleanField()
+
+
+class ValueResultSerializer(serializers.Serializer[object]):
+    """Regression: a number in the units of the training data."""
+
+    value = serializers.FloatField()
+    truncated = serializers.BooleanField()
+
+
+class AnswerResultSerializer(serializers.Serializer[object]):
+    """Question answering: characters `start` to `end` of the context, which read `answer`; "" when the context
+    does not say."""
+
+    answer = serializers.CharField(allow_blank=True)
+    start = serializers.IntegerField()
+    end = serializers.IntegerField()
+    score = serializers.FloatField()
+    truncated = serializers.BooleanField()
+
+
 class UsageSerializer(serializers.Serializer[object]):
     """What the request used."""
 
@@ -57,11 +116,13 @@ class UsageSerializer(serializers.Serializer[object]):
 
 
 class PlotSerializer(serializers.Serializer[object]):
-    """How many fragments each level of the PLOT answered."""
+    """How the fragments were answered."""
 
-    trigram = serializers.IntegerField()
-    bigram = serializers.IntegerField()
-    unigram = serializers.IntegerField()
+    trigram = serializers.IntegerField(help_text="By the tables, as themselves (whatever the root's n is).")
+    bigram = serializers.IntegerField(help_text="By the tables, by a part of them.")
+    unigram = serializers.IntegerField(help_text="By the tables, by their token alone.")
+    computed = serializers.IntegerField(help_text="Computed, because the tables lack them.")
+    whole_rows = serializers.IntegerField(help_text="Texts that were computed whole, without fragments.")
 
 
 class BatchSerializer(serializers.Serializer[object]):
@@ -89,7 +150,13 @@ class InferAnswerSerializer(serializers.Serializer[object]):
     model = ModelSerializer()
     results = PolymorphicProxySerializer(
         component_name="InferResult",
-        serializers=[ClassResultSerializer, TagResultSerializer],
+        serializers=[
+            ClassResultSerializer,
+            LabelSetResultSerializer,
+            ValueResultSerializer,
+            TagResultSerializer,
+            AnswerResultSerializer,
+        ],
         resource_type_field_name=None,
         many=True,
     )

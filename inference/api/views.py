@@ -14,8 +14,9 @@ from inference.api.infer import infer
 from inference.api.parsers import InferBodyParser
 from inference.api.serializers import InferAnswerSerializer, InferErrorSerializer, InferRequestSerializer
 from inference.api.validation import parse_call, tenant_in
+from tenants.errors import ErrorCode, HmiError
 from tenants.models import ApiKey, Scope
-from tenants.permissions import request_tenant
+from tenants.permissions import request_tenant, require_staff
 
 REQUEST_ID_HEADER = "X-Request-Id"
 TIMEOUT_HEADER = "X-Timeout-S"
@@ -54,6 +55,8 @@ class InferView(APIView):
         """Ask an hPLM."""
         call = parse_call(request.data, timeout_header=request.headers.get(TIMEOUT_HEADER))
         is_key = isinstance(request.auth, ApiKey)
+        if call.miss_policy is not None:
+            _require_staff(request)
         # A key's tenant is known; that the model is another's is for the look-up to refuse.
         named = None if is_key else tenant_in(call.model) or request.query_params.get("tenant")
         tenant = request_tenant(request, named, Scope.INFER)
@@ -63,6 +66,7 @@ class InferView(APIView):
             inputs=call.inputs,
             timeout_s=call.timeout_s,
             request_id=self.request_id,
+            miss_policy=call.miss_policy,
         )
         return Response(answer)
 
@@ -75,3 +79,11 @@ class InferView(APIView):
         """Name the id in a header, whatever the body is."""
         response[REQUEST_ID_HEADER] = self.request_id
         return super().finalize_response(request, response, *args, **kwargs)
+
+
+def _require_staff(request: Request) -> None:
+    """Only the platform's staff choose what a request may cost; a key is its tenant's."""
+    if isinstance(request.auth, ApiKey):
+        message = "Only the platform's staff may choose the miss policy."
+        raise HmiError(ErrorCode.FORBIDDEN, message, param="miss_policy")
+    require_staff(request.user)

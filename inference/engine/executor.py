@@ -10,14 +10,12 @@ import torch
 from numpy.typing import NDArray
 
 from inference.engine.residency import HplmCache, Lease, SlotMismatchError
-from inference.engine.retrieval import Retrieved, retrieve
+from inference.engine.retrieval import LowerHalves, Retrieved, retrieve
 from inference.engine.rows import Answered, Failed, Outcome, Row, StageSeconds
-from inference.hplm.adapters import BatchedAdapters
-from inference.hplm.compose import compose
 from inference.hplm.errors import HplmError
 from inference.hplm.heads import BatchedHeads
-from inference.hplm.hplm import TAGGING
-from inference.hplm.plot import PlotChain
+from inference.hplm.pet_batch import BatchedPets
+from inference.hplm.pets import Shape
 from inference.hplm.root import Root
 
 log = logging.getLogger(__name__)
@@ -37,14 +35,14 @@ class Counters:
 
 
 class Executor:
-    """Runs batches of one root. ``chains`` is read at every step: the caller may add to it and take away."""
+    """Runs batches of one root. ``halves`` is asked at every step: the caller may add to it and take away."""
 
     def __init__(
-        self, root: Root, chains: Mapping[str, PlotChain], cache: HplmCache, counters: Counters | None = None
+        self, root: Root, halves: LowerHalves, cache: HplmCache, counters: Counters | None = None
     ) -> None:
         self.root = root
         self.counters = counters or Counters()
-        self._chains = chains
+        self._halves = halves
         self._cache = cache
 
     def step(self, rows: Sequence[Row]) -> list[Outcome]:
@@ -106,8 +104,8 @@ class Executor:
         return leases, refused
 
     def _fits(self, lease: Lease) -> bool:
-        adapter, config = lease.hplm().adapter, self.root.config
-        return (adapter.layers, adapter.hidden) == (config.upper, config.hidden)
+        config = self.root.config
+        return lease.hplm().pet.shape == Shape(config.upper, config.hidden, config.architecture.inner)
 
     def _isolate(self, rows: list[Row], leases: Leases, load_s: float) -> list[Outcome]:
         """``_run``, again in halves where it raises."""
@@ -127,27 +125,25 @@ class Executor:
             return [Failed(rows[0], FAILED, "the hPLM could not be computed")]
 
     def _run(self, rows: list[Row], leases: Leases, load_s: float) -> list[Outcome]:
-        """Retrieve, stack adapters, compute: the stages of the paper's figure 10, one after the other."""
+        """Retrieve, stack PETs, compute: the stages of the paper's figure 10, one after the other."""
         clock = time.perf_counter
         begun = clock()
-        batch = retrieve(rows, self._chains)
+        batch = retrieve(rows, self._halves)
         retrieved = clock()
-        adapters, heads = _stack(rows, leases)
+        pets, heads = _stack(rows, leases)
         stacked = clock()
-        logits = self._compute(batch, adapters, heads)
+        logits = self._compute(batch, pets, heads)
         computed = clock()
         seconds = StageSeconds(retrieved - begun, load_s + stacked - retrieved, computed - stacked)
         return self._outcomes(rows, leases, batch, logits, seconds)
 
     @torch.inference_mode()
     def _compute(
-        self, batch: Retrieved, adapters: BatchedAdapters, heads: BatchedHeads
+        self, batch: Retrieved, pets: BatchedPets, heads: BatchedHeads
     ) -> list[NDArray[np.float32]]:
         upper = self.root.upper
-        lengths = batch.lengths.to(upper.device)
-        hidden = compose(batch.slots.to(upper.device), lengths, batch.position_bias.to(upper.device))
-        mask = torch.arange(hidden.shape[1], device=upper.device) < lengths[:, None]
-        return heads.apply(upper(hidden, mask, adapters)).rows(batch.lengths.tolist())
+        states, mask = batch.states.to(upper.device), batch.mask.to(upper.device)
+        return heads.apply(upper(states, mask, pets), mask).rows(mask.sum(1).tolist())
 
     def _outcomes(
         self,
@@ -157,7 +153,7 @@ class Executor:
         logits: list[NDArray[np.float32]],
         seconds: StageSeconds,
     ) -> list[Outcome]:
-        tokens = int(batch.lengths.sum())
+        tokens = sum(len(row) for row in rows)
         tenants = len({row.model.tenant for row in rows})
         outcomes: list[Outcome] = []
         for at, row in enumerate(rows):
@@ -173,7 +169,9 @@ class Executor:
                     used=lease.identity(row.model),
                     task=hplm.task,
                     labels=hplm.labels,
+                    threshold=hplm.threshold,
                     hits=batch.hits[at],
+                    missed=batch.missed[at],
                     seconds=seconds.share(len(row) / tokens),
                     batch_rows=len(rows),
                     batch_tenants=tenants,
@@ -182,11 +180,10 @@ class Executor:
         return outcomes
 
 
-def _stack(rows: Sequence[Row], leases: Leases) -> tuple[BatchedAdapters, BatchedHeads]:
-    """The adapters and heads of the batch side by side, each hPLM once, and which row uses which."""
+def _stack(rows: Sequence[Row], leases: Leases) -> tuple[BatchedPets, BatchedHeads]:
+    """The PETs and heads of the batch side by side, each hPLM once, and which row uses which."""
     places: dict[str, int] = {}
     index = [places.setdefault(row.model.digest, len(places)) for row in rows]
     hplms = [leases[digest].hplm() for digest in places]
-    adapters = BatchedAdapters.stack([hplm.adapter for hplm in hplms], index)
-    tagging = [hplms[at].task == TAGGING for at in index]
-    return adapters, BatchedHeads.stack([hplm.head for hplm in hplms], index, tagging)
+    pets = BatchedPets.stack([hplm.pet for hplm in hplms], index)
+    return pets, BatchedHeads.stack([hplm.head for hplm in hplms], index)

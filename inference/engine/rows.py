@@ -1,12 +1,13 @@
 """What goes into a step of the engine and what comes out: token ids in, logits out."""
 
 from dataclasses import dataclass
-from typing import Literal, Self
+from typing import Self
 
 import numpy as np
 from numpy.typing import NDArray
 
-Task = Literal["classification", "tagging"]
+from inference.hplm.hplm import Task
+from inference.hplm.miss_policy import Misses
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,13 +25,16 @@ class ModelIdentity:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Row:
-    """One text. ``key`` is the caller's own; ids [T] int64 with the boundary tokens; ``chain`` names the PLOT
-    chain that the hPLM was trained on."""
+    """One text, or pair of texts. ``key`` is the caller's own; ids [T] int64 with the boundary tokens and their
+    types [T] int64; ``chain`` names the PLOT chain that the hPLM was trained on; ``misses`` says what is done
+    about fragments that the chain lacks."""
 
     key: str
     ids: NDArray[np.int64]
+    types: NDArray[np.int64]
     model: ModelIdentity
     chain: str
+    misses: Misses
 
     def __len__(self) -> int:
         return len(self.ids)
@@ -58,27 +62,40 @@ class StageSeconds:
 
 @dataclass(frozen=True, slots=True)
 class Hits:
-    """How many fragments each level of the PLOT answered."""
+    """How fragments were answered: by the tables as themselves (``trigram``, whatever n is), by a part of
+    them, by their uni-gram; or computed. ``whole_rows`` counts texts computed without fragments."""
 
     trigram: int = 0
     bigram: int = 0
     unigram: int = 0
+    computed: int = 0
+    whole_rows: int = 0
 
     def __add__(self, other: Self) -> "Hits":
-        return Hits(self.trigram + other.trigram, self.bigram + other.bigram, self.unigram + other.unigram)
+        return Hits(
+            self.trigram + other.trigram,
+            self.bigram + other.bigram,
+            self.unigram + other.unigram,
+            self.computed + other.computed,
+            self.whole_rows + other.whole_rows,
+        )
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Answered:
-    """A row that was computed. logits fp32, [C] of a classification, [T, C] of a tagging; ``used``, ``task``
-    and ``labels`` are those of the slot that computed them; ``seconds`` are the row's share of its batch."""
+    """A row that was computed. logits fp32, [C] of a task with one answer for a text, [T, C] of one with an
+    answer for each token; ``used``, ``task``, ``labels`` and ``threshold`` are those of the slot that computed
+    them; ``missed`` [M, n] int64 are the fragments that the row's chain lacks; ``seconds`` are the row's share
+    of its batch."""
 
     row: Row
     logits: NDArray[np.float32]
     used: ModelIdentity
     task: Task
     labels: tuple[str, ...]
+    threshold: float
     hits: Hits
+    missed: NDArray[np.int64]
     seconds: StageSeconds
     batch_rows: int
     batch_tenants: int

@@ -3,35 +3,34 @@ safetensors."""
 
 import hashlib
 import re
-from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
 from torch import Tensor
-from transformers import BertConfig
 
-from inference.hplm.bert import parse_config
+from inference.hplm.architecture import Architecture
 from inference.hplm.errors import HplmError
+from inference.hplm.families.base import Family
+from inference.hplm.families.registry import family_of
 from inference.hplm.hub import fetch
 from inference.hplm.json_files import read_json
 from inference.hplm.weights import read_weights, widen
 
 PICKLED_SUFFIXES = frozenset({".bin", ".pt", ".pth", ".pkl", ".pickle", ".ckpt", ".joblib"})
 _HUB_ID = re.compile(r"[A-Za-z0-9][\w.-]*(/[A-Za-z0-9][\w.-]*)?")
-_KEPT = ("embeddings.", "encoder.layer.", "cls.predictions.")
 
 
 @dataclass(frozen=True, slots=True)
 class Checkpoint:
     """A checkpoint that was read and found usable.
 
-    `weights` are fp32 with the names `transformers.BertModel` gives them (`embeddings.…`,
-    `encoder.layer.0.…`), and `cls.predictions.…` when the checkpoint carries its language model head.
-    `sha256` is of the weight files.
+    `weights` are fp32 by our own names, whatever the family: `embeddings.…`, `layers.0.…`, and `head.…` when
+    the checkpoint carries its language model head. `sha256` is of the weight files.
     """
 
     path: Path
-    config: BertConfig
+    family: Family
+    architecture: Architecture
     tokenizer_file: Path
     weights: dict[str, Tensor]
     name: str
@@ -42,22 +41,26 @@ def open_checkpoint(source: str | Path) -> Checkpoint:
     """Read the checkpoint in folder `source`, or fetch it when `source` is a hub id.
 
     Raises HplmError: checkpoint_not_found (no such folder or hub id, or no configuration in it),
-    pickled_checkpoint (weights only in a format that runs code when read), unsupported_checkpoint (not
-    BERT, no tokenizer.json, damaged or not finite weights).
+    pickled_checkpoint (weights only in a format that runs code when read), unsupported_checkpoint
+    (another family, no tokenizer.json, damaged or not finite weights).
     """
     folder = _locate(str(source))
-    config = parse_config(
-        read_json(folder / "config.json", missing="checkpoint_not_found", damaged="unsupported_checkpoint")
-    )
+    raw = read_json(folder / "config.json", missing="checkpoint_not_found", damaged="unsupported_checkpoint")
+    family = family_of(raw)
+    architecture = family.parse(raw)
     files = _weight_files(folder)
     tokenizer_file = folder / "tokenizer.json"
     if not tokenizer_file.is_file():
-        raise HplmError("unsupported_checkpoint", "the checkpoint has no tokenizer.json")
+        raise HplmError(
+            "unsupported_checkpoint",
+            "the checkpoint has no tokenizer.json; save its tokenizer as a fast one and try again",
+        )
     weights: dict[str, Tensor] = {}
     for file in files:
         weights |= read_weights(file, missing="unsupported_checkpoint", damaged="unsupported_checkpoint")
     name = folder.resolve().name if Path(source).is_dir() else str(source)
-    return Checkpoint(folder, config, tokenizer_file, widen(_renamed(weights)), name, _sha256(files))
+    found = widen(family.canonical(weights))
+    return Checkpoint(folder, family, architecture, tokenizer_file, found, name, _sha256(files))
 
 
 def _locate(source: str) -> Path:
@@ -96,18 +99,6 @@ def _pickled(names: list[str]) -> HplmError:
         "pickled_checkpoint",
         f"weights only in {', '.join(names[:3])}: reading a pickle runs code; save them as safetensors",
     )
-
-
-def _renamed(weights: Mapping[str, Tensor]) -> dict[str, Tensor]:
-    """Names without the task model's prefix, in the current spelling, and only those that are used."""
-    renamed: dict[str, Tensor] = {}
-    for name, value in weights.items():
-        plain = name.removeprefix("bert.")
-        plain = re.sub(r"LayerNorm\.gamma$", "LayerNorm.weight", plain)
-        plain = re.sub(r"LayerNorm\.beta$", "LayerNorm.bias", plain)
-        if plain.startswith(_KEPT) and not plain.endswith(("position_ids", "token_type_ids")):
-            renamed[plain] = value
-    return renamed
 
 
 def _sha256(files: list[Path]) -> str:

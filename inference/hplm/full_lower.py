@@ -1,60 +1,45 @@
 """The checkpoint's own lower layers, seeing the whole text: what a PLOT approximates."""
 
+from collections.abc import Mapping
 from pathlib import Path
 
 import torch
 from torch import Tensor, nn
-from transformers import BertConfig
 
-from inference.hplm.bert import (
-    attention_block,
-    attention_mask,
-    build_embeddings,
-    build_layers,
-    feed_forward_block,
-    freeze,
-    load_weights,
-    select,
-)
-from inference.hplm.checkpoint import Checkpoint
-from inference.hplm.weights import read_weights, widen, write_weights
+from inference.hplm.architecture import Architecture
+from inference.hplm.block import Embeddings, build_blocks
+from inference.hplm.weights import fill, freeze, numbered, read_weights, select, widen, write_weights
 
 
 class FullLower(nn.Module):
     """Embeddings and the first `count` layers, with full context."""
 
-    def __init__(self, bert: BertConfig, count: int) -> None:
+    def __init__(self, shape: Architecture, count: int) -> None:
         super().__init__()
-        self.bert = bert
-        self.embeddings = build_embeddings(bert)
-        self.layers = build_layers(bert, count)
+        self.shape = shape
+        self.embeddings = Embeddings(shape)
+        self.layers = build_blocks(shape, count)
 
-    def forward(self, ids: Tensor, mask: Tensor) -> Tensor:
-        """Hidden states [B, T, d] at the cut, of `ids` [B, T] int64 and `mask` [B, T] bool (true: a
-        token)."""
-        hidden: Tensor = self.embeddings(input_ids=ids)
-        attend = attention_mask(mask)
+    def forward(self, ids: Tensor, mask: Tensor, types: Tensor | None = None) -> Tensor:
+        """Hidden states [B, T, d] at the cut, of `ids` [B, T] int64, `mask` [B, T] bool (true: a token) and
+        `types` [B, T] int64 (default: zeros)."""
+        hidden: Tensor = self.embeddings(ids, types)
         for layer in self.layers:
-            hidden = feed_forward_block(layer, attention_block(layer, hidden, attend))
+            hidden = layer(hidden, mask)
         return hidden
 
     @property
     def word_embeddings(self) -> Tensor:
-        """The embedding of each token of the vocabulary, [V, d]."""
-        weight: Tensor = self.embeddings.word_embeddings.weight
-        return weight
+        """The embedding of each token of the vocabulary, [V, e]."""
+        return self.embeddings.words.weight
 
     @classmethod
-    def from_checkpoint(cls, checkpoint: Checkpoint, count: int) -> "FullLower":
-        """The untouched lower layers of a checkpoint, frozen, fp32."""
-        module = cls(checkpoint.config, count)
-        wanted = {
-            f"embeddings.{name}": value for name, value in select(checkpoint.weights, "embeddings.").items()
-        }
-        for index in range(count):
-            for name, value in select(checkpoint.weights, f"encoder.layer.{index}.").items():
-                wanted[f"layers.{index}.{name}"] = value
-        load_weights(module, wanted, "the checkpoint", "unsupported_checkpoint")
+    def from_checkpoint(cls, shape: Architecture, weights: Mapping[str, Tensor], count: int) -> "FullLower":
+        """The untouched lower layers of a checkpoint's weights, frozen, fp32."""
+        module = cls(shape, count)
+        embeddings = {f"embeddings.{name}": value for name, value in select(weights, "embeddings.").items()}
+        wanted = embeddings | numbered(weights, 0, count)
+        fill(module, wanted, "the checkpoint", "unsupported_checkpoint")
         freeze(module)
         return module
 
@@ -66,13 +51,13 @@ class FullLower(nn.Module):
     def load(
         cls,
         path: Path,
-        bert: BertConfig,
+        shape: Architecture,
         count: int,
-        device: torch.device,
+        device: torch.device | str = "cpu",
         dtype: torch.dtype = torch.float32,
     ) -> "FullLower":
         """Read what `save` wrote; frozen."""
-        module = cls(bert, count)
-        load_weights(module, widen(read_weights(path)), path.name)
+        module = cls(shape, count)
+        fill(module, widen(read_weights(path)), path.name)
         freeze(module)
         return module.to(device=device, dtype=dtype)

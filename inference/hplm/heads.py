@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Final, Literal
 
 import numpy as np
 import torch
@@ -11,113 +12,164 @@ from torch.nn import functional
 
 from inference.hplm.errors import HplmError
 
+Pooling = Literal["cls", "cls_mean", "token"]
+POOLINGS: Final[tuple[Pooling, ...]] = ("cls", "cls_mean", "token")
+
 
 @dataclass(frozen=True, slots=True)
 class Head:
-    """weight [C, d], bias [C]; C labels. Computed in fp32 whatever the layers use: it costs nothing and
-    ranks labels."""
+    """weight [C, w], bias [C]; C outputs. Computed in fp32 whatever the layers use: it costs nothing and
+    ranks labels.
+
+    pooling: what it reads. "cls": the state of the first token, w = d; "cls_mean": that and the mean over
+    all tokens, w = 2d; "token": the state of every token, w = d.
+    """
 
     weight: Tensor
     bias: Tensor
+    pooling: Pooling = "cls"
 
     def __post_init__(self) -> None:
         if self.weight.dim() != 2 or tuple(self.bias.shape) != (self.weight.shape[0],):
             shapes = f"{tuple(self.weight.shape)} and {tuple(self.bias.shape)}"
-            raise HplmError("corrupt_artifact", f"head: shapes {shapes} are not [C, d] and [C]")
+            raise HplmError("corrupt_artifact", f"head: shapes {shapes} are not [C, w] and [C]")
+        if self.pooling not in POOLINGS:
+            raise HplmError("corrupt_artifact", f"head: pooling {self.pooling!r} is not known")
 
     @classmethod
-    def initial(cls, labels: int, hidden: int, *, generator: torch.Generator | None = None) -> "Head":
+    def initial(
+        cls,
+        labels: int,
+        hidden: int,
+        *,
+        pooling: Pooling = "cls",
+        generator: torch.Generator | None = None,
+    ) -> "Head":
         """Small normal weights, no bias."""
-        return cls(torch.randn(labels, hidden, generator=generator) * 0.02, torch.zeros(labels))
+        width = 2 * hidden if pooling == "cls_mean" else hidden
+        weight = torch.randn(labels, width, generator=generator) * 0.02
+        return cls(weight, torch.zeros(labels), pooling)
 
     @property
     def labels(self) -> int:
         return self.weight.shape[0]
+
+    @property
+    def hidden(self) -> int:
+        """The width d of the states it reads."""
+        return self.weight.shape[1] // (2 if self.pooling == "cls_mean" else 1)
 
     def tensors(self) -> dict[str, Tensor]:
         """Both tensors by name; also what an optimiser is given."""
         return {"weight": self.weight, "bias": self.bias}
 
     @classmethod
-    def from_tensors(cls, tensors: Mapping[str, Tensor]) -> "Head":
+    def from_tensors(cls, tensors: Mapping[str, Tensor], pooling: Pooling = "cls") -> "Head":
         """The inverse of `tensors`; HplmError(corrupt_artifact) when one is absent or misshapen."""
         if "weight" not in tensors or "bias" not in tensors:
             raise HplmError("corrupt_artifact", "the head lacks its weight or its bias")
-        return cls(tensors["weight"], tensors["bias"])
+        return cls(tensors["weight"], tensors["bias"], pooling)
 
     def to(self, device: torch.device | str, *, non_blocking: bool = False) -> "Head":
         """A copy there, fp32."""
         moved = {k: v.to(device, torch.float32, non_blocking=non_blocking) for k, v in self.tensors().items()}
-        return Head(**moved)
+        return Head(**moved, pooling=self.pooling)
 
-    def apply(self, hidden: Tensor) -> Tensor:
-        """Logits [..., C] fp32 of final states [..., d]."""
-        return functional.linear(hidden.float(), self.weight, self.bias)
+    def apply(self, features: Tensor) -> Tensor:
+        """Outputs [..., C] fp32 of what it reads [..., w] (see `pooled`)."""
+        return functional.linear(features.float(), self.weight, self.bias)
+
+
+def pooled(hidden: Tensor, mask: Tensor, pooling: Pooling) -> Tensor:
+    """What a head reads of final states [B, T, d], fp32: [B, w], or for "token" the states as they are.
+    mask [B, T] bool says where a token is."""
+    states = hidden.float()
+    if pooling == "token":
+        return states
+    first = states[:, 0]
+    return first if pooling == "cls" else torch.cat([first, _mean(states, mask)], dim=-1)
+
+
+def _mean(states: Tensor, mask: Tensor) -> Tensor:
+    kept = mask[:, :, None].to(states.dtype)
+    # Where no token is, nothing is promised of a state, not even that it is finite.
+    return states.masked_fill(~mask[:, :, None], 0).sum(1) / kept.sum(1)
 
 
 @dataclass(frozen=True, slots=True)
 class BatchedHeads:
-    """Heads side by side, narrower ones padded with zeros: weight [H, d, C], bias [H, 1, C]; widths per head.
-
-    `row_index` [B] says which head a row uses, `tagging` [B] whether it wants logits for each token or for
-    [CLS] only.
-    """
+    """Heads side by side, narrower ones padded with zeros: weight [H, w, C], bias [H, 1, C]; labels and
+    pooling per head. `row_index` [B] says which head a row uses."""
 
     weight: Tensor
     bias: Tensor
     widths: tuple[int, ...]
+    poolings: tuple[Pooling, ...]
     row_index: tuple[int, ...]
-    tagging: tuple[bool, ...]
 
     @classmethod
-    def stack(
-        cls, heads: Sequence[Head], row_index: Sequence[int], tagging: Sequence[bool]
-    ) -> "BatchedHeads":
-        """Put `heads` side by side; row b uses `heads[row_index[b]]`, per token when `tagging[b]`."""
-        if len(row_index) != len(tagging):
-            raise ValueError(f"{len(row_index)} rows, {len(tagging)} tagging flags")
+    def stack(cls, heads: Sequence[Head], row_index: Sequence[int]) -> "BatchedHeads":
+        """Put `heads` side by side; row b uses `heads[row_index[b]]`."""
         widths = tuple(head.labels for head in heads)
-        widest = max(widths)
-        weight = torch.stack([functional.pad(h.weight.float().T, (0, widest - h.labels)) for h in heads])
-        bias = torch.stack([functional.pad(h.bias.float()[None], (0, widest - h.labels)) for h in heads])
-        return cls(weight, bias, widths, tuple(int(i) for i in row_index), tuple(bool(t) for t in tagging))
+        widest, inputs = max(widths), max(head.weight.shape[1] for head in heads)
 
-    def apply(self, hidden: Tensor) -> "BatchLogits":
-        """Logits of every row from final states [B, T, d]; stays on the device."""
-        classes = [b for b, tagging in enumerate(self.tagging) if not tagging]
-        tags = [b for b, tagging in enumerate(self.tagging) if tagging]
+        def padded(head: Head) -> Tensor:
+            turned = head.weight.float().T
+            return functional.pad(turned, (0, widest - head.labels, 0, inputs - turned.shape[0]))
+
+        weight = torch.stack([padded(head) for head in heads])
+        bias = torch.stack([functional.pad(h.bias.float()[None], (0, widest - h.labels)) for h in heads])
+        poolings = tuple(head.pooling for head in heads)
+        return cls(weight, bias, widths, poolings, tuple(int(i) for i in row_index))
+
+    def apply(self, hidden: Tensor, mask: Tensor) -> "BatchLogits":
+        """Outputs of every row from final states [B, T, d], mask [B, T]; stays on the device."""
+        per_token = [self.poolings[index] == "token" for index in self.row_index]
+        texts = [b for b, token in enumerate(per_token) if not token]
+        tokens = [b for b, token in enumerate(per_token) if token]
+        widths = tuple(self.widths[index] for index in self.row_index)
         return BatchLogits(
-            self._logits(hidden[:, :1], classes),
-            self._logits(hidden, tags),
-            tuple(classes),
-            tuple(tags),
-            tuple(self.widths[index] for index in self.row_index),
+            self._of_texts(hidden, mask, texts),
+            self._of_tokens(hidden, tokens),
+            tuple(texts),
+            tuple(tokens),
+            widths,
         )
 
-    def _logits(self, hidden: Tensor, rows: list[int]) -> Tensor:
+    def _of_texts(self, hidden: Tensor, mask: Tensor, rows: list[int]) -> Tensor:
+        """[Bc, 1, C] of the rows whose heads read one vector of the text."""
         at = torch.tensor(rows, dtype=torch.int64, device=hidden.device)
-        heads = torch.tensor([self.row_index[b] for b in rows], dtype=torch.int64, device=hidden.device)
+        wide = self.weight.shape[1] > hidden.shape[2]
+        features = pooled(hidden.index_select(0, at), mask.index_select(0, at), "cls_mean" if wide else "cls")
+        return self._outputs(features[:, None], rows, self.weight)
+
+    def _of_tokens(self, hidden: Tensor, rows: list[int]) -> Tensor:
+        """[Bt, T, C] of the rows whose heads read every token."""
+        at = torch.tensor(rows, dtype=torch.int64, device=hidden.device)
         states = hidden.index_select(0, at).float()
-        return torch.baddbmm(self.bias.index_select(0, heads), states, self.weight.index_select(0, heads))
+        return self._outputs(states, rows, self.weight[:, : hidden.shape[2]])
+
+    def _outputs(self, features: Tensor, rows: list[int], weight: Tensor) -> Tensor:
+        heads = torch.tensor([self.row_index[b] for b in rows], dtype=torch.int64, device=features.device)
+        return torch.baddbmm(self.bias.index_select(0, heads), features, weight.index_select(0, heads))
 
 
 @dataclass(frozen=True, slots=True)
 class BatchLogits:
-    """A batch's logits: `classes` [Bc, 1, C] and `tags` [Bt, T, C], with the batch rows they belong to."""
+    """A batch's outputs: `texts` [Bc, 1, C] and `tokens` [Bt, T, C], with the batch rows they belong to."""
 
-    classes: Tensor
-    tags: Tensor
-    class_rows: tuple[int, ...]
-    tag_rows: tuple[int, ...]
+    texts: Tensor
+    tokens: Tensor
+    text_rows: tuple[int, ...]
+    token_rows: tuple[int, ...]
     widths: tuple[int, ...]
 
     def rows(self, lengths: Sequence[int]) -> list[NDArray[np.float32]]:
-        """Per batch row, without padding: [C] for a classification, [length, C] for a tagging. Waits for
-        the device."""
+        """Per batch row, without padding: [C] of a text, [length, C] of its tokens. Waits for the device."""
         found: dict[int, NDArray[np.float32]] = {}
-        classes, tags = self.classes.detach().cpu().numpy(), self.tags.detach().cpu().numpy()
-        for at, row in enumerate(self.class_rows):
-            found[row] = classes[at, 0, : self.widths[row]]
-        for at, row in enumerate(self.tag_rows):
-            found[row] = tags[at, : lengths[row], : self.widths[row]]
+        texts, tokens = self.texts.detach().cpu().numpy(), self.tokens.detach().cpu().numpy()
+        for at, row in enumerate(self.text_rows):
+            found[row] = texts[at, 0, : self.widths[row]]
+        for at, row in enumerate(self.token_rows):
+            found[row] = tokens[at, : lengths[row], : self.widths[row]]
         return [found[row] for row in range(len(self.widths))]

@@ -1,75 +1,107 @@
-"""One hPLM as it is stored: task, labels, adapter and head (a few MB)."""
+"""One hPLM as it is stored: task, labels, PET and head (a few MB)."""
 
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Literal, cast
+from typing import Any, Final, Literal, cast
 
 import torch
 
-from inference.hplm.adapters import AdapterWeights
 from inference.hplm.errors import HplmError
-from inference.hplm.heads import Head
+from inference.hplm.heads import Head, Pooling
 from inference.hplm.json_files import FORMAT, read_artifact_json, write_json
-from inference.hplm.weights import read_weights, write_weights
+from inference.hplm.pets import PetWeights
+from inference.hplm.weights import read_weights, select, write_weights
 
-Task = Literal["classification", "tagging"]
-CLASSIFICATION: Task = "classification"
-TAGGING: Task = "tagging"
+Task = Literal["classification", "multilabel", "regression", "tagging", "question_answering"]
+CLASSIFICATION: Final = "classification"
+MULTILABEL: Final = "multilabel"
+REGRESSION: Final = "regression"
+TAGGING: Final = "tagging"
+QUESTION_ANSWERING: Final = "question_answering"
+TASKS: Final[tuple[Task, ...]] = (CLASSIFICATION, MULTILABEL, REGRESSION, TAGGING, QUESTION_ANSWERING)
+PER_TOKEN: Final = (TAGGING, QUESTION_ANSWERING)
+FIXED_LABELS: Final[dict[str, tuple[str, ...]]] = {
+    REGRESSION: ("value",),
+    QUESTION_ANSWERING: ("start", "end"),
+}
+USUAL_THRESHOLD: Final = 0.5
 JSON_FILE = "hplm.json"
 WEIGHTS_FILE = "hplm.safetensors"
 
 
 @dataclass(frozen=True, slots=True)
 class Hplm:
-    """`labels` are class names, or IOB2 tags ("O", "B-x", "I-x"), in the order of the head's rows.
+    """`labels` name the head's outputs, in their order: classes; IOB2 tags ("O", "B-x", "I-x"); "value" of a
+    regression; "start" and "end" of question answering.
 
+    pairs: inputs have two texts. threshold: from which probability a label of a multi-label hPLM holds.
     `about` is whatever else its training recorded (metrics, seed, settings); it is stored with it and not
     interpreted.
     """
 
     task: Task
     labels: tuple[str, ...]
-    adapter: AdapterWeights
+    pet: PetWeights
     head: Head
+    pairs: bool = False
+    threshold: float = USUAL_THRESHOLD
     about: dict[str, Any] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        if self.task not in (CLASSIFICATION, TAGGING):
+        if self.task not in TASKS:
             raise HplmError("corrupt_artifact", f"unknown task {self.task!r}")
         if len(self.labels) != self.head.labels or len(set(self.labels)) != len(self.labels):
             raise HplmError("corrupt_artifact", f"{len(self.labels)} labels for a head of {self.head.labels}")
-        if self.head.weight.shape[1] != self.adapter.hidden:
-            raise HplmError("corrupt_artifact", "head and adapter differ in the hidden size")
+        if self.labels != FIXED_LABELS.get(self.task, self.labels):
+            raise HplmError("corrupt_artifact", f"labels of {self.task} are not {', '.join(self.labels)}")
+        if (self.head.pooling == "token") != (self.task in PER_TOKEN):
+            raise HplmError("corrupt_artifact", f"a head that reads {self.head.pooling} for {self.task}")
+        if self.head.hidden != self.pet.shape.hidden:
+            raise HplmError("corrupt_artifact", "head and PET differ in the hidden size")
 
     @property
     def bytes(self) -> int:
-        """Memory that its adapter and head take."""
-        return self.adapter.bytes + sum(value.nbytes for value in self.head.tensors().values())
+        """Memory that its PET and head take."""
+        return self.pet.bytes + sum(value.nbytes for value in self.head.tensors().values())
 
     def to(self, device: torch.device | str, dtype: torch.dtype, *, non_blocking: bool = False) -> "Hplm":
-        """A copy there: adapter in `dtype`, head in fp32."""
-        adapter = self.adapter.to(device, dtype, non_blocking=non_blocking)
+        """A copy there: PET in `dtype`, head in fp32."""
         return Hplm(
-            self.task, self.labels, adapter, self.head.to(device, non_blocking=non_blocking), self.about
+            self.task,
+            self.labels,
+            self.pet.to(device, dtype, non_blocking=non_blocking),
+            self.head.to(device, non_blocking=non_blocking),
+            self.pairs,
+            self.threshold,
+            self.about,
         )
 
-    def save(self, folder: Path) -> None:
-        """Write hplm.json and hplm.safetensors into `folder`."""
+    def save(self, folder: Path, dtype: torch.dtype = torch.float16) -> None:
+        """Write hplm.json and hplm.safetensors into `folder`, the PET in `dtype`.
+
+        Raises HplmError(training_diverged) for weights that are not finite in that type.
+        """
         folder.mkdir(parents=True, exist_ok=True)
+        pet = self.pet.to("cpu", dtype)
+        for name, value in pet.weights.items():
+            if not bool(torch.isfinite(value).all()):
+                raise HplmError("training_diverged", f"{name} holds numbers that {dtype} cannot")
+        spec = pet.spec.to_json()
         about = {
             **self.about,
             "format": FORMAT,
             "task": self.task,
             "labels": list(self.labels),
-            "adapter_size": self.adapter.size,
-            "layers": self.adapter.layers,
-            "hidden": self.adapter.hidden,
-            "dtype": str(self.adapter.down_w.dtype).removeprefix("torch."),
+            "pairs": self.pairs,
+            "threshold": self.threshold,
+            "pooling": self.head.pooling,
+            "pet": spec,
+            "shape": {"layers": pet.shape.layers, "hidden": pet.shape.hidden, "inner": pet.shape.inner},
+            "dtype": str(dtype).removeprefix("torch."),
         }
         write_json(folder / JSON_FILE, about)
-        adapter = {f"adapter.{name}": value for name, value in self.adapter.tensors().items()}
         head = {f"head.{name}": value for name, value in self.head.tensors().items()}
-        write_weights(folder / WEIGHTS_FILE, adapter | head)
+        write_weights(folder / WEIGHTS_FILE, {f"pet.{k}": v for k, v in pet.weights.items()} | head)
 
     @classmethod
     def load(
@@ -79,13 +111,23 @@ class Hplm:
         contradictory."""
         about = read_artifact_json(folder / JSON_FILE)
         weights = read_weights(folder / WEIGHTS_FILE)
-        labels = about.get("labels")
+        labels, spec, shape = about.get("labels"), about.get("pet"), about.get("shape")
         if not isinstance(labels, list) or not all(isinstance(label, str) for label in labels):
             raise HplmError("corrupt_artifact", f"{JSON_FILE}: labels are not a list of strings")
-        adapter = AdapterWeights.from_tensors(_part(weights, "adapter."))
-        head = Head.from_tensors(_part(weights, "head."))
-        return cls(cast("Task", about.get("task")), tuple(labels), adapter, head, about).to(device, dtype)
-
-
-def _part(weights: dict[str, torch.Tensor], prefix: str) -> dict[str, torch.Tensor]:
-    return {name.removeprefix(prefix): value for name, value in weights.items() if name.startswith(prefix)}
+        if not isinstance(spec, dict) or not isinstance(shape, dict):
+            raise HplmError("corrupt_artifact", f"{JSON_FILE}: pet and shape must be objects")
+        threshold = about.get("threshold")
+        if isinstance(threshold, bool) or not isinstance(threshold, int | float) or not 0 <= threshold <= 1:
+            raise HplmError("corrupt_artifact", f"{JSON_FILE}: threshold must be a number from 0 to 1")
+        pet = PetWeights.from_json(spec, shape, select(weights, "pet."))
+        head = Head.from_tensors(select(weights, "head."), cast("Pooling", about.get("pooling")))
+        hplm = cls(
+            cast("Task", about.get("task")),
+            tuple(labels),
+            pet,
+            head,
+            bool(about.get("pairs")),
+            float(threshold),
+            about,
+        )
+        return hplm.to(device, dtype)

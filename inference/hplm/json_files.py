@@ -7,7 +7,7 @@ from typing import Any
 
 from inference.hplm.errors import HplmError
 
-FORMAT = 1
+FORMAT = 2
 
 
 def read_json(

@@ -11,35 +11,53 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from inference.hplm.errors import HplmError
-from inference.hplm.fragments import LEVEL_LEFT, LEVEL_RIGHT, LEVEL_UNI, N, degrade, level_of, pack, unpack
+from inference.hplm.fragments import (
+    LARGEST_N,
+    SMALLEST_N,
+    degrade,
+    level_count,
+    level_names,
+    level_of,
+    pack,
+    search_order,
+    unique,
+)
 from inference.hplm.json_files import read_artifact_json
+from inference.hplm.quantise import DTYPES, restored, row_type
 from inference.hplm.weights import read_weights, widen
 
 JSON_FILE = "plot.json"
 INDEX_FILE = "index.lmdb"
 VECTORS_FILE = "vectors.bin"
-POSITION_FILE = "position_bias.safetensors"
+BIAS_FILE = "bias.safetensors"
 KEY_TYPE = np.dtype(">i8")
 
 HIT_TRI, HIT_BI, HIT_UNI = 0, 1, 2
+"""The fragment itself, a shorter part of it, its centre alone."""
 
 
 class PlotTable:
-    """One immutable table. `keys` [R] int64 ascending; row i of `vectors` [R, 3, d] fp16 (mapped,
-    read-only) is that of `keys[i]`; `position_bias` [max_tokens, d] fp32 belongs to the lower layers it was
-    built from."""
+    """One immutable table. `keys` [R] int64 ascending; row i of `rows` [R] (mapped, read-only, see
+    `row_type`) holds the vectors of `keys[i]`; `position_bias` [max_tokens, d] and `type_bias` [types, d],
+    fp32, belong to the lower layers it was built from."""
 
     def __init__(
         self,
         keys: NDArray[np.int64],
-        vectors: NDArray[np.float16],
+        rows: NDArray[np.void],
         position_bias: Tensor,
+        type_bias: Tensor,
         about: dict[str, Any],
     ) -> None:
         self.keys = keys
-        self.vectors = vectors
+        self.rows = rows
         self.position_bias = position_bias
+        self.type_bias = type_bias
         self.about = about
+        self.n, self.hidden = rows.dtype["values"].shape
+        names = level_names(self.n)
+        counts = about.get("levels", {})
+        self._levels = frozenset(at for at, name in enumerate(names) if counts.get(name, 1))
 
     @classmethod
     def open(cls, folder: Path) -> "PlotTable":
@@ -48,19 +66,23 @@ class PlotTable:
         Raises HplmError(corrupt_artifact) when files are absent or contradict each other.
         """
         about = read_artifact_json(folder / JSON_FILE)
-        rows, hidden = _counts(about)
+        count, row = _shape(about)
         # LMDB maps the file and trusts it: reading a cut one would end the process with SIGBUS.
         _require_size(folder / INDEX_FILE, about.get("index_bytes"))
-        keys = _read_index(folder / INDEX_FILE, rows)
-        vectors = _map_vectors(folder / VECTORS_FILE, rows, hidden)
-        bias = widen(read_weights(folder / POSITION_FILE)).get("bias")
-        if bias is None or bias.dim() != 2 or bias.shape[1] != hidden:
-            raise HplmError("corrupt_artifact", f"{POSITION_FILE} holds no bias of width {hidden}")
-        return cls(keys, vectors, bias, about)
+        keys = _read_index(folder / INDEX_FILE, count)
+        rows = _map_rows(folder / VECTORS_FILE, count, row)
+        biases = widen(read_weights(folder / BIAS_FILE))
+        hidden = row["values"].shape[1]
+        for name in ("positions", "types"):
+            found = biases.get(name)
+            if found is None or found.dim() != 2 or found.shape[1] != hidden:
+                raise HplmError("corrupt_artifact", f"{BIAS_FILE} holds no {name} of width {hidden}")
+        return cls(keys, rows, biases["positions"], biases["types"], about)
 
     @property
-    def hidden(self) -> int:
-        return int(self.vectors.shape[2])
+    def dtype(self) -> str:
+        """How its vectors are stored: float16 or int8."""
+        return str(self.about["dtype"])
 
     @property
     def missing_id(self) -> int:
@@ -68,6 +90,21 @@ class PlotTable:
 
     def __len__(self) -> int:
         return len(self.keys)
+
+    def has_level(self, level: int) -> bool:
+        """Whether any fragment of the table is of that level."""
+        return level in self._levels
+
+    def read(self, at: NDArray[np.int64], out: NDArray[np.float16]) -> None:
+        """Write the vectors [k, n, d] of rows `at` [k] to `out`."""
+        if len(at):
+            restored(self.rows.take(at), out)
+
+    def vectors(self) -> NDArray[np.float16]:
+        """All vectors [R, n, d], as a copy."""
+        everything = np.empty((len(self), self.n, self.hidden), dtype=np.float16)
+        self.read(np.arange(len(self)), everything)
+        return everything
 
     def find(self, keys: NDArray[np.int64]) -> NDArray[np.int64]:
         """The row of each key, -1 where the table has none."""
@@ -82,8 +119,8 @@ class PlotTable:
 class Lookup:
     """What a chain answered for N fragments, U of them different.
 
-    unique [U, 3, d] fp16 with inverse [N] (fragment n has row inverse[n]); level [N] uint8 (0 the fragment
-    itself, 1 a bi-gram of it, 2 its uni-gram); table [N] uint8, the place in the chain it came from.
+    unique [U, n, d] fp16 with inverse [N] (fragment k has row inverse[k]); level [N] uint8 (0 the fragment
+    itself, 1 a shorter part of it, 2 its uni-gram); table [N] uint8, the place in the chain it came from.
     """
 
     unique: NDArray[np.float16]
@@ -93,13 +130,13 @@ class Lookup:
 
     @property
     def vectors(self) -> NDArray[np.float16]:
-        """[N, 3, d] fp16, a fresh copy."""
+        """[N, n, d] fp16, a fresh copy."""
         return self.unique[self.inverse]
 
     def counts(self) -> tuple[int, int, int]:
-        """How many of the N fragments were answered as tri-grams, by bi-grams, by uni-grams."""
-        tri, bi, uni = np.bincount(self.level, minlength=3)
-        return int(tri), int(bi), int(uni)
+        """How many of the N fragments were answered by themselves, by shorter ones, by uni-grams."""
+        full, part, single = np.bincount(self.level, minlength=3)
+        return int(full), int(part), int(single)
 
 
 class PlotChain:
@@ -108,7 +145,7 @@ class PlotChain:
     def __init__(self, tables: Sequence[PlotTable]) -> None:
         if not tables:
             raise ValueError("a chain ends at the root's table; this one is empty")
-        if len({(table.hidden, table.missing_id) for table in tables}) > 1:
+        if len({(table.hidden, table.n, table.missing_id) for table in tables}) > 1:
             raise HplmError("corrupt_artifact", "the tables of a chain belong to different roots")
         self.tables = tuple(tables)
 
@@ -118,60 +155,70 @@ class PlotChain:
         return self.tables[0].position_bias
 
     @property
+    def type_bias(self) -> Tensor:
+        """[types, d] fp32 of the nearest table."""
+        return self.tables[0].type_bias
+
+    @property
+    def n(self) -> int:
+        """How many tokens a fragment has."""
+        return self.tables[0].n
+
+    @property
     def missing_id(self) -> int:
         return self.tables[0].missing_id
 
     def lookup(self, fragments: NDArray[np.int64]) -> Lookup:
-        """Find fragments [N, 3] int64 with fall-back.
+        """Find fragments [N, n] int64 with fall-back.
 
-        Each fragment itself in every table, nearest first; then per table its left, then its right bi-gram;
-        then its uni-gram in every table. Rows are read once per different fragment. Raises
-        HplmError(inference_failed) when not even a uni-gram is found: the root's table holds them for its
-        whole vocabulary.
+        Level by level, each fragment itself first and its uni-gram last, and each in every table, nearest
+        first. Rows are read once per different fragment. Raises HplmError(inference_failed) when not even a
+        uni-gram is found: the root's table holds them for its whole vocabulary.
         """
-        keys, inverse = np.unique(pack(fragments), return_inverse=True)
+        keys, wanted, inverse = unique(fragments)
         table = np.zeros(len(keys), dtype=np.uint8)
         row = np.full(len(keys), -1, dtype=np.int64)
         level = np.zeros(len(keys), dtype=np.uint8)
-        wanted = unpack(keys)
+        single = level_count(self.n) - 1
         for number, sought in self._steps():
             left = np.flatnonzero(row < 0)
             if not len(left):
                 break
             candidates = degrade(wanted[left], sought, self.missing_id)
-            found = self.tables[number].find(pack(candidates))
+            found = self.tables[number].find(pack(candidates) if sought else keys[left])
             hit = found >= 0
             at = left[hit]
             row[at], table[at] = found[hit], number
             if sought:
-                # A boundary fragment lacks a neighbour already, so its "bi-gram" may be its uni-gram.
-                is_uni = level_of(candidates[hit], self.missing_id) == LEVEL_UNI
-                level[at] = np.where(is_uni, HIT_UNI, HIT_BI)
+                # At the ends of a text a fragment lacks neighbours already: its part may be its uni-gram.
+                alone = level_of(candidates[hit], self.missing_id) == single
+                level[at] = np.where(alone, HIT_UNI, HIT_BI)
         self._check_found(row, wanted)
-        unique, place = self._gather(table, row)
-        return Lookup(unique, place[inverse], level[inverse], table[inverse])
+        gathered, place = self._gather(table, row)
+        return Lookup(gathered, place[inverse], level[inverse], table[inverse])
 
     def _steps(self) -> list[tuple[int, int]]:
         """(table, level sought), in the order of the search."""
-        numbers = range(len(self.tables))
-        bigrams = [(number, level) for number in numbers for level in (LEVEL_LEFT, LEVEL_RIGHT)]
-        return [(number, 0) for number in numbers] + bigrams + [(number, LEVEL_UNI) for number in numbers]
+        return [
+            (number, level)
+            for level in search_order(self.n)
+            for number, table in enumerate(self.tables)
+            # Any table may hold fragments of the ends of texts, which are complete at any level.
+            if not level or table.has_level(level)
+        ]
 
     def _gather(
         self, table: NDArray[np.uint8], row: NDArray[np.int64]
     ) -> tuple[NDArray[np.float16], NDArray[np.int64]]:
         """The rows of all tables, one table's after the other's, and where each of the wanted came to lie."""
-        gathered = np.empty((len(row), N, self.tables[0].hidden), dtype=np.float16)
+        gathered = np.empty((len(row), self.n, self.tables[0].hidden), dtype=np.float16)
         place = np.empty(len(row), dtype=np.int64)
         start = 0
         for number, source in enumerate(self.tables):
             at = np.flatnonzero(table == number)
             end = start + len(at)
             place[at] = np.arange(start, end)
-            if len(
-                at
-            ):  # any mode but "raise" lets take write straight into `out`; the rows are known to be there
-                np.take(source.vectors, row[at], axis=0, out=gathered[start:end], mode="clip")
+            source.read(row[at], gathered[start:end])
             start = end
         return gathered, place
 
@@ -180,21 +227,22 @@ class PlotChain:
         lost = np.flatnonzero(row < 0)
         if len(lost):
             raise HplmError(
-                "inference_failed", f"no table holds the uni-gram of token {int(wanted[lost[0], 1])}"
+                "inference_failed",
+                f"no table holds the uni-gram of token {int(wanted[lost[0], wanted.shape[1] // 2])}",
             )
 
 
-def _counts(about: dict[str, Any]) -> tuple[int, int]:
-    rows, hidden, missing = about.get("rows"), about.get("hidden"), about.get("missing_id")
-    if (
-        not (isinstance(rows, int) and isinstance(hidden, int) and isinstance(missing, int))
-        or rows < 0
-        or hidden < 1
-    ):
-        raise HplmError("corrupt_artifact", f"{JSON_FILE}: rows, hidden and missing_id must be numbers")
-    if about.get("dtype") != "float16" or about.get("n") != N:
-        raise HplmError("corrupt_artifact", f"{JSON_FILE}: only float16 tables of tri-grams are known")
-    return rows, hidden
+def _shape(about: dict[str, Any]) -> tuple[int, np.dtype[np.void]]:
+    """How many rows there are, and what a row looks like."""
+    numbers = [about.get(name) for name in ("rows", "hidden", "missing_id", "n")]
+    rows, hidden, _, n = (value if isinstance(value, int) else -1 for value in numbers)
+    if min(value if isinstance(value, int) else -1 for value in numbers) < 0 or hidden < 1:
+        raise HplmError("corrupt_artifact", f"{JSON_FILE}: rows, hidden, missing_id and n must be numbers")
+    if not SMALLEST_N <= n <= LARGEST_N:
+        raise HplmError("corrupt_artifact", f"{JSON_FILE}: fragments of {n} tokens are not known")
+    if about.get("dtype") not in DTYPES:
+        raise HplmError("corrupt_artifact", f"{JSON_FILE}: vectors are {' or '.join(DTYPES)}")
+    return rows, row_type(about["dtype"], n, hidden)
 
 
 def _read_index(path: Path, rows: int) -> NDArray[np.int64]:
@@ -218,9 +266,9 @@ def _require_size(path: Path, size: object) -> None:
         raise HplmError("corrupt_artifact", f"{path.name} is not {size} bytes long")
 
 
-def _map_vectors(path: Path, rows: int, hidden: int) -> NDArray[np.float16]:
-    _require_size(path, rows * N * hidden * 2)
-    if rows == 0:  # nothing can be mapped of an empty file
-        return np.empty((0, N, hidden), dtype=np.float16)
-    mapped = np.memmap(path, dtype=np.float16, mode="r", shape=(rows, N, hidden))
+def _map_rows(path: Path, count: int, row: np.dtype[np.void]) -> NDArray[np.void]:
+    _require_size(path, count * row.itemsize)
+    if count == 0:  # nothing can be mapped of an empty file
+        return np.empty(0, dtype=row)
+    mapped = np.memmap(path, dtype=row, mode="r", shape=(count,))
     return mapped.view(np.ndarray)  # the subclass only makes each slice slower

@@ -7,9 +7,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from inference.hplm.hplm import TAGGING, Task
+from inference.hplm.hplm import USUAL_THRESHOLD, Task
 from inference.hplm.tokenization import Encoding
 
+LONGEST_ANSWER = 30
+"""Tokens of an answer at most; longer spans are never what was asked for."""
 _DIGITS = 6
 
 
@@ -58,16 +60,112 @@ class TagPrediction:
         return {"spans": [span.to_json() for span in self.spans]}
 
 
-Prediction = ClassPrediction | TagPrediction
+@dataclass(frozen=True, slots=True)
+class LabelSetPrediction:
+    """The labels that hold, and the probability of each label."""
+
+    labels: tuple[str, ...]
+    scores: dict[str, float]
+
+    def to_json(self) -> dict[str, Any]:
+        scores = {label: round(score, _DIGITS) for label, score in self.scores.items()}
+        return {"labels": list(self.labels), "scores": scores}
+
+
+@dataclass(frozen=True, slots=True)
+class ValuePrediction:
+    """A number, in the unit of the training data."""
+
+    value: float
+
+    def to_json(self) -> dict[str, Any]:
+        return {"value": round(self.value, _DIGITS)}
+
+
+@dataclass(frozen=True, slots=True)
+class AnswerPrediction:
+    """The stretch of the context that answers the question: characters start (inclusive) to end (exclusive);
+    empty, at 0, where the context holds no answer. score: its probability within its window."""
+
+    answer: str
+    start: int
+    end: int
+    score: float
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            "answer": self.answer,
+            "start": self.start,
+            "end": self.end,
+            "score": round(self.score, _DIGITS),
+        }
+
+
+Prediction = ClassPrediction | LabelSetPrediction | ValuePrediction | TagPrediction | AnswerPrediction
+Outputs = NDArray[np.floating[Any]]
 
 
 def predict(
-    task: Task, labels: Sequence[str], logits: NDArray[np.floating[Any]], encoding: Encoding, text: str
+    task: Task,
+    labels: Sequence[str],
+    outputs: Sequence[Outputs],
+    encodings: Sequence[Encoding],
+    text: str,
+    pair: str | None = None,
+    *,
+    threshold: float = USUAL_THRESHOLD,
 ) -> Prediction:
-    """The prediction of either task: logits [C] for a classification, [T, C] for a tagging of `text`."""
-    if task == TAGGING:
-        return tag_prediction(labels, logits, encoding, text)
-    return class_prediction(labels, logits)
+    """What an hPLM's outputs say: [C] of a text, [T, C] of its tokens. Question answering has one of them,
+    and one encoding, for each window over the context `pair`; the others have one."""
+    match task:
+        case "tagging":
+            return tag_prediction(labels, outputs[0], encodings[0], text)
+        case "multilabel":
+            return label_set_prediction(labels, outputs[0], threshold)
+        case "regression":
+            return ValuePrediction(float(outputs[0][0]))
+        case "question_answering":
+            return answer_prediction(outputs, encodings, pair or "")
+        case _:
+            return class_prediction(labels, outputs[0])
+
+
+def label_set_prediction(
+    labels: Sequence[str], logits: Outputs, threshold: float = USUAL_THRESHOLD
+) -> LabelSetPrediction:
+    """The logistic function of logits [C]; labels hold from `threshold` on."""
+    scores = [float(score) for score in 1 / (1 + np.exp(-logits.astype(np.float64).clip(-500, 500)))]
+    holding = tuple(label for label, score in zip(labels, scores, strict=True) if score >= threshold)
+    return LabelSetPrediction(holding, dict(zip(labels, scores, strict=True)))
+
+
+def answer_prediction(
+    outputs: Sequence[Outputs], encodings: Sequence[Encoding], context: str
+) -> AnswerPrediction:
+    """The best span over all windows, from their logits [T, 2] of starts and ends. No answer wins only where
+    every window prefers its first token, which stands for it."""
+    found = [_best_span(logits, encoding) for logits, encoding in zip(outputs, encodings, strict=True)]
+    gain, score, first, last, number = max((*span, number) for number, span in enumerate(found))
+    if gain <= 0:
+        return AnswerPrediction("", 0, 0, min(1 - one[1] for one in found))
+    start, end = encodings[number].offsets[first][0], encodings[number].offsets[last][1]
+    return AnswerPrediction(context[start:end], start, end, score)
+
+
+def _best_span(logits: Outputs, encoding: Encoding) -> tuple[float, float, int, int]:
+    """(how much better than no answer, probability, first token, last token) of the best span of a window."""
+    inside = np.flatnonzero(encoding.sequence == 1)
+    scores = logits.astype(np.float64)
+    if not len(inside):
+        return -np.inf, 0.0, 0, 0
+    sums = scores[inside, 0][:, None] + scores[inside, 1][None, :]
+    lengths = np.arange(len(inside))[None, :] - np.arange(len(inside))[:, None]
+    sums[(lengths < 0) | (lengths >= LONGEST_ANSWER)] = -np.inf
+    first, last = (int(at) for at in np.unravel_index(int(sums.argmax()), sums.shape))
+    nothing = scores[0, 0] + scores[0, 1]
+    every = np.append(sums[np.isfinite(sums)], nothing)
+    score = float(np.exp(sums[first, last] - every.max()) / np.exp(every - every.max()).sum())
+    return float(sums[first, last] - nothing), score, int(inside[first]), int(inside[last])
 
 
 def class_prediction(labels: Sequence[str], logits: NDArray[np.floating[Any]]) -> ClassPrediction:

@@ -13,93 +13,121 @@ from torch import Tensor, nn
 from torch.nn import functional
 from transformers.activations import ACT2FN
 
-from inference.hplm.hplm import CLASSIFICATION, Hplm
+from inference.hplm.fragments import pack
+from inference.hplm.hplm import Hplm
 from inference.hplm.plot import PlotChain, PlotTable
 from inference.hplm.predictions import Prediction, predict
 from inference.hplm.root import Root
 
+Tensors = dict[str, Tensor]
 
-def predict_alone(root: Root, chain: PlotChain, hplm: Hplm, text: str) -> Prediction:
+
+def predict_alone(root: Root, chain: PlotChain, hplm: Hplm, text: str, pair: str | None = None) -> Prediction:
     """What `hplm` says about `text` when nothing else is in the batch."""
-    encoding = root.tokenizer.encode(text)
-    logits = logits_alone(root, chain, hplm, encoding.ids)
-    return predict(hplm.task, hplm.labels, logits, encoding, text)
+    encoding = root.tokenizer.encode(text, pair)
+    outputs = outputs_alone(root, chain, hplm, encoding.ids, encoding.types)
+    return predict(hplm.task, hplm.labels, [outputs], [encoding], text, pair, threshold=hplm.threshold)
 
 
 @torch.no_grad()
-def logits_alone(root: Root, chain: PlotChain, hplm: Hplm, ids: NDArray[np.int64]) -> NDArray[np.float32]:
-    """Logits of one sequence of ids [T]: [C] for a classification, [T, C] for a tagging."""
-    hidden = _looked_up(chain, [int(i) for i in ids])
+def outputs_alone(
+    root: Root,
+    chain: PlotChain,
+    hplm: Hplm,
+    ids: NDArray[np.int64],
+    types: NDArray[np.int64] | None = None,
+) -> NDArray[np.float32]:
+    """Outputs of one sequence of ids [T]: [C] of the text, or [T, C] of its tokens."""
+    states = _looked_up(chain, [int(i) for i in ids])
+    if types is not None:
+        states = states + chain.type_bias[torch.from_numpy(types)]
+    return outputs_from(root, hplm, states)
+
+
+@torch.no_grad()
+def outputs_from(root: Root, hplm: Hplm, states: Tensor) -> NDArray[np.float32]:
+    """Outputs from token states [T, d] at the cut, however they were made."""
+    hidden = states
     for index, layer in enumerate(root.upper.layers):
         hidden = _layer(root, layer, hidden, hplm, index)
-    if hplm.task == CLASSIFICATION:
+    if hplm.head.pooling == "cls":
         hidden = hidden[0]
-    logits = functional.linear(hidden, _plain(hplm.head.weight), _plain(hplm.head.bias))
-    result: NDArray[np.float32] = logits.numpy()
+    elif hplm.head.pooling == "cls_mean":
+        hidden = torch.cat([hidden[0], hidden.mean(0)])
+    outputs = functional.linear(hidden, _plain(hplm.head.weight), _plain(hplm.head.bias))
+    result: NDArray[np.float32] = outputs.numpy()
     return result
 
 
 def _looked_up(chain: PlotChain, ids: list[int]) -> Tensor:
-    """Token states [T, d] at the cut."""
-    missing = chain.missing_id
-    padded = [missing, *ids, missing]
-    rows = [_row(chain, padded[at], padded[at + 1], padded[at + 2]) for at in range(len(ids))]
+    """Token states [T, d] at the cut, without the bias of types."""
+    n, missing = chain.n, chain.missing_id
+    before = n // 2
+    padded = [missing] * before + ids + [missing] * (n - 1 - before)
+    rows = [_row(chain, tuple(padded[at : at + n])) for at in range(len(ids))]
     states = []
-    for at, row in enumerate(rows):
-        state = row[1] + chain.position_bias[at]
-        if at > 0:
-            state = state + rows[at - 1][2]
-        if at + 1 < len(rows):
-            state = state + rows[at + 1][0]
+    for at in range(len(ids)):
+        state = chain.position_bias[at]
+        for slot in range(n):
+            speaker = at - (slot - before)
+            if 0 <= speaker < len(rows):
+                state = state + rows[speaker][slot]
         states.append(state)
     return torch.stack(states)
 
 
-def _row(chain: PlotChain, left: int, centre: int, right: int) -> Tensor:
-    """The vectors [3, d] of one fragment, or of what stands in for it."""
-    missing = chain.missing_id
-    exact = [(table, (left, centre, right)) for table in chain.tables]
-    bigrams = [
-        (table, ids) for table in chain.tables for ids in ((left, centre, missing), (missing, centre, right))
+def _row(chain: PlotChain, fragment: tuple[int, ...]) -> Tensor:
+    """The vectors [n, d] of one fragment, or of what stands in for it."""
+    for shown in _parts(fragment, chain.missing_id):
+        key = int(pack(np.array(shown, dtype=np.int64)))
+        for table in chain.tables:
+            vectors = _find(table, key)
+            if vectors is not None:
+                return vectors
+    raise LookupError(f"no table holds the uni-gram of token {fragment[len(fragment) // 2]}")
+
+
+def _parts(fragment: tuple[int, ...], missing: int) -> list[tuple[int, ...]]:
+    """The fragment itself, then with ever fewer neighbours: more tokens first, then as many on both sides,
+    then more of what came before."""
+    n, centre = len(fragment), len(fragment) // 2
+    extents = [(left, right) for left in range(centre + 1) for right in range(n - centre)]
+    extents.sort(key=lambda ends: (-sum(ends), abs(ends[0] - ends[1]), -ends[0]))
+    return [
+        tuple(
+            token if centre - left <= at <= centre + right else missing for at, token in enumerate(fragment)
+        )
+        for left, right in extents
     ]
-    unigrams = [(table, (missing, centre, missing)) for table in chain.tables]
-    for table, (first, second, third) in exact + bigrams + unigrams:
-        vectors = _find(table, (first << 42) + (second << 21) + third)
-        if vectors is not None:
-            return vectors
-    raise LookupError(f"no table holds the uni-gram of token {centre}")
 
 
 def _find(table: PlotTable, key: int) -> Tensor | None:
     at = bisect_left(table.keys, key)
     if at == len(table.keys) or int(table.keys[at]) != key:
         return None
-    return torch.from_numpy(np.array(table.vectors[at], dtype=np.float32))
+    row = table.rows[at]
+    values = np.array(row["values"], dtype=np.float32)
+    if "scales" in (row.dtype.names or ()):
+        values = (values * row["scales"][:, None]).astype(np.float16).astype(np.float32)
+    return torch.from_numpy(values)
 
 
 def _layer(root: Root, layer: nn.Module, hidden: Tensor, hplm: Hplm, index: int) -> Tensor:
-    """One upper layer of states [T, d], with the adapter behind its attention block."""
+    """One upper layer of states [T, d], changed by the PET."""
     weights = {name: _plain(value) for name, value in layer.named_parameters()}
-    attended = _attention(weights, hidden, root.config.heads)
-    attended = functional.linear(
-        attended,
-        weights["attention.output.dense.weight"],
-        weights["attention.output.dense.bias"],
-    )
-    attended = _normalised(weights, "attention.output.LayerNorm", attended + hidden, root.bert.layer_norm_eps)
-    adapted = _adapter(hplm, index, attended)
-    inner = functional.linear(
-        adapted, weights["intermediate.dense.weight"], weights["intermediate.dense.bias"]
-    )
-    inner = ACT2FN[root.bert.hidden_act](inner)
-    outer = functional.linear(inner, weights["output.dense.weight"], weights["output.dense.bias"])
-    return _normalised(weights, "output.LayerNorm", outer + adapted, root.bert.layer_norm_eps)
+    pet = {name: _plain(value[index]) for name, value in hplm.pet.weights.items()}
+    shape = root.config.architecture
+    attended = _linear(weights, pet, "output", _attention(weights, pet, hidden, shape.heads))
+    states = _normalised(weights, pet, "attention", attended + hidden, shape.eps)
+    states = _adapter(pet, "adapter", states)
+    inner = ACT2FN[shape.activation](_linear(weights, pet, "expand", states))
+    outer = _linear(weights, pet, "contract", inner)
+    return _adapter(pet, "output_adapter", _normalised(weights, pet, "output", outer + states, shape.eps))
 
 
-def _attention(weights: dict[str, Tensor], hidden: Tensor, heads: int) -> Tensor:
-    def split(name: str) -> Tensor:
-        weight, bias = weights[f"attention.self.{name}.weight"], weights[f"attention.self.{name}.bias"]
-        return functional.linear(hidden, weight, bias).view(len(hidden), heads, -1).transpose(0, 1)
+def _attention(weights: Tensors, pet: Tensors, hidden: Tensor, heads: int) -> Tensor:
+    def split(place: str) -> Tensor:
+        return _linear(weights, pet, place, hidden).view(len(hidden), heads, -1).transpose(0, 1)
 
     query, key, value = split("query"), split("key"), split("value")
     scores = query @ key.transpose(1, 2) / query.shape[-1] ** 0.5
@@ -107,17 +135,29 @@ def _attention(weights: dict[str, Tensor], hidden: Tensor, heads: int) -> Tensor
     return context
 
 
-def _adapter(hplm: Hplm, index: int, states: Tensor) -> Tensor:
+def _linear(weights: Tensors, pet: Tensors, place: str, states: Tensor) -> Tensor:
+    """The map with its weight and bias as the PET changes them."""
+    weight, bias = weights[f"{place}.weight"], weights[f"{place}.bias"]
+    if f"lora.{place}.a" in pet:
+        weight = weight + pet[f"lora.{place}.b"] @ pet[f"lora.{place}.a"]
+    if f"bias.{place}" in pet:
+        bias = bias + pet[f"bias.{place}"]
+    return functional.linear(states, weight, bias)
+
+
+def _adapter(pet: Tensors, part: str, states: Tensor) -> Tensor:
     """Paper, equation 1."""
-    weights = hplm.adapter
-    down = functional.linear(states, _plain(weights.down_w[index]), _plain(weights.down_b[index]))
-    return functional.linear(down.relu(), _plain(weights.up_w[index]), _plain(weights.up_b[index])) + states
+    if f"{part}.down_w" not in pet:
+        return states
+    down = functional.linear(states, pet[f"{part}.down_w"], pet[f"{part}.down_b"])
+    return functional.linear(down.relu(), pet[f"{part}.up_w"], pet[f"{part}.up_b"]) + states
 
 
-def _normalised(weights: dict[str, Tensor], name: str, states: Tensor, eps: float) -> Tensor:
-    return functional.layer_norm(
-        states, states.shape[-1:], weights[f"{name}.weight"], weights[f"{name}.bias"], eps
-    )
+def _normalised(weights: Tensors, pet: Tensors, name: str, states: Tensor, eps: float) -> Tensor:
+    weight, bias = weights[f"{name}_norm.weight"], weights[f"{name}_norm.bias"]
+    if f"norm.{name}.weight" in pet:
+        weight, bias = weight + pet[f"norm.{name}.weight"], bias + pet[f"norm.{name}.bias"]
+    return functional.layer_norm(states, states.shape[-1:], weight, bias, eps)
 
 
 def _plain(value: Tensor) -> Tensor:

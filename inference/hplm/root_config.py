@@ -4,29 +4,26 @@ import dataclasses
 from dataclasses import dataclass, field
 from typing import Any
 
+from inference.hplm.architecture import Architecture
 from inference.hplm.errors import HplmError
-from inference.hplm.fragments import MAX_ID, N
+from inference.hplm.fragments import LARGEST_N, MAX_ID, SMALLEST_N, N
 from inference.hplm.json_files import FORMAT
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RootConfig:
-    """Shape and special ids of a root. `lower` of its `layers` are looked up; `missing_id` is `vocab`."""
+    """Shape and special ids of a root. `lower` of its `layers` are looked up; `missing_id` is `vocab`; n is
+    the size of its fragments."""
 
     name: str
-    family: str
+    architecture: Architecture
     lower: int
-    layers: int
-    hidden: int
-    heads: int
     max_tokens: int
-    vocab: int
     pad_id: int
     cls_id: int
     sep_id: int
     mask_id: int
     unk_id: int
-    missing_id: int
     source_sha256: str
     n: int = N
     format: int = FORMAT
@@ -37,15 +34,45 @@ class RootConfig:
             raise HplmError(
                 "unsupported_checkpoint", f"{self.lower} lower layers of {self.layers}: need one on each side"
             )
-        if self.max_tokens < N:
+        if not SMALLEST_N <= self.n <= LARGEST_N:
+            raise HplmError(
+                "unsupported_checkpoint", f"fragments have {SMALLEST_N} to {LARGEST_N} tokens, not {self.n}"
+            )
+        if self.max_tokens < max(self.n, 3):
             raise HplmError("unsupported_checkpoint", f"max_tokens {self.max_tokens} leaves no room for text")
-        if self.missing_id != self.vocab or self.vocab > MAX_ID:
+        if self.vocab > MAX_ID:
             raise HplmError(
                 "unsupported_checkpoint", f"a vocabulary of {self.vocab} ids does not fit a fragment key"
             )
         for special in (self.pad_id, self.cls_id, self.sep_id, self.mask_id, self.unk_id):
             if not 0 <= special < self.vocab:
                 raise HplmError("unsupported_checkpoint", f"special id {special} is outside the vocabulary")
+
+    @property
+    def family(self) -> str:
+        return self.architecture.family
+
+    @property
+    def layers(self) -> int:
+        return self.architecture.layers
+
+    @property
+    def hidden(self) -> int:
+        return self.architecture.hidden
+
+    @property
+    def vocab(self) -> int:
+        return self.architecture.vocab
+
+    @property
+    def missing_id(self) -> int:
+        """What stands in a fragment where there is no token."""
+        return self.vocab
+
+    @property
+    def type_count(self) -> int:
+        """How many token types there are to tell apart; 1 where two texts look like one."""
+        return max(1, self.architecture.types)
 
     @property
     def upper(self) -> int:
@@ -58,7 +85,10 @@ class RootConfig:
     @classmethod
     def from_json(cls, raw: dict[str, Any]) -> "RootConfig":
         """Raises HplmError(corrupt_artifact) for absent or unknown fields."""
+        architecture = raw.get("architecture")
+        if not isinstance(architecture, dict):
+            raise HplmError("corrupt_artifact", "root.json: architecture is missing")
         try:
-            return cls(**raw)
+            return cls(**{**raw, "architecture": Architecture.from_json(architecture)})
         except TypeError as error:
             raise HplmError("corrupt_artifact", f"root.json: {error}") from error

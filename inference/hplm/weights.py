@@ -6,7 +6,7 @@ from pathlib import Path
 import torch
 from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
-from torch import Tensor
+from torch import Tensor, nn
 
 from inference.hplm.errors import HplmError
 
@@ -39,3 +39,37 @@ def write_weights(path: Path, weights: Mapping[str, Tensor]) -> None:
 def widen(weights: Mapping[str, Tensor]) -> dict[str, Tensor]:
     """The same weights with every floating tensor in fp32."""
     return {name: value.float() if value.is_floating_point() else value for name, value in weights.items()}
+
+
+def fill(
+    module: nn.Module, weights: Mapping[str, Tensor], source: str, code: str = "corrupt_artifact"
+) -> None:
+    """Give `module` these weights, every name and shape matching.
+
+    Raises HplmError with `code`, naming `source` and what does not fit.
+    """
+    try:
+        module.load_state_dict(weights, strict=True)
+    except RuntimeError as error:
+        lines = [line.strip() for line in str(error).splitlines()[1:3]]
+        raise HplmError(code, f"{source}: weights do not fit: {' '.join(lines)[:500]}") from error
+
+
+def freeze(module: nn.Module) -> None:
+    """No gradients, no dropout."""
+    module.requires_grad_(False)
+    module.eval()
+
+
+def select(weights: Mapping[str, Tensor], prefix: str) -> dict[str, Tensor]:
+    """The weights whose names begin with `prefix`, without it."""
+    return {name.removeprefix(prefix): value for name, value in weights.items() if name.startswith(prefix)}
+
+
+def numbered(weights: Mapping[str, Tensor], first: int, end: int) -> dict[str, Tensor]:
+    """The weights of layers `first` to `end` (exclusive), counted from 0."""
+    return {
+        f"layers.{index - first}.{name}": value
+        for index in range(first, end)
+        for name, value in select(weights, f"layers.{index}.").items()
+    }

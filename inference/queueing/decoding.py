@@ -51,6 +51,9 @@ class Reader:
             self.fail(f"{name} must be a string")
         return value
 
+    def text_or_none(self, name: str) -> str | None:
+        return None if self._value(name) is None else self.text(name)
+
     def flag(self, name: str) -> bool:
         value = self._value(name)
         if not isinstance(value, bool):
@@ -93,6 +96,10 @@ class Reader:
         if not isinstance(value, list) or not all(isinstance(item, dict) for item in value):
             self.fail(f"{name} must be a list of objects")
         return tuple(value)
+
+    def children(self, name: str) -> "tuple[Reader, ...]":
+        """A list of objects, each to be read by itself."""
+        return tuple(Reader(item, self._message) for item in self.objects(name))
 
     def child(self, name: str) -> "Reader":
         value = self._value(name)

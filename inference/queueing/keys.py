@@ -6,6 +6,7 @@ FIELD = "message"
 REPLIES_PREFIX = "hmi:infer:replies:"
 SEEN_PREFIX = "hmi:infer:seen:"
 WORKER_PREFIX = "hmi:workers:"
+MISSES_PREFIX = "hmi:misses:"
 
 
 def replies(process: str) -> str:
@@ -21,3 +22,13 @@ def seen(request_id: str) -> str:
 def worker(name: str) -> str:
     """Heartbeat and status of one inference worker; the key is gone when the worker is."""
     return WORKER_PREFIX + name
+
+
+def misses(table: str, tenant: str) -> str:
+    """How often a tenant's traffic missed which fragment in the chain that begins with ``table``."""
+    return f"{MISSES_PREFIX}{table}:{tenant}"
+
+
+def missing_tenants(table: str) -> str:
+    """The tenants for whom there is such a count."""
+    return MISSES_PREFIX + table

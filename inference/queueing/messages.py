@@ -6,9 +6,19 @@ from typing import Any
 
 from inference.queueing.decoding import MessageError, Reader, decode
 
-__all__ = ["BatchInfo", "InferReply", "InferRequest", "MessageError", "ModelRef", "PlotCounts", "ReplyError"]
+__all__ = [
+    "BatchInfo",
+    "InferInput",
+    "InferReply",
+    "InferRequest",
+    "MessageError",
+    "ModelRef",
+    "PlotCounts",
+    "ReplyError",
+]
 
-VERSION = 1
+VERSION = 2
+MISS_POLICIES = ("fallback", "compute", "auto")
 
 
 def encode(message: Any) -> bytes:
@@ -36,18 +46,32 @@ class ModelRef:
 
 
 @dataclass(frozen=True, slots=True)
+class InferInput:
+    """One input: a text, or a pair of texts. Of a question answering, the question and its context."""
+
+    text: str
+    text_pair: str | None = None
+
+    @classmethod
+    def read(cls, reader: Reader) -> "InferInput":
+        return cls(reader.text("text"), reader.text_or_none("text_pair"))
+
+
+@dataclass(frozen=True, slots=True)
 class InferRequest:
-    """Texts for one version of one hPLM. ``deadline`` and ``enqueued_at`` are unix seconds."""
+    """Inputs for one version of one hPLM. ``deadline`` and ``enqueued_at`` are unix seconds; ``miss_policy``
+    replaces the worker's own for this request."""
 
     id: str
     tenant: str
     hplm: str
     version: int
     digest: str
-    inputs: tuple[str, ...]
+    inputs: tuple[InferInput, ...]
     deadline: float
     enqueued_at: float
     reply_to: str
+    miss_policy: str | None = None
     v: int = VERSION
 
     @property
@@ -62,7 +86,7 @@ class InferRequest:
         """Raises MessageError, which names the request and its reply stream as far as they could be read."""
         reader = decode(payload, version=VERSION)
         model = ModelRef.read(reader)
-        inputs = reader.texts("inputs")
+        inputs = tuple(InferInput.read(item) for item in reader.children("inputs"))
         if not inputs:
             reader.fail("inputs is empty")
         return cls(
@@ -75,12 +99,13 @@ class InferRequest:
             deadline=reader.number("deadline"),
             enqueued_at=reader.number("enqueued_at"),
             reply_to=reader.text("reply_to"),
+            miss_policy=reader.text_or_none("miss_policy"),
         )
 
 
 @dataclass(frozen=True, slots=True)
 class Usage:
-    """What a request used: texts, tokens that were computed, texts that were cut to the root's maximum."""
+    """What a request used: inputs, tokens that were answered, inputs that were cut to the root's maximum."""
 
     inputs: int = 0
     tokens: int = 0
@@ -101,11 +126,15 @@ class TimingsMs:
 
 @dataclass(frozen=True, slots=True)
 class PlotCounts:
-    """How many of the request's fragments each level of the PLOT answered."""
+    """How the request's fragments were answered: by the tables, as themselves (``trigram``, whatever the
+    root's n), by a part of them, by their uni-gram; or computed. ``whole_rows`` counts inputs whose lower
+    layers were computed in one piece, without fragments."""
 
     trigram: int = 0
     bigram: int = 0
     unigram: int = 0
+    computed: int = 0
+    whole_rows: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,7 +189,9 @@ class InferReply:
             timings_ms=TimingsMs(
                 **reader.child("timings_ms").numbers("queue", "retrieval", "adapter_load", "compute", "total")
             ),
-            plot=PlotCounts(**reader.child("plot").wholes("trigram", "bigram", "unigram")),
+            plot=PlotCounts(
+                **reader.child("plot").wholes("trigram", "bigram", "unigram", "computed", "whole_rows")
+            ),
             batch=BatchInfo(**reader.child("batch").wholes("rows", "tenants")),
             error=None if error is None else ReplyError(error.text("code"), error.text("message")),
         )

@@ -11,7 +11,7 @@ from redis.exceptions import RedisError
 
 from inference.queueing import keys
 from inference.queueing.connection import connect
-from inference.queueing.messages import InferReply, InferRequest, MessageError, ModelRef
+from inference.queueing.messages import InferInput, InferReply, InferRequest, MessageError, ModelRef
 from inference.queueing.transport import RequestQueue
 
 log = logging.getLogger(__name__)
@@ -106,7 +106,13 @@ class InferClient:
         self._reader = ReplyReader(connect(url), keys.replies(uuid.uuid4().hex))
 
     def ask(
-        self, model: ModelRef, inputs: tuple[str, ...], *, seconds: float, request_id: str | None = None
+        self,
+        model: ModelRef,
+        inputs: tuple[InferInput, ...],
+        *,
+        seconds: float,
+        request_id: str | None = None,
+        miss_policy: str | None = None,
     ) -> InferReply:
         """The answer to ``inputs``, which the worker drops with ``deadline_exceeded`` after ``seconds``.
 
@@ -123,6 +129,7 @@ class InferClient:
             deadline=now + seconds,
             enqueued_at=now,
             reply_to=self._reader.stream,
+            miss_policy=miss_policy,
         )
         self._reader.expect(request.id)
         try:

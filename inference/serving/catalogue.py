@@ -1,9 +1,7 @@
-"""What this worker can serve: the roots and PLOT chains of the current manifest, in memory."""
+"""What this worker can serve: everything the current manifest names, in memory."""
 
 import logging
-from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from typing import TypeVar
 
 import torch
 
@@ -12,21 +10,25 @@ from inference.engine.residency import HplmCache
 from inference.engine.rows import ModelIdentity
 from inference.hplm.errors import HplmError
 from inference.hplm.hplm import Hplm
-from inference.hplm.plot import PlotChain, PlotTable
+from inference.hplm.miss_policy import Misses, MissPolicy
 from inference.hplm.root import Root
 from inference.manifest import Manifest, ManifestWatcher, ServedHplm
+from inference.serving.following import follow
+from inference.serving.halves import Halves, chain_name
 from inference.serving.loading import load_verified
 
 log = logging.getLogger(__name__)
-Loaded = TypeVar("Loaded")
+
+LOWER_BYTES = 2 * 1024**3
 
 
 @dataclass(frozen=True, slots=True)
 class Route:
-    """Where the rows of one hPLM go."""
+    """Where the rows of one hPLM go, and what the manifest says about it."""
 
     executor: Executor
     chain: str
+    served: ServedHplm
 
 
 class NotServedError(Exception):
@@ -43,18 +45,31 @@ class Catalogue:
     not served, and is tried again with the next manifest."""
 
     def __init__(
-        self, watcher: ManifestWatcher, *, device: torch.device, dtype: torch.dtype, cache_bytes: int
+        self,
+        watcher: ManifestWatcher,
+        *,
+        device: torch.device,
+        dtype: torch.dtype,
+        cache_bytes: int,
+        lower_bytes: int = LOWER_BYTES,
+        misses: Misses | None = None,
     ) -> None:
         self.device = device
         self.dtype = dtype
+        self.misses = misses or Misses()
         self.cache = HplmCache(self._load_hplm, budget_bytes=cache_bytes)
         self.counters = Counters()
         self.executors: dict[str, Executor] = {}
         self.manifest = Manifest(artifact_root=watcher.artifact_root)
-        self.last_error = ""
+        self._roots: dict[str, Root] = {}
+        self.halves = Halves(self._roots, device=device, dtype=dtype, lower_bytes=lower_bytes)
+        self._error = ""
         self._watcher = watcher
-        self._tables: dict[str, PlotTable] = {}
-        self._chains: dict[str, PlotChain] = {}
+
+    @property
+    def last_error(self) -> str:
+        """What could not be loaded last, "" when all is well."""
+        return self._error or self.halves.lowers.last_error
 
     def refresh(self) -> bool:
         """Follow the manifest to its current revision; True when it had changed."""
@@ -62,22 +77,22 @@ class Catalogue:
         if manifest is self.manifest:
             return False
         self.manifest = manifest
-        hplms = manifest.hplms.values()
-        self.last_error = ""
-        self._follow(self.executors, manifest.roots, self._load_root)
-        self._follow(self._tables, {digest for hplm in hplms for digest in hplm.plots}, self._load_table)
-        chains = {_chain_name(hplm): hplm for hplm in hplms}
-        self._follow(self._chains, chains, lambda name: self._link(chains[name]))
-        log.info("revision %d: %d roots, %d hPLMs", manifest.revision, len(self.executors), len(hplms))
+        roots = follow(self._roots, manifest.roots, self._load_root)
+        halves = self.halves.follow(manifest)
+        executors = follow(self.executors, self._roots, self._start)
+        self._error = halves or executors or roots
+        log.info(
+            "revision %d: %d roots, %d hPLMs", manifest.revision, len(self.executors), len(manifest.hplms)
+        )
         return True
 
     def route(self, model: ModelIdentity) -> Route:
         """Where rows for ``model`` go; NotServedError when it is unknown, removed or cannot be served."""
         served = self._served(model)
-        executor, chain = self.executors.get(served.root), _chain_name(served)
-        if executor is None or chain not in self._chains:
+        executor, chain = self.executors.get(served.root), chain_name(served)
+        if executor is None or chain not in self.halves:
             raise NotServedError("inference_failed", f"the root or a PLOT of {model} cannot be loaded")
-        return Route(executor, chain)
+        return Route(executor, chain, served)
 
     def _served(self, model: ModelIdentity) -> ServedHplm:
         served = self.manifest.find(model.tenant, model.hplm, model.version)
@@ -96,38 +111,13 @@ class Catalogue:
             raise HplmError(error.code, error.message) from error
         return load_verified(self.manifest.folder("hplm", model.digest), served, self.device, self.dtype)
 
-    def _load_root(self, digest: str) -> Executor:
-        root = Root.load(self.manifest.folder("root", digest), self.device, self.dtype)
-        executor = Executor(root, self._chains, self.cache, self.counters)
+    def _load_root(self, digest: str) -> Root:
+        return Root.load(self.manifest.folder("root", digest), self.device, self.dtype)
+
+    def _start(self, digest: str) -> Executor:
+        root = self._roots[digest]
+        executor = Executor(root, self.halves, self.cache, self.counters)
         executor.warm_up(rows=4, tokens=root.config.max_tokens)
+        if self.misses.policy is not MissPolicy.FALLBACK:
+            self.halves.measure(digest)
         return executor
-
-    def _load_table(self, digest: str) -> PlotTable:
-        return PlotTable.open(self.manifest.folder("plot", digest))
-
-    def _link(self, hplm: ServedHplm) -> PlotChain:
-        absent = [digest for digest in hplm.plots if digest not in self._tables]
-        if absent or not hplm.plots:
-            raise HplmError(
-                "corrupt_artifact", f"a table of the chain of {hplm.tenant}/{hplm.hplm} is absent"
-            )
-        return PlotChain([self._tables[digest] for digest in hplm.plots])
-
-    def _follow(
-        self, loaded: dict[str, Loaded], wanted: Iterable[str], load: Callable[[str], Loaded]
-    ) -> None:
-        """Make ``loaded`` hold what is wanted, as far as it can be loaded."""
-        names = set(wanted)
-        for name in loaded.keys() - names:
-            del loaded[name]
-        for name in sorted(names - loaded.keys()):
-            try:
-                loaded[name] = load(name)
-            except Exception as error:  # one damaged artifact must not stop the serving of the others
-                log.exception("%s cannot be loaded", name)
-                self.last_error = f"{name[:12]}: {error}"
-
-
-def _chain_name(hplm: ServedHplm) -> str:
-    """One name per root and sequence of tables."""
-    return ":".join((hplm.root, *hplm.plots))

@@ -3,12 +3,13 @@
 import os
 import secrets
 import socket
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeVar
 
 from inference.engine.batcher import BatchLimits
+from inference.hplm.miss_policy import Misses, MissPolicy
 from inference.serving.pace import Pace
 
 Value = TypeVar("Value", int, float)
@@ -21,7 +22,8 @@ class SettingError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class WorkerSettings:
-    """``name`` must differ from every other living worker's; ``life_s`` is how long a heartbeat lasts."""
+    """``name`` must differ from every other living worker's; ``life_s`` is how long a heartbeat lasts;
+    ``misses`` is what is done about fragments that no table holds, where a request does not say."""
 
     redis_url: str
     artifact_root: Path
@@ -31,6 +33,8 @@ class WorkerSettings:
     limits: BatchLimits
     pace: Pace
     cache_bytes: int
+    lower_bytes: int
+    misses: Misses
     life_s: float
 
     @classmethod
@@ -49,6 +53,11 @@ class WorkerSettings:
             ),
             pace=Pace(batch_wait_s=read.number("HMI_BATCH_WAIT_MS", 2.0, float, least=0.0) / 1000),
             cache_bytes=read.number("HMI_HPLM_CACHE_MB", 512, int, least=0) * MIB,
+            lower_bytes=read.number("HMI_LOWER_CACHE_MB", 2048, int, least=0) * MIB,
+            misses=Misses(
+                policy=MissPolicy(read.word("HMI_MISS_POLICY", "auto", [*MissPolicy])),
+                tolerance=read.number("HMI_MISS_TOLERANCE", Misses().tolerance, float, least=0.0),
+            ),
             life_s=read.number("HMI_WORKER_LIFE_S", 5.0, float, least=0.1),
         )
 
@@ -61,6 +70,12 @@ class _Reader:
         value = self._env.get(name)
         if not value:
             raise SettingError(f"{name} is not set")
+        return value
+
+    def word(self, name: str, default: str, known: Sequence[str]) -> str:
+        value = self._env.get(name) or default
+        if value not in known:
+            raise SettingError(f"{name}={value!r} must be one of {', '.join(known)}")
         return value
 
     def number(self, name: str, default: Value, kind: Callable[[str], Value], *, least: Value) -> Value:

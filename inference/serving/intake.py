@@ -1,12 +1,15 @@
 """From a delivered request to rows: refuse what is late or unknown, turn texts into token ids."""
 
 import logging
+from dataclasses import replace
 
 from inference.engine.rows import ModelIdentity
 from inference.hplm.errors import HplmError
+from inference.hplm.miss_policy import MissPolicy
 from inference.queueing.messages import InferReply
 from inference.queueing.transport import Entry
 from inference.serving.catalogue import Catalogue, NotServedError
+from inference.serving.reading import read
 from inference.serving.ticket import Ticket
 
 log = logging.getLogger(__name__)
@@ -40,5 +43,9 @@ def _ticket(entry: Entry, catalogue: Catalogue) -> Ticket:
     request = entry.request
     model = ModelIdentity(request.tenant, request.hplm, request.version, request.digest)
     route = catalogue.route(model)
+    misses = catalogue.misses
+    if request.miss_policy is not None:
+        misses = replace(misses, policy=MissPolicy(request.miss_policy))
     tokenizer = route.executor.root.tokenizer
-    return Ticket(entry, model, route, [tokenizer.encode(text) for text in request.inputs])
+    readings = [read(given, tokenizer, task=route.served.task) for given in request.inputs]
+    return Ticket(entry, model, route, readings, misses)

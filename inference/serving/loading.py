@@ -1,6 +1,7 @@
-"""Reading an hPLM from the artifact store, only when its files are the ones that were published."""
+"""Reading from the artifact store, only when the files are the ones that were published."""
 
 import hashlib
+from collections.abc import Mapping
 from pathlib import Path
 
 import torch
@@ -12,13 +13,18 @@ from inference.manifest import ServedHplm
 
 def load_verified(folder: Path, served: ServedHplm, device: torch.device, dtype: torch.dtype) -> Hplm:
     """The hPLM in ``folder``; HplmError(corrupt_artifact) when a file is absent, altered or unreadable."""
-    for name, expected in served.files.items():
-        if _sha256(folder / name) != expected:
-            raise HplmError("corrupt_artifact", f"{name} is damaged: its checksum is not the published one")
+    verify(folder, served.files)
     hplm = Hplm.load(folder, device, dtype)
     if hplm.task != served.task:
         raise HplmError("corrupt_artifact", f"published for {served.task}, made for {hplm.task}")
     return hplm
+
+
+def verify(folder: Path, files: Mapping[str, str]) -> None:
+    """HplmError(corrupt_artifact) unless each file is there with the sha256 that stands beside its name."""
+    for name, expected in files.items():
+        if _sha256(folder / name) != expected:
+            raise HplmError("corrupt_artifact", f"{name} is damaged: its checksum is not the published one")
 
 
 def _sha256(path: Path) -> str:

@@ -1,13 +1,24 @@
-"""What a client is told about one text."""
+"""What a client is told about one input."""
 
+from collections.abc import Sequence
 from typing import Any
 
 from inference.engine.rows import Answered
 from inference.hplm.predictions import predict
-from inference.hplm.tokenization import Encoding
+from inference.serving.reading import Reading
 
 
-def result_of(text: str, encoding: Encoding, answer: Answered) -> dict[str, Any]:
-    """Label and scores, or spans; and whether the text was cut to the root's maximum."""
-    prediction = predict(answer.task, answer.labels, answer.logits, encoding, text)
-    return {**prediction.to_json(), "truncated": encoding.truncated}
+def result_of(reading: Reading, answers: Sequence[Answered]) -> dict[str, Any]:
+    """The prediction of the hPLM's task, from the answer to each of the input's encodings; and whether the
+    input was cut to the root's maximum."""
+    first = answers[0]
+    prediction = predict(
+        first.task,
+        first.labels,
+        [answer.logits for answer in answers],
+        reading.encodings,
+        reading.given.text,
+        reading.given.text_pair,
+        threshold=first.threshold,
+    )
+    return {**prediction.to_json(), "truncated": reading.truncated}

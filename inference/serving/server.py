@@ -10,10 +10,11 @@ from redis.exceptions import RedisError
 
 from inference.engine.batcher import BatchLimits
 from inference.engine.residency import IntegrityError
-from inference.engine.rows import Failed, Outcome
+from inference.engine.rows import Answered, Failed, Outcome
 from inference.queueing.messages import InferReply
+from inference.queueing.misses import MissCounter
 from inference.queueing.transport import Entry, RequestConsumer
-from inference.serving.backlog import Backlog, Batch
+from inference.serving.backlog import Backlog, Batch, Waiting
 from inference.serving.catalogue import Catalogue
 from inference.serving.intake import admit, expiry
 from inference.serving.pace import Pace
@@ -32,6 +33,7 @@ class Server:
         *,
         limits: BatchLimits,
         pace: Pace,
+        misses: MissCounter | None = None,
         clock: Callable[[], float] = time.time,
     ) -> None:
         self.last_batch_at = 0.0
@@ -40,6 +42,7 @@ class Server:
         self._catalogue = catalogue
         self._limits = limits
         self._pace = pace
+        self._misses = misses
         self._clock = clock
         self._backlog = Backlog()
         self._outbox: deque[tuple[Entry, InferReply]] = deque()
@@ -138,10 +141,20 @@ class Server:
             waiting.ticket.settle(outcome)
             if isinstance(outcome, Failed):
                 self.last_error = outcome.message
+            else:
+                self._count_misses(waiting, outcome)
         self.last_batch_at = self._clock()
         for ticket in tickets.values():
             if ticket.done:
                 self._answer(ticket.entry, _reply(ticket, self.last_batch_at))
+
+    def _count_misses(self, waiting: Waiting, answer: Answered) -> None:
+        """Note what the tables lack, for tables to grow from, where the tenant lets it be noted."""
+        served = waiting.ticket.route.served
+        if self._misses is None or not served.shares_counts or not len(answer.missed):
+            return
+        fragments = answer.missed.astype(">i4").tobytes()
+        self._misses.add(served.plots[0], served.tenant, answer.missed.shape[1], fragments)
 
     def _answer(self, entry: Entry, reply: InferReply) -> None:
         """Put the answer in the outbox: sending may fail, and must not interrupt what is being done."""

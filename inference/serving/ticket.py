@@ -1,10 +1,11 @@
 """One request on its way through the worker: its rows, what is known of them, and the reply."""
 
 from dataclasses import asdict
+from typing import Any
 
 from inference.engine.residency import SlotMismatchError
 from inference.engine.rows import Answered, Failed, Hits, ModelIdentity, Outcome, Row, StageSeconds
-from inference.hplm.tokenization import Encoding
+from inference.hplm.miss_policy import Misses
 from inference.queueing.messages import (
     BatchInfo,
     InferReply,
@@ -15,6 +16,7 @@ from inference.queueing.messages import (
 )
 from inference.queueing.transport import Entry
 from inference.serving.catalogue import Route
+from inference.serving.reading import Reading
 from inference.serving.results import result_of
 
 
@@ -22,14 +24,17 @@ class Ticket:
     """A request whose rows may travel in several steps. It is done when each is answered, or when one failed:
     a request gets all its results or one error."""
 
-    def __init__(self, entry: Entry, model: ModelIdentity, route: Route, encodings: list[Encoding]) -> None:
+    def __init__(
+        self, entry: Entry, model: ModelIdentity, route: Route, readings: list[Reading], misses: Misses
+    ) -> None:
         self.entry = entry
         self.route = route
+        encodings = [encoding for reading in readings for encoding in reading.encodings]
         self.rows = [
-            Row(key=str(index), ids=encoding.ids, model=model, chain=route.chain)
+            Row(str(index), encoding.ids, encoding.types, model, route.chain, misses)
             for index, encoding in enumerate(encodings)
         ]
-        self._encodings = encodings
+        self._readings = readings
         self._answers: dict[int, Answered] = {}
         self._failure: Failed | None = None
         self._first_step_at: float | None = None
@@ -65,10 +70,7 @@ class Ticket:
             id=request.id,
             ok=True,
             model=ModelRef(**asdict(answers[0].used)),
-            results=tuple(
-                result_of(text, encoding, answer)
-                for text, encoding, answer in zip(request.inputs, self._encodings, answers, strict=True)
-            ),
+            results=self._results(answers),
             usage=self._usage(),
             timings_ms=self._timings(answers, now),
             plot=PlotCounts(**asdict(sum((answer.hits for answer in answers), Hits()))),
@@ -78,11 +80,18 @@ class Ticket:
             ),
         )
 
+    def _results(self, answers: list[Answered]) -> tuple[dict[str, Any], ...]:
+        """One for each input, from the answers to its rows."""
+        left = iter(answers)
+        return tuple(
+            result_of(reading, [next(left) for _ in reading.encodings]) for reading in self._readings
+        )
+
     def _usage(self) -> Usage:
         return Usage(
-            inputs=len(self.rows),
+            inputs=len(self._readings),
             tokens=sum(len(row) for row in self.rows),
-            truncated=sum(encoding.truncated for encoding in self._encodings),
+            truncated=sum(reading.truncated for reading in self._readings),
         )
 
     def _timings(self, answers: list[Answered], now: float) -> TimingsMs:

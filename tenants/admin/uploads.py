@@ -89,12 +89,28 @@ class DatasetSplitInline(Listing):
 class DatasetAdmin(NotByHand):
     """Datasets, to look at and delete; tenants upload their own."""
 
-    list_display = ("name", "tenant", "task", "label_count", "row_count", "created_by", "created_at")
-    list_filter = ("task", ("tenant", admin.RelatedOnlyFieldListFilter), "created_at")
+    list_display = ("name", "tenant", "task", "pairs", "label_count", "row_count", "created_by", "created_at")
+    list_filter = (
+        "task",
+        "pairs",
+        "leaks_allowed",
+        ("tenant", admin.RelatedOnlyFieldListFilter),
+        "created_at",
+    )
     list_select_related = ("tenant", "created_by")
     ordering = ("-created_at", "-id")
     search_fields = ("name", "tenant__slug")
-    fields = ("name", "tenant", "task", "labels", "created_by", "created_at", "shown_report")
+    fields = (
+        "name",
+        "tenant",
+        "task",
+        "pairs",
+        "labels",
+        "leaks_allowed",
+        "created_by",
+        "created_at",
+        "shown_report",
+    )
     readonly_fields = fields
     inlines = (DatasetSplitInline,)
 

@@ -25,7 +25,13 @@ def _content(asked: dict[str, Any]) -> dict[str, Any]:
     files = {
         split: (asked[split].name, asked[split]) for split in Split.values if asked.get(split) is not None
     }
-    return {"task": asked["task"], "files": files, "columns": asked.get("columns")}
+    return {
+        "task": asked["task"],
+        "files": files,
+        "columns": asked.get("columns"),
+        "separator": asked["separator"],
+        "allow_leaks": asked["allow_leaks"],
+    }
 
 
 class DatasetsView(TenantView):

@@ -5,7 +5,8 @@ from typing import Any
 from drf_spectacular.utils import extend_schema_field
 from rest_framework import serializers
 
-from tenants.models import ApiKey, Corpus, Dataset, DatasetSplit, Quota, Tenant, UsageDay
+from tenants.formats.check import DEFAULT_SEPARATOR
+from tenants.models import ApiKey, Corpus, Dataset, DatasetSplit, Quota, Task, Tenant, UsageDay
 
 
 class TenantSerializer(serializers.ModelSerializer[Tenant]):
@@ -15,7 +16,7 @@ class TenantSerializer(serializers.ModelSerializer[Tenant]):
 
     class Meta:
         model = Tenant
-        fields = ("slug", "name", "role", "created_at", "suspended_at")
+        fields = ("slug", "name", "role", "created_at", "suspended_at", "shares_fragment_counts")
         read_only_fields = fields
 
 
@@ -78,7 +79,18 @@ class DatasetSerializer(serializers.ModelSerializer[Dataset]):
 
     class Meta:
         model = Dataset
-        fields = ("id", "name", "task", "labels", "splits", "report", "created_by", "created_at")
+        fields = (
+            "id",
+            "name",
+            "task",
+            "pairs",
+            "labels",
+            "leaks_allowed",
+            "splits",
+            "report",
+            "created_by",
+            "created_at",
+        )
         read_only_fields = fields
 
 
@@ -90,11 +102,17 @@ class ColumnsField(serializers.JSONField):
 class DatasetFilesSerializer(serializers.Serializer[Any]):
     """The files of the splits; dev and test are taken from train when they are not given."""
 
-    task = serializers.CharField(help_text="classification or tagging")
+    task = serializers.CharField(help_text=", ".join(Task.values))
     train = serializers.FileField(allow_empty_file=True)
     dev = serializers.FileField(allow_empty_file=True, required=False)
     test = serializers.FileField(allow_empty_file=True, required=False)
     columns = ColumnsField(required=False, help_text='Such as {"text": "sentence", "label": "category"}')
+    separator = serializers.CharField(
+        required=False, default=DEFAULT_SEPARATOR, help_text="Parts the labels of a cell (multilabel)."
+    )
+    allow_leaks = serializers.BooleanField(
+        required=False, default=False, help_text="Take splits that share more texts than they should."
+    )
 
     def validate_columns(self, columns: Any) -> dict[str, str]:
         """An object of texts."""
@@ -171,6 +189,12 @@ class UsageQuerySerializer(serializers.Serializer[Any]):
     since = serializers.DateField(required=False)
 
 
+class TenantChangeSerializer(serializers.Serializer[Any]):
+    """What an owner may change of the tenant."""
+
+    shares_fragment_counts = serializers.BooleanField()
+
+
 class TenantDetailSerializer(serializers.Serializer[Any]):
     """A tenant with what it may use and uses."""
 
@@ -179,6 +203,7 @@ class TenantDetailSerializer(serializers.Serializer[Any]):
     role = serializers.CharField(allow_null=True)
     created_at = serializers.DateTimeField()
     suspended_at = serializers.DateTimeField(allow_null=True)
+    shares_fragment_counts = serializers.BooleanField()
     quota = QuotaSerializer()
     storage_used_bytes = serializers.IntegerField()
     requests_today = serializers.IntegerField()

@@ -12,16 +12,20 @@ from rest_framework.response import Response
 
 from tenants.api.access import Pages, TenantView
 from tenants.api.serializers import (
+    TenantChangeSerializer,
     TenantDetailSerializer,
     TenantSerializer,
     UsageDaySerializer,
     UsageQuerySerializer,
 )
 from tenants.errors import ErrorCode, HmiError
-from tenants.models import ApiKey, Tenant, UsageDay
+from tenants.models import ApiKey, Role, Tenant, UsageDay
+from tenants.permissions import request_actor
 from tenants.selectors import membership_of, quota_of, requests_today, storage_used, tenants_of, usage_of
+from tenants.services.tenants import tenant_set_sharing
 
 USAGE_DAYS = 30
+TENANT_FIELDS = ("slug", "name", "created_at", "suspended_at", "shares_fragment_counts")
 
 
 class SomebodyKnown(BasePermission):
@@ -48,18 +52,33 @@ class TenantsView(ListAPIView[Tenant]):
 
 
 class TenantDetailView(TenantView):
-    """One tenant with its quota and how much of it is used."""
+    """One tenant with its quota and how much of it is used; its owner may change what it shares."""
 
     serializer_class = TenantDetailSerializer
+    write_role = Role.OWNER
 
     def get(self, request: Request, **_: Any) -> Response:
+        return self._shown(request)
+
+    @extend_schema(request=TenantChangeSerializer, responses=TenantDetailSerializer)
+    def patch(self, request: Request, **_: Any) -> Response:
+        asked = TenantChangeSerializer(data=request.data)
+        asked.is_valid(raise_exception=True)
+        tenant_set_sharing(
+            tenant=self.tenant,
+            shares=asked.validated_data["shares_fragment_counts"],
+            actor=request_actor(request),
+        )
+        return self._shown(request)
+
+    def _shown(self, request: Request) -> Response:
         shown = {
             "role": getattr(membership_of(request.user, self.tenant), "role", None),
             "quota": quota_of(self.tenant),
             "storage_used_bytes": storage_used(self.tenant),
             "requests_today": requests_today(self.tenant),
         }
-        fields = {name: getattr(self.tenant, name) for name in ("slug", "name", "created_at", "suspended_at")}
+        fields = {name: getattr(self.tenant, name) for name in TENANT_FIELDS}
         return Response(TenantDetailSerializer(fields | shown).data)
 
 

@@ -1,92 +1,133 @@
-"""From raw rows to examples: types, blanks, labels and tags."""
+"""From raw rows to examples: types, blanks, labels, tags and answers."""
 
+import json
+from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any, NoReturn
+from typing import Any
 
-from tenants.errors import ErrorCode
-from tenants.formats.examples import Example, TagExample, TextExample
-from tenants.formats.failures import bad_file
+from tenants.errors import ErrorCode, HmiError
+from tenants.formats.examples import (
+    AnswerExample,
+    Example,
+    LabelsExample,
+    TagExample,
+    TextExample,
+    ValueExample,
+)
 from tenants.formats.rows import RawRow
 from tenants.formats.tags import find_fault
+from tenants.formats.values import At, answers_value, kind_of, list_value, number_value, text_value
 
 LONGEST_LABEL = 200
+DEFAULT_SEPARATOR = "|"
 
 
 @dataclass(slots=True)
 class RowChecker:
-    """Turns the rows of one dataset into examples. Labels may be text, whole numbers or truth values, but all
-    of one type; the first label of the dataset decides.
+    """Turns the rows of one dataset into examples.
+
+    Labels may be text, whole numbers or truth values, but all of one type; the first label of the dataset
+    decides. Either all rows have a second text or none; the first row decides. ``separator`` parts the labels
+    of a multi-label row that is no JSON list.
     """
 
     task: str
+    separator: str = DEFAULT_SEPARATOR
     label_type: type | None = field(default=None, init=False)
+    pairs: bool | None = field(default=None, init=False)
 
     def example(self, raw: RawRow, file: str) -> Example:
         """The checked example, or a typed error that names the row and the field."""
-        at = _At(raw, file)
-        if self.task == "classification":
-            text = _text(at, "text", raw.fields["text"])
-            return TextExample(text=text, label=self._label(at, raw.fields["label"]))
-        return _tagged(at)
+        made: dict[str, Callable[[At], Example]] = {
+            "classification": self._one_label,
+            "multilabel": self._all_labels,
+            "regression": self._value,
+            "tagging": _tagged,
+            "question_answering": _answered,
+        }
+        return made[self.task](At(raw, file))
 
-    def _label(self, at: "_At", value: Any) -> str:
+    def _one_label(self, at: At) -> TextExample:
+        text, pair = self._texts(at)
+        return TextExample(text, self._label(at, at.raw.fields["label"], "label"), pair)
+
+    def _all_labels(self, at: At) -> LabelsExample:
+        text, pair = self._texts(at)
+        labels = [self._label(at, label, "labels") for label in self._parted(at, at.raw.fields["labels"])]
+        return LabelsExample(text, tuple(dict.fromkeys(labels)), pair)
+
+    def _value(self, at: At) -> ValueExample:
+        text, pair = self._texts(at)
+        return ValueExample(text, number_value(at, "value", at.raw.fields["value"]), pair)
+
+    def _texts(self, at: At) -> tuple[str, str | None]:
+        text = text_value(at, "text", at.raw.fields["text"])
+        paired = "text_pair" in at.raw.fields
+        if self.pairs is None:
+            self.pairs = paired
+        if paired is not self.pairs:
+            begun = "have one" if self.pairs else "have none"
+            at.fail(
+                ErrorCode.MALFORMED_ROW,
+                f"this row {'has' if paired else 'lacks'} a 'text_pair', while the rows before it {begun}.",
+                field="text_pair",
+            )
+        return text, text_value(at, "text_pair", at.raw.fields["text_pair"]) if paired else None
+
+    def _parted(self, at: At, value: Any) -> list[Any]:
+        if isinstance(value, str) and value.lstrip().startswith("["):
+            try:
+                value = json.loads(value)
+            except (ValueError, RecursionError):
+                at.fail(ErrorCode.MALFORMED_ROW, "'labels' begins as a list but is no JSON.", field="labels")
+        if isinstance(value, str):
+            return [label for label in value.split(self.separator) if label.strip()]
+        if not isinstance(value, list):
+            at.fail(
+                ErrorCode.MIXED_TYPES,
+                f"'labels' is {kind_of(value)}, not a list or text parted by {self.separator!r}.",
+                field="labels",
+            )
+        return value
+
+    def _label(self, at: At, value: Any, name: str) -> str:
         if type(value) not in (str, int, bool):
-            at.fail(ErrorCode.MIXED_TYPES, f"a label is text or a number, not {_kind(value)}.", field="label")
+            at.fail(ErrorCode.MIXED_TYPES, f"a label is text or a number, not {kind_of(value)}.", field=name)
         if self.label_type is None:
             self.label_type = type(value)
         if type(value) is not self.label_type:
             at.fail(
                 ErrorCode.MIXED_TYPES,
-                f"this label is {_kind(value)}, while the labels before it are {_kind(self.label_type())}.",
-                field="label",
+                f"this label is {kind_of(value)}, while the labels before it are"
+                f" {kind_of(self.label_type())}.",
+                field=name,
             )
         label = str(value).strip() if not isinstance(value, bool) else str(value).lower()
         if not label or len(label) > LONGEST_LABEL or not label.isprintable():
             at.fail(
-                ErrorCode.MALFORMED_ROW,
-                f"a label is 1 to {LONGEST_LABEL} printable characters.",
-                field="label",
+                ErrorCode.MALFORMED_ROW, f"a label is 1 to {LONGEST_LABEL} printable characters.", field=name
             )
         return label
 
 
 def checked_text(raw: RawRow, file: str, name: str) -> str:
     """The field as text that is neither blank nor beyond UTF-8, or a typed error that names the row."""
-    return _text(_At(raw, file), name, raw.fields[name])
+    return text_value(At(raw, file), name, raw.fields[name])
 
 
-@dataclass(frozen=True, slots=True)
-class _At:
-    raw: RawRow
-    file: str
-
-    def fail(self, code: ErrorCode, what: str, *, line: int | None = None, **more: Any) -> NoReturn:
-        raise bad_file(code, what, file=self.file, row=self.raw.row, line=line or self.raw.line, **more)
-
-
-def _text(at: _At, name: str, value: Any) -> str:
-    if not isinstance(value, str):
-        at.fail(ErrorCode.MIXED_TYPES, f"{name!r} is {_kind(value)}, not text.", field=name)
-    if not value.strip():
-        at.fail(ErrorCode.EMPTY_TEXT, f"{name!r} is blank.", field=name)
-    if "\0" in value:
-        at.fail(ErrorCode.NOT_TEXT, f"{name!r} contains NUL.", field=name)
-    if not _encodable(value):
-        at.fail(ErrorCode.INVALID_ENCODING, f"{name!r} contains half of a surrogate pair.", field=name)
-    return value
+def checked_separator(separator: str) -> str:
+    """What parts the labels of a cell, or ``invalid_field``."""
+    if not 1 <= len(separator) <= 3 or any(sign.isalnum() or not sign.isprintable() for sign in separator):
+        raise HmiError(
+            ErrorCode.INVALID_FIELD,
+            "The separator of labels is one to three signs, none of them a letter or digit.",
+            param="separator",
+        )
+    return separator
 
 
-def _encodable(value: str) -> bool:
-    """Whether the text has no lone surrogates, which JSON can spell but UTF-8 cannot."""
-    try:
-        value.encode()
-    except UnicodeEncodeError:
-        return False
-    return True
-
-
-def _tagged(at: _At) -> TagExample:
-    tokens, tags = (_list(at, name) for name in ("tokens", "tags"))
+def _tagged(at: At) -> TagExample:
+    tokens, tags = (list_value(at, name, at.raw.fields[name]) for name in ("tokens", "tags"))
     if len(tokens) != len(tags):
         at.fail(
             ErrorCode.MALFORMED_ROW,
@@ -107,18 +148,6 @@ def _tagged(at: _At) -> TagExample:
     return TagExample(tokens=tuple(tokens), tags=tuple(tags))
 
 
-def _list(at: _At, name: str) -> list[str]:
-    value = at.raw.fields[name]
-    if isinstance(value, str):
-        # A cell of a table: tokens parted by white space.
-        value = value.split()
-    if not isinstance(value, list):
-        at.fail(ErrorCode.MIXED_TYPES, f"{name!r} is {_kind(value)}, not a list of texts.", field=name)
-    if not value:
-        at.fail(ErrorCode.EMPTY_TEXT, f"{name!r} is empty.", field=name)
-    return [_text(at, name, item) for item in value]
-
-
-def _kind(value: object) -> str:
-    names = {str: "text", bool: "a truth value", int: "a whole number", float: "a fraction", list: "a list"}
-    return names.get(type(value), "an object" if isinstance(value, dict) else "nothing (null)")
+def _answered(at: At) -> AnswerExample:
+    question, context = (text_value(at, name, at.raw.fields[name]) for name in ("question", "context"))
+    return AnswerExample(question, context, answers_value(at, context, at.raw.fields["answers"]))

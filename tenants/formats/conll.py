@@ -1,16 +1,16 @@
 """CoNLL: one token a line with its tag, a blank line after each sentence."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 
 from tenants.errors import ErrorCode, HmiError
 from tenants.formats.failures import bad_file
 from tenants.formats.lines import Line, Source, read_lines
-from tenants.formats.rows import RawRow
+from tenants.formats.rows import Names, RawRow
 
 DOCUMENT_MARK = "-DOCSTART-"
 
 
-def read_conll(source: Source, places: Mapping[str, str]) -> Iterator[RawRow]:
+def read_conll(source: Source, places: Names) -> Iterator[RawRow]:
     """The sentences as rows of ``tokens`` and ``tags``.
 
     The token is the first and the tag the last of a line's columns (parted by tabs, else by spaces), unless
@@ -53,8 +53,8 @@ def _token(line: Line, token_at: int, tag_at: int, file: str) -> tuple[str, str]
     return columns[token_at].strip(), columns[tag_at].strip()
 
 
-def _position(places: Mapping[str, str], column: str, otherwise: int) -> int:
-    name = places.get(column, column)
+def _position(places: Names, column: str, otherwise: int) -> int:
+    name = places.needed.get(column, column)
     if name == column:
         return otherwise
     if not (name.isascii() and name.isdigit() and 1 <= int(name) <= 100):

@@ -6,12 +6,13 @@ from pathlib import Path
 from typing import Any
 
 from tenants.errors import ErrorCode
-from tenants.formats.census import Lengths
+from tenants.formats.census import Lengths, Named
 from tenants.formats.check import checked_text
 from tenants.formats.failures import bad_file
 from tenants.formats.jsonl import read_jsonl
 from tenants.formats.lines import Source, read_lines
 from tenants.formats.normalise import fingerprint
+from tenants.formats.rows import Names
 
 MOST_PRINTS = 1_000_000
 """Duplicates are looked for among this many differing texts, so that memory stays bounded."""
@@ -29,7 +30,7 @@ class CorpusDraft:
     characters: Lengths = field(default_factory=Lengths)
     words: Lengths = field(default_factory=Lengths)
     prints: set[int] = field(default_factory=set)
-    duplicates: int = 0
+    duplicates: Named = field(default_factory=Named)
     preview: list[str] = field(default_factory=list)
 
     @property
@@ -43,7 +44,7 @@ class CorpusDraft:
         self.words.add(len(text.split()))
         mark = fingerprint(text)
         if mark in self.prints:
-            self.duplicates += 1
+            self.duplicates.add(self.rows)
         elif len(self.prints) < MOST_PRINTS:
             self.prints.add(mark)
         if len(self.preview) < PREVIEW_ROWS:
@@ -68,18 +69,27 @@ def draft_corpus(*, file: Source, workspace: Path) -> CorpusDraft:
     return draft
 
 
-def corpus_report(draft: CorpusDraft) -> dict[str, Any]:
-    """The validation report as JSON values."""
+def corpus_report(draft: CorpusDraft, *, least_words: int = 0) -> dict[str, Any]:
+    """The validation report as JSON values; ``least_words`` is what a domain asks of its corpus."""
     warnings = []
-    if draft.duplicates:
-        warnings.append(f"{draft.duplicates} texts repeat an earlier one.")
+    if draft.words.total < least_words:
+        warnings.append(
+            f"A domain needs at least {least_words:,} words of text; this corpus has {draft.words.total:,}."
+        )
+    if draft.duplicates.rows:
+        first = ", ".join(map(str, draft.duplicates.first))
+        warnings.append(
+            f"{draft.duplicates.rows:,} texts ({draft.duplicates.rows / draft.rows:.1%}) repeat an earlier"
+            f" one (the first: texts {first})."
+        )
     if draft.rows < 10:
         warnings.append(f"Only {draft.rows} texts, each on a line of its own. Are line ends missing?")
     return {
         "format": draft.format,
         "rows": draft.rows,
         "words": draft.words.total,
-        "duplicates": draft.duplicates,
+        "duplicates": draft.duplicates.rows,
+        "duplicate_rows": draft.duplicates.first,
         "characters": draft.characters.to_json(),
         "words_per_row": draft.words.to_json(),
         "warnings": warnings,
@@ -91,4 +101,4 @@ def _texts(file: Source) -> Iterator[str]:
 
 
 def _texts_of_jsonl(file: Source) -> Iterator[str]:
-    return (checked_text(raw, file.name, "text") for raw in read_jsonl(file, {"text": "text"}))
+    return (checked_text(raw, file.name, "text") for raw in read_jsonl(file, Names({"text": "text"})))

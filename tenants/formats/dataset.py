@@ -8,15 +8,15 @@ from typing import Any
 
 from tenants.errors import ErrorCode, HmiError
 from tenants.formats.census import Census
-from tenants.formats.check import RowChecker
+from tenants.formats.check import DEFAULT_SEPARATOR, RowChecker, checked_separator
 from tenants.formats.conll import read_conll
 from tenants.formats.examples import Example, read_examples
-from tenants.formats.failures import bad_file, brought_by
+from tenants.formats.failures import RowFaults, bad_file, brought_by
 from tenants.formats.jsonl import read_jsonl
 from tenants.formats.lines import Source, read_lines
 from tenants.formats.normalise import fingerprint
-from tenants.formats.rows import RawRow, column_names
-from tenants.formats.splits import carve, leakage, refuse_leakage
+from tenants.formats.rows import Names, RawRow, column_names
+from tenants.formats.splits import LEAK_LIMIT, carve, leakage, refuse_leakage
 from tenants.formats.table import read_table
 
 SPLITS = ("train", "dev", "test")
@@ -24,6 +24,12 @@ FEWEST_ROWS = 10
 MOST_ROWS = 1_000_000
 MOST_LABELS = 1000
 PREVIEW_ROWS = 5
+
+LABELS_OF_TASK: dict[str, tuple[str, ...]] = {
+    "regression": ("value",),
+    "question_answering": ("start", "end"),
+}
+"""What a task has in place of labels from its rows: the names of what its head says."""
 
 
 @dataclass(slots=True)
@@ -37,10 +43,14 @@ class DatasetDraft:
     preview: dict[str, list[Example]] = field(default_factory=dict)
     automatic: list[str] = field(default_factory=list)
     leaks: list[dict[str, Any]] = field(default_factory=list)
+    leaks_allowed: bool = False
+    pairs: bool = False
 
     @property
     def labels(self) -> list[str]:
-        """The labels of all splits (the kinds of span, for tagging), sorted."""
+        """The labels of all splits (the kinds of span, for tagging), sorted; or what else is said."""
+        if self.task in LABELS_OF_TASK:
+            return list(LABELS_OF_TASK[self.task])
         return sorted(set().union(*(census.labels for census in self.censuses.values())))
 
     @property
@@ -50,29 +60,40 @@ class DatasetDraft:
 
 
 def draft_dataset(
-    *, files: Mapping[str, Source], task: str, columns: Mapping[str, str] | None, workspace: Path
+    *,
+    files: Mapping[str, Source],
+    task: str,
+    columns: Mapping[str, str] | None,
+    workspace: Path,
+    separator: str = DEFAULT_SEPARATOR,
+    allow_leaks: bool = False,
 ) -> DatasetDraft:
     """Read the files of the splits (``train``, and perhaps ``dev`` and ``test``) and write canonical ones.
 
-    A split that is not given is taken from train. Raises a typed error that names file, row and field.
+    A split that is not given is taken from train. ``separator`` parts the labels of a cell. With
+    ``allow_leaks`` splits that share more texts than the limit are taken, and the draft says so. Raises a
+    typed error that names file, row and field.
     """
     names = column_names(task, columns)
     _refuse_splits(files)
     draft = DatasetDraft(task=task)
-    checker = RowChecker(task)
+    checker = RowChecker(task, checked_separator(separator))
     for split in (split for split in SPLITS if split in files):
         with brought_by(split):
             _read_split(draft, split, files[split], names, checker, workspace)
     _refuse_few(draft)
+    draft.pairs = draft.censuses["train"].pairs
     draft.leaks = leakage(draft.censuses)
-    refuse_leakage(draft.leaks)
+    if not allow_leaks:
+        refuse_leakage(draft.leaks)
+    draft.leaks_allowed = any(leak["share"] > LEAK_LIMIT for leak in draft.leaks)
     draft.automatic = [split for split in SPLITS if split not in files]
     if draft.automatic:
         _carve(draft, workspace)
     return draft
 
 
-def read_rows(source: Source, task: str, names: Mapping[str, str]) -> tuple[str, Iterator[RawRow]]:
+def read_rows(source: Source, task: str, names: Names) -> tuple[str, Iterator[RawRow]]:
     """The format of the file, by its name and else by its first characters, and its rows."""
     suffix = Path(source.name).suffix.lower()
     if suffix in {".jsonl", ".ndjson", ".json"}:
@@ -103,7 +124,7 @@ def _read_split(
     draft: DatasetDraft,
     split: str,
     source: Source,
-    names: Mapping[str, str],
+    names: Names,
     checker: RowChecker,
     workspace: Path,
 ) -> None:
@@ -113,14 +134,19 @@ def _read_split(
     census = draft.censuses[split] = Census()
     preview = draft.preview[split] = []
     path = draft.paths[split] = workspace / f"{split}.jsonl"
+    faults = RowFaults()
     with path.open("x", encoding="utf-8", newline="\n") as canonical:
         for raw in rows:
-            example = checker.example(raw, source.name)
+            with faults.noted(raw.row):
+                example = checker.example(raw, source.name)
+            if faults.found:
+                continue
             census.add(example)
             _refuse_many(census, source.name, raw.row)
             if len(preview) < PREVIEW_ROWS:
                 preview.append(example)
             canonical.write(example.to_line())
+    faults.tell()
     if not census.rows:
         raise bad_file(ErrorCode.TOO_FEW_ROWS, "there is no row below the header.", file=source.name, rows=0)
 
@@ -149,10 +175,20 @@ def _refuse_few(draft: DatasetDraft) -> None:
             param="files",
             details={"rows": draft.rows, "needed": FEWEST_ROWS},
         )
-    labels = draft.censuses["train"].labels
-    if not labels:
-        raise HmiError(ErrorCode.ONE_LABEL, "Every tag of train is O: nothing to learn.", param="train")
-    if draft.task == "classification" and len(labels) == 1:
+    _refuse_nothing_to_learn(draft.task, draft.censuses["train"])
+
+
+def _refuse_nothing_to_learn(task: str, train: Census) -> None:
+    labels, values = train.labels, train.values
+    why = {
+        "multilabel": "No row of train has a label: nothing to learn." if not labels else "",
+        "tagging": "Every tag of train is O: nothing to learn." if not labels else "",
+        "regression": "All rows of train have the same value." if len(set(values)) == 1 else "",
+        "question_answering": "No question of train is answered." if not train.answer_words.count else "",
+    }.get(task)
+    if why:
+        raise HmiError(ErrorCode.ONE_LABEL, why, param="train")
+    if task == "classification" and len(labels) == 1:
         only = next(iter(labels))
         raise HmiError(
             ErrorCode.ONE_LABEL,
@@ -176,7 +212,7 @@ def _carve(draft: DatasetDraft, workspace: Path) -> None:
             for split in parts
         }
         for example in read_examples(whole):
-            split = chosen.get(fingerprint(example.plain), "train")
+            split = chosen.get(fingerprint(*example.texts), "train")
             draft.censuses[split].add(example)
             files[split].write(example.to_line())
     whole.unlink()

@@ -1,4 +1,4 @@
-"""The canonical form of a dataset's row: JSON lines of ``{"text", "label"}`` or ``{"tokens", "tags"}``."""
+"""The canonical form of a dataset's row, one JSON object a line; which keys it has depends on the task."""
 
 import json
 from collections.abc import Iterator
@@ -17,29 +17,81 @@ def json_line(fields: dict[str, Any]) -> str:
 
 @dataclass(frozen=True, slots=True)
 class TextExample:
-    """A text and its label."""
+    """A text, or two, and its label."""
 
     text: str
     label: str
+    pair: str | None = None
 
     @property
-    def plain(self) -> str:
+    def texts(self) -> tuple[str, ...]:
         """What the model reads."""
-        return self.text
-
-    @property
-    def words(self) -> int:
-        """How many words the text has, parted by white space."""
-        return len(self.text.split())
+        return _one_or_two(self.text, self.pair)
 
     @property
     def labels(self) -> tuple[str, ...]:
         """What the example teaches."""
         return (self.label,)
 
+    @property
+    def answer(self) -> str:
+        """What is to be answered, for comparing."""
+        return self.label
+
     def to_line(self) -> str:
         """The canonical line."""
-        return json_line({"text": self.text, "label": self.label})
+        return json_line({**_text_fields(self.text, self.pair), "label": self.label})
+
+
+@dataclass(frozen=True, slots=True)
+class LabelsExample:
+    """A text, or two, and all labels that fit it: several, one or none, each once."""
+
+    text: str
+    labels: tuple[str, ...]
+    pair: str | None = None
+
+    @property
+    def texts(self) -> tuple[str, ...]:
+        """What the model reads."""
+        return _one_or_two(self.text, self.pair)
+
+    @property
+    def answer(self) -> str:
+        """What is to be answered, for comparing."""
+        return "\0".join(sorted(self.labels))
+
+    def to_line(self) -> str:
+        """The canonical line."""
+        return json_line({**_text_fields(self.text, self.pair), "labels": list(self.labels)})
+
+
+@dataclass(frozen=True, slots=True)
+class ValueExample:
+    """A text, or two, and a number."""
+
+    text: str
+    value: float
+    pair: str | None = None
+
+    @property
+    def texts(self) -> tuple[str, ...]:
+        """What the model reads."""
+        return _one_or_two(self.text, self.pair)
+
+    @property
+    def labels(self) -> tuple[str, ...]:
+        """A number is no label."""
+        return ()
+
+    @property
+    def answer(self) -> str:
+        """What is to be answered, for comparing."""
+        return repr(self.value)
+
+    def to_line(self) -> str:
+        """The canonical line."""
+        return json_line({**_text_fields(self.text, self.pair), "value": self.value})
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,34 +102,87 @@ class TagExample:
     tags: tuple[str, ...]
 
     @property
-    def plain(self) -> str:
+    def texts(self) -> tuple[str, ...]:
         """What the model reads."""
-        return " ".join(self.tokens)
-
-    @property
-    def words(self) -> int:
-        """How many tokens there are."""
-        return len(self.tokens)
+        return (" ".join(self.tokens),)
 
     @property
     def labels(self) -> tuple[str, ...]:
         """The kind of each span, in order."""
         return tuple(tag[2:] for tag in self.tags if tag.startswith("B-"))
 
+    @property
+    def answer(self) -> str:
+        """What is to be answered, for comparing."""
+        return " ".join(self.tags)
+
     def to_line(self) -> str:
         """The canonical line."""
         return json_line({"tokens": list(self.tokens), "tags": list(self.tags)})
 
 
-Example = TextExample | TagExample
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """A stretch of a context; ``start`` counts characters from 0."""
+
+    text: str
+    start: int
+
+
+@dataclass(frozen=True, slots=True)
+class AnswerExample:
+    """A question and the context that answers it, or does not (then there are no answers)."""
+
+    question: str
+    context: str
+    answers: tuple[Answer, ...]
+
+    @property
+    def texts(self) -> tuple[str, ...]:
+        """What the model reads."""
+        return (self.question, self.context)
+
+    @property
+    def labels(self) -> tuple[str, ...]:
+        """A stretch of text is no label."""
+        return ()
+
+    @property
+    def answer(self) -> str:
+        """What is to be answered, for comparing."""
+        return "\0".join(sorted({answer.text for answer in self.answers}))
+
+    def to_line(self) -> str:
+        """The canonical line."""
+        answers = [{"text": answer.text, "start": answer.start} for answer in self.answers]
+        return json_line({"question": self.question, "context": self.context, "answers": answers})
+
+
+Example = TextExample | LabelsExample | ValueExample | TagExample | AnswerExample
+
+
+def _one_or_two(text: str, pair: str | None) -> tuple[str, ...]:
+    return (text,) if pair is None else (text, pair)
+
+
+def _text_fields(text: str, pair: str | None) -> dict[str, str]:
+    return {"text": text} if pair is None else {"text": text, "text_pair": pair}
 
 
 def example_from_line(line: str) -> Example:
     """Read back what ``to_line`` wrote."""
     fields = json.loads(line)
-    if "text" in fields:
-        return TextExample(text=fields["text"], label=fields["label"])
-    return TagExample(tokens=tuple(fields["tokens"]), tags=tuple(fields["tags"]))
+    if "tokens" in fields:
+        return TagExample(tokens=tuple(fields["tokens"]), tags=tuple(fields["tags"]))
+    if "question" in fields:
+        answers = tuple(Answer(**answer) for answer in fields["answers"])
+        return AnswerExample(fields["question"], fields["context"], answers)
+    text, pair = fields["text"], fields.get("text_pair")
+    if "labels" in fields:
+        return LabelsExample(text, tuple(fields["labels"]), pair)
+    if "value" in fields:
+        return ValueExample(text, fields["value"], pair)
+    return TextExample(text, fields["label"], pair)
 
 
 def read_examples(path: Path) -> Iterator[Example]:

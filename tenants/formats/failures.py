@@ -2,9 +2,12 @@
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass, field
 from typing import Any
 
 from tenants.errors import ErrorCode, HmiError
+
+MOST_FAULTS_NAMED = 20
 
 
 @contextmanager
@@ -16,6 +19,36 @@ def brought_by(field: str) -> Iterator[None]:
         if error.param == "file":
             error.param = field
         raise
+
+
+@dataclass(slots=True)
+class RowFaults:
+    """Rows of one file that were refused: the first is told in full, the others by their numbers."""
+
+    first: HmiError | None = None
+    rows: list[int] = field(default_factory=list)
+    found: int = 0
+
+    @contextmanager
+    def noted(self, row: int) -> Iterator[None]:
+        """A refusal of this row is kept for ``tell``."""
+        try:
+            yield
+        except HmiError as error:
+            self.first = self.first or error
+            self.found += 1
+            if len(self.rows) < MOST_FAULTS_NAMED:
+                self.rows.append(row)
+
+    def tell(self) -> None:
+        """Raise the first refusal, if there was one; its details then have ``rows`` and ``faults``."""
+        if self.first is None:
+            return
+        if self.found > 1:
+            others = ", ".join(map(str, self.rows[1:])) + (", …" if self.found > len(self.rows) else "")
+            self.first.message += f" In all {self.found:,} rows are faulty; also rows {others}."
+            self.first.details = {**(self.first.details or {}), "rows": self.rows, "faults": self.found}
+        raise self.first
 
 
 def bad_file(

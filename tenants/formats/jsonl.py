@@ -1,16 +1,16 @@
 """JSON lines: one object a line."""
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from typing import Any
 
 from tenants.errors import ErrorCode
 from tenants.formats.failures import bad_file
 from tenants.formats.lines import Line, Source, read_lines
-from tenants.formats.rows import RawRow, refuse_missing
+from tenants.formats.rows import Names, RawRow, refuse_missing
 
 
-def read_jsonl(source: Source, names: Mapping[str, str]) -> Iterator[RawRow]:
+def read_jsonl(source: Source, names: Names) -> Iterator[RawRow]:
     """The records; blank lines are skipped. Raises ``malformed_row`` or ``missing_column`` with the row."""
     row = 0
     for line in read_lines(source):
@@ -19,7 +19,10 @@ def read_jsonl(source: Source, names: Mapping[str, str]) -> Iterator[RawRow]:
         row += 1
         found = _object(line, row, source.name)
         refuse_missing(names, found, file=source.name, row=row, line=line.number)
-        yield RawRow(row, line.number, {column: found[name] for column, name in names.items()})
+        # A null stands for an optional column that this record does not have.
+        present = (name for name, value in found.items() if value is not None)
+        read = names.among(present)
+        yield RawRow(row, line.number, {column: found[name] for column, name in read.items()})
 
 
 def _object(line: Line, row: int, file: str) -> dict[str, Any]:

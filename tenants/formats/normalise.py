@@ -1,4 +1,4 @@
-"""When two texts count as the same: letter case, spacing, punctuation and Unicode forms do not matter."""
+"""When two texts count as the same."""
 
 import re
 import unicodedata
@@ -7,16 +7,32 @@ from hashlib import blake2b
 WORD = re.compile(r"\w+")
 
 
+def folded(text: str) -> str:
+    """The text in lower case and one Unicode form, parted by single spaces; its signs stay."""
+    # For ASCII both come to the same; it is most of what there is, and much faster.
+    plain = text.lower() if text.isascii() else unicodedata.normalize("NFKC", text).casefold()
+    return " ".join(plain.split())
+
+
 def normalise(text: str) -> str:
     """The words of the text in lower case, parted by single spaces; a text without words keeps its signs."""
-    # For ASCII both come to the same; it is most of what there is, and much faster.
-    folded = text.lower() if text.isascii() else unicodedata.normalize("NFKC", text).casefold()
-    return " ".join(WORD.findall(folded)) or " ".join(folded.split())
+    plain = folded(text)
+    return " ".join(WORD.findall(plain)) or plain
 
 
-def fingerprint(text: str) -> int:
-    """64 bits of a hash of the normalised text, the same on every machine and at every time.
+def fingerprint(*texts: str) -> int:
+    """64 bits of a hash of the normalised texts, the same on every machine and at every time.
 
-    Among a million texts two differing ones share it with probability below 1e-7.
+    Letter case, spacing, punctuation and Unicode forms do not matter: so leaks are found. Among a million
+    texts two differing ones share it with probability below 1e-7.
     """
-    return int.from_bytes(blake2b(normalise(text).encode(), digest_size=8).digest(), "big")
+    return _hash(*map(normalise, texts))
+
+
+def exact_print(*texts: str) -> int:
+    """As ``fingerprint``, but punctuation matters: signs may mark what a row asks about."""
+    return _hash(*map(folded, texts))
+
+
+def _hash(*texts: str) -> int:
+    return int.from_bytes(blake2b("\0".join(texts).encode(), digest_size=8).digest(), "big")

@@ -1,14 +1,41 @@
 """What a format yields before anything is checked, and which columns a task needs."""
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from tenants.errors import ErrorCode, HmiError
 from tenants.formats.failures import bad_file
 
-NEEDED: dict[str, tuple[str, ...]] = {"classification": ("text", "label"), "tagging": ("tokens", "tags")}
+NEEDED: dict[str, tuple[str, ...]] = {
+    "classification": ("text", "label"),
+    "multilabel": ("text", "labels"),
+    "regression": ("text", "value"),
+    "tagging": ("tokens", "tags"),
+    "question_answering": ("question", "context", "answers"),
+}
 """The canonical columns of each task."""
+
+OPTIONAL: dict[str, tuple[str, ...]] = dict.fromkeys(
+    ("classification", "multilabel", "regression"), ("text_pair",)
+)
+"""Columns that all rows of a dataset have, or none."""
+
+
+@dataclass(frozen=True, slots=True)
+class Names:
+    """Canonical column -> its name in the files. The optional ones are read where they are there."""
+
+    needed: Mapping[str, str]
+    optional: Mapping[str, str] = field(default_factory=dict)
+
+    def among(self, found: Iterable[str]) -> dict[str, str]:
+        """The columns to read from a file or record that has these."""
+        present = set(found)
+        return {
+            **self.needed,
+            **{column: name for column, name in self.optional.items() if name in present},
+        }
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,35 +59,43 @@ def needed_columns(task: str) -> tuple[str, ...]:
         ) from None
 
 
-def column_names(task: str, columns: Mapping[str, str] | None) -> dict[str, str]:
-    """Canonical column -> its name in the file: as ``columns`` maps it, else the same name."""
-    needed = needed_columns(task)
+def column_names(task: str, columns: Mapping[str, str] | None) -> Names:
+    """Each canonical column's name in the files: as ``columns`` maps it, else the same name.
+
+    An optional column that ``columns`` names is needed, too.
+    """
+    needed, optional = needed_columns(task), OPTIONAL.get(task, ())
     given = dict(columns or {})
-    unknown = sorted(set(given) - set(needed))
+    unknown = sorted(set(given) - {*needed, *optional})
     if unknown:
         raise HmiError(
             ErrorCode.INVALID_FIELD,
-            f"Columns of {task} are {' and '.join(needed)}; {', '.join(map(repr, unknown))} is none of them.",
+            f"Columns of {task} are {' and '.join((*needed, *optional))};"
+            f" {', '.join(map(repr, unknown))} is none of them.",
             param="columns",
         )
     if not all(isinstance(name, str) and name for name in given.values()):
         raise HmiError(
             ErrorCode.INVALID_FIELD, "Each column is mapped to a name in the file.", param="columns"
         )
-    return {column: given.get(column, column) for column in needed}
+    asked = (*needed, *(column for column in optional if column in given))
+    return Names(
+        {column: given.get(column, column) for column in asked},
+        {column: column for column in optional if column not in given},
+    )
 
 
 def refuse_missing(
-    names: Mapping[str, str],
+    names: Names,
     found: Iterable[str],
     *,
     file: str,
     row: int | None = None,
     line: int | None = None,
 ) -> None:
-    """Raise ``missing_column`` unless all the named columns were found."""
+    """Raise ``missing_column`` unless all the needed columns were found."""
     present = list(found)
-    missing = [name for name in names.values() if name not in present]
+    missing = [name for name in names.needed.values() if name not in present]
     if missing:
         shown = ", ".join(map(repr, present[:20])) or "none"
         raise bad_file(
@@ -70,7 +105,7 @@ def refuse_missing(
             file=file,
             row=row,
             line=line,
-            needed=list(names.values()),
+            needed=list(names.needed.values()),
             missing=missing,
             found=present[:20],
         )

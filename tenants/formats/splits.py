@@ -5,7 +5,7 @@ from itertools import combinations
 from typing import Any
 
 from tenants.errors import ErrorCode, HmiError
-from tenants.formats.census import Census
+from tenants.formats.census import MOST_ROWS_NAMED, Census
 
 LEAK_LIMIT = 0.01
 """The share of a split's rows that may also stand in an earlier split."""
@@ -18,13 +18,25 @@ PLACE_IN_TEN = {"test": 4, "dev": 7}
 
 
 def leakage(censuses: Mapping[str, Census]) -> list[dict[str, Any]]:
-    """For each pair of splits that share texts: how many rows of the later one stand in the earlier, too."""
+    """For each pair of splits that share texts: how many rows of the later one stand in the earlier, too,
+    how many of them with the same answer, and the numbers of the first of them.
+    """
     found = []
     for (earlier, one), (later, other) in combinations(censuses.items(), 2):
-        shared = sum(count for mark, count in other.prints.items() if mark in one.prints)
+        shared = [(mark, text) for mark, text in other.texts.items() if mark in one.texts]
         if shared:
-            share = round(shared / other.rows, 6)
-            found.append({"from": earlier, "to": later, "rows": shared, "share": share})
+            rows = sum(text.rows for _, text in shared)
+            same = sum(text.rows for mark, text in shared if text.answer == one.texts[mark].answer)
+            found.append(
+                {
+                    "from": earlier,
+                    "to": later,
+                    "rows": rows,
+                    "share": round(rows / other.rows, 6),
+                    "same_answer": same,
+                    "first_rows": sorted(text.row for _, text in shared)[:MOST_ROWS_NAMED],
+                }
+            )
     return found
 
 
@@ -36,10 +48,23 @@ def refuse_leakage(leaks: Sequence[Mapping[str, Any]]) -> None:
                 ErrorCode.LEAKING_SPLITS,
                 f"{leak['rows']} rows of {leak['to']} ({leak['share']:.1%}) stand in {leak['from']}, too,"
                 " but for letter case, spacing and punctuation; measures on them would flatter."
-                f" At most {LEAK_LIMIT:.0%} may: remove them from {leak['from']}.",
+                f" The first are rows {', '.join(map(str, leak['first_rows']))} of {leak['to']}."
+                f" At most {LEAK_LIMIT:.0%} may: remove them from {leak['from']}, or allow leaks"
+                " (allow_leaks) if the data is published like this; whoever reads its measures is then told.",
                 param="files",
                 details={"leaks": [dict(leak) for leak in leaks], "limit": LEAK_LIMIT},
             )
+
+
+def unseen_labels(censuses: Mapping[str, Census]) -> list[dict[str, Any]]:
+    """Labels of dev and test that train lacks: whatever an hPLM answers there counts as wrong."""
+    train = censuses["train"].labels
+    return [
+        {"split": split, "label": label, "rows": named.rows, "first_rows": named.first}
+        for split, census in censuses.items()
+        for label, named in sorted(census.label_rows.items())
+        if split != "train" and label not in train
+    ]
 
 
 def carve(train: Census, wanted: Sequence[str]) -> dict[int, str]:
@@ -49,13 +74,13 @@ def carve(train: Census, wanted: Sequence[str]) -> dict[int, str]:
     the labels, keeps duplicates together, and leaves each label's first text in train. Raises
     ``too_few_rows``.
     """
-    marks = sorted(train.prints, key=lambda mark: (train.label_of[mark], mark))
+    marks = sorted(train.texts, key=lambda mark: (train.texts[mark].label, mark))
     chosen: dict[int, str] = {}
     due: list[str] = []
     before: str | None = None
     for index, mark in enumerate(marks):
         due += [split for split in wanted if PLACE_IN_TEN[split] == index % 10]
-        label = train.label_of[mark]
+        label = train.texts[mark].label
         if due and label == before:
             chosen[mark] = due.pop(0)
         before = label

@@ -2,19 +2,19 @@
 
 import csv
 from _csv import Reader
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from itertools import chain, islice
 
 from tenants.errors import ErrorCode
 from tenants.formats.failures import bad_file
 from tenants.formats.lines import LONGEST_LINE_BYTES, Source, read_lines
-from tenants.formats.rows import RawRow, refuse_missing
+from tenants.formats.rows import Names, RawRow, refuse_missing
 
 DELIMITERS = ",\t;|"
 SAMPLE_LINES = 50
 
 
-def read_table(source: Source, names: Mapping[str, str]) -> Iterator[RawRow]:
+def read_table(source: Source, names: Names) -> Iterator[RawRow]:
     """The records below the header; blank lines are skipped. The delimiter is found out.
 
     Raises ``missing_column`` for the header, ``malformed_row`` for quotes out of place, for a field beyond
@@ -28,7 +28,7 @@ def read_table(source: Source, names: Mapping[str, str]) -> Iterator[RawRow]:
     records = _records(reader, source.name)
     header = [name.strip() for _, name_row in islice(records, 1) for name in name_row]
     refuse_missing(names, header, file=source.name, line=1)
-    places = {column: header.index(name) for column, name in names.items()}
+    places = {column: header.index(name) for column, name in names.among(header).items()}
     for row, (line, record) in enumerate(records, start=1):
         if len(record) != len(header):
             raise bad_file(
@@ -62,12 +62,12 @@ def _records(reader: Reader, file: str) -> Iterator[tuple[int, list[str]]]:
             yield begins, record
 
 
-def _delimiter(sample: list[str], names: Mapping[str, str]) -> str:
+def _delimiter(sample: list[str], names: Names) -> str:
     """The delimiter that makes the header name the wanted columns; else what the sample looks like."""
     header = next((line for line in sample if line.strip()), "")
     for candidate in DELIMITERS:
         found = {name.strip() for name in next(csv.reader([header], delimiter=candidate), [])}
-        if found.issuperset(names.values()):
+        if found.issuperset(names.needed.values()):
             return candidate
     try:
         return csv.Sniffer().sniff("".join(sample)[:65536], delimiters=DELIMITERS).delimiter

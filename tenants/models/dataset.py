@@ -11,10 +11,13 @@ from tenants.models.tenant import Tenant
 
 
 class Task(models.TextChoices):
-    """What an hPLM answers with: one label for the text, or labelled spans in it."""
+    """What an hPLM answers with: a label, several, a number, labelled spans, or the span that answers."""
 
     CLASSIFICATION = "classification", "Text classification"
+    MULTILABEL = "multilabel", "Multi-label classification"
+    REGRESSION = "regression", "Regression"
     TAGGING = "tagging", "Token tagging"
+    QUESTION_ANSWERING = "question_answering", "Question answering"
 
 
 class Split(models.TextChoices):
@@ -26,12 +29,19 @@ class Split(models.TextChoices):
 
 
 class Dataset(models.Model):
-    """Labelled examples of one task. ``labels``: the class labels, or the kinds of span, sorted."""
+    """Labelled examples of one task.
+
+    ``labels``: the class labels, or the kinds of span, sorted; ``value`` of a regression, ``start`` and
+    ``end`` of question answering. ``pairs``: each row has two texts. ``leaks_allowed``: its splits share more
+    texts than they should, and whoever uploaded it said to take it all the same.
+    """
 
     tenant = models.ForeignKey(Tenant, on_delete=models.PROTECT, related_name="datasets")
     name = models.CharField(max_length=100)
-    task = models.CharField(max_length=16, choices=Task.choices)
+    task = models.CharField(max_length=20, choices=Task.choices)
     labels = models.JSONField(default=list, editable=False)
+    pairs = models.BooleanField(default=False, db_default=False, editable=False)
+    leaks_allowed = models.BooleanField(default=False, db_default=False, editable=False)
     report = models.JSONField(default=dict, editable=False)
     created_by = models.ForeignKey(
         settings.AUTH_USER_MODEL, on_delete=models.PROTECT, null=True, blank=True, related_name="+"

@@ -19,6 +19,12 @@ class Tenant(models.Model):
     name = models.CharField(max_length=200)
     created_at = models.DateTimeField(auto_now_add=True, db_default=Now())
     suspended_at = models.DateTimeField(null=True, blank=True, editable=False)
+    shares_fragment_counts = models.BooleanField(
+        default=True,
+        db_default=True,
+        help_text="Count which fragments the tables lack, so that a domain's table can grow by those that"
+        " several tenants miss. Nothing but counts of fragments is kept.",
+    )
 
     class Meta:
         ordering = ("slug",)

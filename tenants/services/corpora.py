@@ -2,6 +2,7 @@
 
 from typing import Any
 
+from django.conf import settings
 from django.db import IntegrityError, transaction
 from django.db.models import ProtectedError
 
@@ -38,7 +39,7 @@ def corpus_preview(*, stream: Readable, filename: str) -> dict[str, Any]:
     with upload_store().workspace() as workspace:
         source, received = take_in(stream, workspace, filename=filename, key="corpus")
         draft = draft_corpus(file=source, workspace=workspace)
-        return {"report": corpus_report(draft) | {"file": received}, "rows": draft.preview}
+        return {"report": _report(draft, received), "rows": draft.preview}
 
 
 def corpus_delete(*, corpus: Corpus, actor: Actor) -> None:
@@ -53,6 +54,10 @@ def corpus_delete(*, corpus: Corpus, actor: Actor) -> None:
                 ErrorCode.HAS_DEPENDENTS, f"The corpus {corpus.name!r} is in use and stays.", param="corpus"
             ) from error
         transaction.on_commit(lambda: files_release([digest]))
+
+
+def _report(draft: CorpusDraft, received: dict[str, Any]) -> dict[str, Any]:
+    return corpus_report(draft, least_words=settings.HMI_CORPUS_MIN_WORDS) | {"file": received}
 
 
 def _check_quota(tenant: Tenant | None, measured: Measured) -> None:
@@ -76,7 +81,7 @@ def _corpus_insert(
         size_bytes=measured.size,
         rows=draft.rows,
         words=draft.words.total,
-        report=corpus_report(draft) | {"file": received},
+        report=_report(draft, received),
         created_by=person(actor),
     )
     try:

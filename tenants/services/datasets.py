@@ -8,6 +8,7 @@ from django.db import IntegrityError, transaction
 from django.db.models import ProtectedError
 
 from tenants.errors import ErrorCode, HmiError
+from tenants.formats.check import DEFAULT_SEPARATOR
 from tenants.formats.dataset import SPLITS, DatasetDraft, draft_dataset
 from tenants.formats.failures import brought_by
 from tenants.formats.report import dataset_preview_rows, dataset_report
@@ -30,17 +31,20 @@ def dataset_upload(
     task: str,
     files: Files,
     columns: Mapping[str, str] | None = None,
+    separator: str = DEFAULT_SEPARATOR,
+    allow_leaks: bool = False,
     actor: Actor = None,
 ) -> Dataset:
     """Check and store a dataset; splits that are not given are taken from train.
 
-    ``columns`` maps the canonical columns (``text`` and ``label``, or ``tokens`` and ``tags``) to those of
-    the files. Raises a typed error that says what is wrong and where, ``conflict`` when the name is taken,
-    ``quota_exceeded``; then neither rows nor files remain.
+    ``columns`` maps the canonical columns of the task (``tenants.formats.rows``) to those of the files,
+    ``separator`` parts the labels of a cell, ``allow_leaks`` takes splits that share more texts than they
+    should, which the dataset and its report then say. Raises a typed error that says what is wrong and where,
+    ``conflict`` when the name is taken, ``quota_exceeded``; then neither rows nor files remain.
     """
     cleaned = clean_name(name)
     with upload_store().workspace() as workspace:
-        draft, received = _draft(files, task, columns, workspace)
+        draft, received = _draft(workspace, files, task, columns, separator, allow_leaks)
         measured = {split: measure(draft.paths[split]) for split in SPLITS}
         with filed({draft.paths[split]: measured[split] for split in SPLITS}):
             quota_lock(tenant=tenant)
@@ -50,10 +54,17 @@ def dataset_upload(
             return dataset
 
 
-def dataset_preview(*, task: str, files: Files, columns: Mapping[str, str] | None = None) -> dict[str, Any]:
+def dataset_preview(
+    *,
+    task: str,
+    files: Files,
+    columns: Mapping[str, str] | None = None,
+    separator: str = DEFAULT_SEPARATOR,
+    allow_leaks: bool = False,
+) -> dict[str, Any]:
     """What an upload would say: ``report`` and the first ``rows`` of each file. Nothing is stored."""
     with upload_store().workspace() as workspace:
-        draft, received = _draft(files, task, columns, workspace)
+        draft, received = _draft(workspace, files, task, columns, separator, allow_leaks)
         return {"report": dataset_report(draft) | {"files": received}, "rows": dataset_preview_rows(draft)}
 
 
@@ -74,7 +85,12 @@ def dataset_delete(*, dataset: Dataset, actor: Actor) -> None:
 
 
 def _draft(
-    files: Files, task: str, columns: Mapping[str, str] | None, workspace: Path
+    workspace: Path,
+    files: Files,
+    task: str,
+    columns: Mapping[str, str] | None,
+    separator: str,
+    allow_leaks: bool,
 ) -> tuple[DatasetDraft, dict[str, Any]]:
     needed_columns(task)
     taken = {}
@@ -83,7 +99,14 @@ def _draft(
             # The splits' names are checked later: they come from the request, and are no names for files.
             taken[split] = take_in(stream, workspace, filename=filename, key=str(number))
     sources = {split: source for split, (source, _) in taken.items()}
-    draft = draft_dataset(files=sources, task=task, columns=columns, workspace=workspace)
+    draft = draft_dataset(
+        files=sources,
+        task=task,
+        columns=columns,
+        workspace=workspace,
+        separator=separator,
+        allow_leaks=allow_leaks,
+    )
     return draft, {split: received for split, (_, received) in taken.items()}
 
 
@@ -95,6 +118,8 @@ def _dataset_insert(
         name=name,
         task=draft.task,
         labels=draft.labels,
+        pairs=draft.pairs,
+        leaks_allowed=draft.leaks_allowed,
         report=dataset_report(draft) | {"files": received},
         created_by=person(actor),
     )
@@ -105,7 +130,8 @@ def _dataset_insert(
         raise HmiError(
             ErrorCode.CONFLICT, f"There is already a dataset with the name {name!r}.", param="name"
         ) from error
-    audit_record(verb="dataset.upload", subject=name, tenant=tenant, actor=actor, detail={"task": draft.task})
+    detail = {"task": draft.task, "leaks_allowed": draft.leaks_allowed}
+    audit_record(verb="dataset.upload", subject=name, tenant=tenant, actor=actor, detail=detail)
     return dataset
 
 

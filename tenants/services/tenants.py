@@ -48,3 +48,20 @@ def tenant_resume(*, tenant: Tenant, actor: Actor) -> bool:
     tenant.suspended_at = None
     audit_record(verb="tenant.resume", subject=tenant.slug, tenant=tenant, actor=actor)
     return True
+
+
+@transaction.atomic
+def tenant_set_sharing(*, tenant: Tenant, shares: bool, actor: Actor) -> bool:
+    """Whether the fragments its requests miss are counted for growing tables; true when this changed it."""
+    asked = Tenant.objects.filter(pk=tenant.pk, shares_fragment_counts=not shares)
+    if not asked.update(shares_fragment_counts=shares):
+        return False
+    tenant.shares_fragment_counts = shares
+    audit_record(
+        verb="tenant.set_sharing",
+        subject=tenant.slug,
+        tenant=tenant,
+        actor=actor,
+        detail={"shares_fragment_counts": shares},
+    )
+    return True

@@ -19,11 +19,11 @@ from tokenizers import models, normalizers, pre_tokenizers, processors
 from transformers import BertConfig, BertForMaskedLM, BertModel
 
 from inference.hplm import fragments
-from inference.hplm.adapters import AdapterWeights
 from inference.hplm.checkpoint import open_checkpoint
-from inference.hplm.heads import Head
-from inference.hplm.hplm import CLASSIFICATION, TAGGING, Hplm, Task
+from inference.hplm.heads import Head, Pooling
+from inference.hplm.hplm import CLASSIFICATION, FIXED_LABELS, PER_TOKEN, TAGGING, Hplm, Task
 from inference.hplm.local_lower import LocalLower
+from inference.hplm.pets import PetSpec, PetWeights, Shape
 from inference.hplm.plot import PlotChain, PlotTable
 from inference.hplm.plot_writer import write_plot
 from inference.hplm.root import Root
@@ -90,9 +90,9 @@ def tiny_checkpoint(
     return folder
 
 
-def tiny_root(folder: Path, **checkpoint: Any) -> Root:
+def tiny_root(folder: Path, *, n: int = fragments.N, **checkpoint: Any) -> Root:
     """A root split from a tiny checkpoint that is made in `folder`."""
-    return Root.from_checkpoint(open_checkpoint(tiny_checkpoint(folder, **checkpoint)), lower=2)
+    return Root.from_checkpoint(open_checkpoint(tiny_checkpoint(folder, **checkpoint)), lower=2, n=n)
 
 
 def tiny_lower(root: Root, *, seed: int = 0) -> LocalLower:
@@ -100,7 +100,7 @@ def tiny_lower(root: Root, *, seed: int = 0) -> LocalLower:
     lower = LocalLower.from_full(root.checkpoint_lower(), root.config)
     generator = torch.Generator().manual_seed(seed)
     with torch.no_grad():
-        for parameter in (lower.level_maps, lower.level_bias, lower.position_bias):
+        for parameter in (lower.level_maps, lower.level_bias, lower.position_bias, lower.type_bias):
             parameter.add_(torch.randn(parameter.shape, generator=generator), alpha=0.1)
     return lower
 
@@ -113,8 +113,9 @@ def tiny_texts(count: int, *, seed: int = 0, longest: int = 12) -> list[str]:
 
 
 def fragments_of(root: Root, texts: Sequence[str]) -> NDArray[np.int64]:
-    """The different fragments [F, 3] of the texts."""
-    found = [fragments.of_sequence(root.tokenizer.encode(text).ids, root.config.missing_id) for text in texts]
+    """The different fragments [F, n] of the texts."""
+    missing, n = root.config.missing_id, root.config.n
+    found = [fragments.of_sequence(root.tokenizer.encode(text).ids, missing, n) for text in texts]
     return np.unique(np.concatenate(found), axis=0)
 
 
@@ -127,68 +128,100 @@ def tiny_plot(
     share: float = 0.5,
     all_unigrams: bool = True,
     seed: int = 0,
+    dtype: str = "float16",
 ) -> Path:
-    """A table with a random `share` of the tri-grams and bi-grams of `texts`, and uni-grams of all the
+    """A table with a random `share` of the fragments of `texts` and of their parts, and uni-grams of all the
     vocabulary or of the texts."""
-    missing = root.config.missing_id
+    missing, n = root.config.missing_id, root.config.n
     exact = fragments_of(root, texts)
-    bigrams = [
-        fragments.degrade(exact, level, missing) for level in (fragments.LEVEL_LEFT, fragments.LEVEL_RIGHT)
-    ]
-    candidates = np.unique(fragments.pack(np.concatenate([exact, *bigrams])))
+    parts = [fragments.degrade(exact, level, missing) for level in fragments.search_order(n)[:-1]]
+    candidates = fragments.unique(np.concatenate(parts))[1]
     kept = candidates[np.random.default_rng(seed).random(len(candidates)) < share]
-    centres = np.arange(root.config.vocab) if all_unigrams else np.unique(exact[:, 1])
-    lone = np.full_like(centres, missing)
-    keys = np.union1d(kept, fragments.pack(np.stack([lone, centres, lone], axis=-1)))
+    centres = np.arange(root.config.vocab) if all_unigrams else np.unique(exact[:, n // 2])
+    lone = np.full((len(centres), n), missing, dtype=np.int64)
+    lone[:, n // 2] = centres
+    wanted = fragments.unique(np.concatenate([kept, lone]))[1]
     with torch.no_grad():
-        vectors = lower(torch.from_numpy(fragments.unpack(keys))).half().numpy()
-    halves = [(part, vectors[np.searchsorted(keys, part)]) for part in np.array_split(keys, 2)]
-    write_plot(folder, halves, {"missing_id": missing, "alpha": 100 * share}, lower.position_bias)
+        vectors = lower(torch.from_numpy(wanted)).numpy()
+    halves = zip(np.array_split(wanted, 2), np.array_split(vectors, 2), strict=True)
+    meta = {"missing_id": missing, "alpha": 100 * share}
+    write_plot(folder, halves, meta, lower.position_bias, lower.type_bias, n=n, dtype=dtype)
     return folder
 
 
+SPECS = (
+    PetSpec(adapter=8),
+    PetSpec(lora=2, biases=True, norms=True),
+    PetSpec(adapter=1, output_adapter=3),
+    PetSpec(lora=4, lora_places=("query", "contract"), adapter=5),
+    PetSpec(),
+)
+"""PETs of every kind, differing in size."""
+
+
 def tiny_hplm(
-    root: Root, task: Task = CLASSIFICATION, *, labels: int = 3, adapter_size: int = 8, seed: int = 0
+    root: Root,
+    task: Task = CLASSIFICATION,
+    *,
+    labels: int = 3,
+    spec: PetSpec = SPECS[0],
+    pooling: Pooling = "cls",
+    pairs: bool = False,
+    seed: int = 0,
 ) -> Hplm:
-    """A random hPLM; for a tagging, `labels` is how many kinds of span there are (2 * labels + 1 tags)."""
+    """A random hPLM; for a tagging, `labels` is how many kinds of span there are (2 * labels + 1 tags).
+    pooling: of a task that reads the text as a whole."""
     kinds = [f"{task[:3]}{index}" for index in range(labels)]
-    names = ["O", *(f"{prefix}-{kind}" for kind in kinds for prefix in "BI")] if task == TAGGING else kinds
+    tags = ["O", *(f"{prefix}-{kind}" for kind in kinds for prefix in "BI")]
+    names = FIXED_LABELS.get(task, tuple(tags if task == TAGGING else kinds))
     generator = torch.Generator().manual_seed(seed)
-    adapter = AdapterWeights.initial(
-        root.config.upper, adapter_size, root.config.hidden, generator=generator, scale=0.3
-    )
-    head = Head.initial(len(names), root.config.hidden, generator=generator)
-    biased = {
-        name: value + 0.1 * torch.randn(value.shape, generator=generator)
-        for name, value in adapter.tensors().items()
+    config = root.config
+    shape = Shape(config.upper, config.hidden, config.architecture.inner)
+    fresh = PetWeights.initial(spec, shape, generator=generator)
+    learnt = {
+        name: value + 0.2 * torch.randn(value.shape, generator=generator)
+        for name, value in fresh.weights.items()
     }
+    read: Pooling = "token" if task in PER_TOKEN else pooling
+    head = Head.initial(len(names), config.hidden, pooling=read, generator=generator)
     return Hplm(
         task,
-        tuple(names),
-        AdapterWeights.from_tensors(biased),
-        Head(head.weight * 20, head.bias),
-        {"seed": seed},
+        names,
+        PetWeights(spec, shape, learnt),
+        Head(head.weight * 20, head.bias, read),
+        pairs,
+        about={"seed": seed},
     )
 
 
 def tiny_hplms(root: Root, count: int) -> list[Hplm]:
-    """Hplms of both tasks in turn, with differing adapter sizes and numbers of labels."""
+    """Hplms of two tasks in turn, with differing PETs, poolings and numbers of labels."""
     tasks: list[Task] = [CLASSIFICATION, TAGGING]
+    poolings: list[Pooling] = ["cls", "cls", "cls_mean"]
     return [
-        tiny_hplm(root, tasks[n % 2], labels=2 + n % 4, adapter_size=(1, 4, 16, 7, 9)[n % 5], seed=n)
+        tiny_hplm(
+            root,
+            tasks[n % 2],
+            labels=2 + n % 4,
+            spec=SPECS[n % len(SPECS)],
+            pooling=poolings[n % 3],
+            seed=n,
+        )
         for n in range(count)
     ]
 
 
 @dataclass(frozen=True, slots=True)
 class TinyHplm:
-    """An hPLM lying in an artifact root: whose, which version, and the chain of tables it reads."""
+    """An hPLM lying in an artifact root: whose, which version, the chain of tables it reads, and the lower
+    layers of the nearest."""
 
     tenant: str
     hplm: str
     version: int
     digest: str
     plots: tuple[str, ...]
+    lower: str
     model: Hplm
 
 
@@ -213,12 +246,18 @@ class TinyWorld:
         """Write manifest.json (of all hPLMs, or of those given) as the web process would; returns its
         path."""
         served = self.hplms if hplms is None else hplms
+        root = {
+            "name": "tiny",
+            "path": f"root/{self.root_digest[:2]}/{self.root_digest}",
+            "files": self._checksums("root", self.root_digest),
+            "lower": self.lower_digest,
+        }
+        lowers = {self.lower_digest, *(hplm.lower for hplm in served)}
         manifest = {
-            "format": 1,
+            "format": 2,
             "revision": revision,
-            "roots": {
-                self.root_digest: {"name": "tiny", "path": f"root/{self.root_digest[:2]}/{self.root_digest}"}
-            },
+            "roots": {self.root_digest: root},
+            "lowers": {digest: {"files": self._checksums("lower", digest)} for digest in sorted(lowers)},
             "hplms": {f"{h.tenant}/{h.hplm}:{h.version}": self._served(h) for h in served},
         }
         path = self.artifact_root / "manifest.json"
@@ -228,7 +267,6 @@ class TinyWorld:
         return path
 
     def _served(self, hplm: TinyHplm) -> dict[str, Any]:
-        files = artifact_files(self.folder("hplm", hplm.digest))
         return {
             "tenant": hplm.tenant,
             "hplm": hplm.hplm,
@@ -237,8 +275,14 @@ class TinyWorld:
             "task": hplm.model.task,
             "root": self.root_digest,
             "plots": list(hplm.plots),
-            "files": {name: entry["sha256"] for name, entry in files.items()},
+            "lower": hplm.lower,
+            "pairs": False,
+            "shares_counts": True,
+            "files": self._checksums("hplm", hplm.digest),
         }
+
+    def _checksums(self, kind: str, digest: str) -> dict[str, str]:
+        return {name: entry["sha256"] for name, entry in artifact_files(self.folder(kind, digest)).items()}
 
 
 def tiny_world(artifact_root: Path, *, hplms: int = 6) -> TinyWorld:
@@ -247,23 +291,27 @@ def tiny_world(artifact_root: Path, *, hplms: int = 6) -> TinyWorld:
     root = tiny_root(scratch / "checkpoint")
     root.save(scratch / "root")
     lowers = [tiny_lower(root, seed=n) for n in range(2)]
-    lowers[0].save(scratch / "lower")
+    for number, lower in enumerate(lowers):
+        lower.save(scratch / f"lower{number}")
     texts = tiny_texts(60)
     tiny_plot(scratch / "root_plot", root, lowers[0], texts, share=0.5)
     tiny_plot(scratch / "domain_plot", root, lowers[1], texts[:30], share=0.4, all_unigrams=False, seed=1)
     root_plot = place(artifact_root, "plot", scratch / "root_plot")
     chains = ((root_plot,), (place(artifact_root, "plot", scratch / "domain_plot"), root_plot))
+    lower_digests = [place(artifact_root, "lower", scratch / f"lower{number}") for number in range(2)]
     built = []
     for number, model in enumerate(tiny_hplms(root, hplms)):
         model.save(scratch / f"hplm{number}")
         digest = place(artifact_root, "hplm", scratch / f"hplm{number}")
         tenant = ("acme", "globex")[number // 2 % 2]
-        built.append(TinyHplm(tenant, f"model{number}", 1, digest, chains[number % 2], model))
+        built.append(
+            TinyHplm(tenant, f"model{number}", 1, digest, chains[number % 2], lower_digests[number % 2], model)
+        )
     world = TinyWorld(
         artifact_root=artifact_root,
         root=root,
         root_digest=place(artifact_root, "root", scratch / "root"),
-        lower_digest=place(artifact_root, "lower", scratch / "lower"),
+        lower_digest=lower_digests[0],
         hplms=tuple(built),
     )
     shutil.rmtree(scratch)

@@ -6,6 +6,7 @@ from versiontree.models.domain import Domain
 from versiontree.models.hplm import Hplm
 from versiontree.models.job import Job, JobEvent
 from versiontree.models.root import Root
+from versiontree.models.shard import JobShard
 from versiontree.models.version import Version
 
 __all__ = [
@@ -16,6 +17,7 @@ __all__ = [
     "Hplm",
     "Job",
     "JobEvent",
+    "JobShard",
     "Root",
     "Version",
     "VersionArtifact",

@@ -19,6 +19,8 @@ class JobKind(models.TextChoices):
     BUILD_PLOT = "build_plot", "Build PLOT"
     FINE_TUNE = "fine_tune", "Fine-tune"
     EVALUATE = "evaluate", "Evaluate"
+    COMPACT = "compact", "Compact PLOTs"
+    GROW = "grow", "Grow PLOT"
 
 
 class JobState(models.TextChoices):

@@ -1,24 +1,31 @@
 """What the end of one job means for the jobs behind it and for its version."""
 
 from collections.abc import Iterable
+from pathlib import Path
 
+from django.conf import settings
 from django.utils import timezone
 
 from tenants.errors import ErrorCode, HmiError
-from versiontree.artifacts import StoredArtifact
+from versiontree.artifacts import ArtifactDamaged, ArtifactStore, StoredArtifact
 from versiontree.models import Alias, Artifact, Hplm, Job, Version, VersionArtifact
 from versiontree.models.alias import DEFAULT_ALIAS
 from versiontree.models.job import JobState
 from versiontree.models.version import MAIN_ROLE, REQUIRED_ROLES, VersionKind, VersionState
 from versiontree.services.aliases import alias_point
+from versiontree.services.attaching import attaching_begin
 from versiontree.services.nudges import job_nudge
 from versiontree.services.transitions import job_move, version_move
 from versiontree.serving import manifest_publish_on_commit
 
 
 def artifacts_attach(*, version: Version, artifacts: Iterable[tuple[str, StoredArtifact]]) -> None:
-    """Write down which artifacts a job of this version made."""
+    """Write down which artifacts a job of this version made, while the collector of garbage stands still."""
+    store = ArtifactStore(Path(settings.HMI_ARTIFACT_ROOT))
+    attaching_begin()
     for role, stored in artifacts:
+        if not store.path(stored.kind, stored.digest).is_dir():
+            raise ArtifactDamaged(f"Artifact {stored.kind}/{stored.digest[:12]} is not in the store.")
         row, _ = Artifact.objects.get_or_create(
             kind=stored.kind,
             digest=stored.digest,

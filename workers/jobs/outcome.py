@@ -1,19 +1,27 @@
 """What a job hands back."""
 
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from numbers import Integral, Real
 from pathlib import Path
 from typing import Any
 
+from versiontree.artifacts import StoredArtifact
+
 
 @dataclass(frozen=True, slots=True)
 class JobOutcome:
-    """`metrics` for the job's row; `artifacts`: finished folders by their role in the version."""
+    """What goes into the job's row and its version.
+
+    artifacts: finished folders by their role; reused: artifacts that the version shares with another one, by
+    theirs; afterwards: called once the job has succeeded for good.
+    """
 
     metrics: Mapping[str, Any]
     artifacts: dict[str, Path] = field(default_factory=dict)
+    reused: dict[str, StoredArtifact] = field(default_factory=dict)
+    afterwards: Callable[[], None] | None = None
 
 
 def plain(value: Any) -> Any:

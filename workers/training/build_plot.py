@@ -2,39 +2,19 @@
 5.1).
 """
 
+import shutil
 from collections.abc import Iterator
-from dataclasses import dataclass
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
+from uuid import uuid4
 
-import numpy as np
-import numpy.typing as npt
-import torch
-
-from inference.hplm import fragments
-from inference.hplm.json_files import read_artifact_json
-from inference.hplm.local_lower import LocalLower
-from inference.hplm.plot_writer import write_plot
-from inference.hplm.root import ROOT_FILE, TOKENIZER_FILE
-from inference.hplm.root_config import RootConfig
-from workers.training.corpus import CorpusReader, Ids, read_corpus
-from workers.training.ngrams import FragmentCounts, Keys, count_fragments, covering
-from workers.training.precision import Arithmetic, arithmetic
+from workers.training.corpus import require_texts
+from workers.training.plot_shards import PlotInputs, PlotParts, PlotSettings, Told
 from workers.training.progress import Reporter
-from workers.training.tidy import written_whole
+from workers.training.sealed import Report
 
-# Corpus sequences between two looks at whether the job is cancelled.
-CHECK_EVERY = 200
-
-
-@dataclass(frozen=True)
-class PlotSettings:
-    """fragments_per_batch: fragments computed together; a block of the file is written from each batch."""
-
-    seed: int = 0
-    device: str = "auto"
-    precision: str = "auto"
-    fragments_per_batch: int = 2048
+__all__ = ["PlotSettings", "build_plot", "plot_report"]
 
 
 def build_plot(
@@ -47,84 +27,67 @@ def build_plot(
     settings: PlotSettings,
     reporter: Reporter,
     all_unigrams: bool,
+    staging: Path | None = None,
 ) -> dict[str, Any]:
-    """Write a table to `out` and report {rows, bytes, levels, coverage, alpha}.
+    """Write a table to `out` and report {rows, bytes, levels, coverage, alpha, vectors, fragments, tokens}.
 
-    Keeps the most frequent tri-grams, and bi-grams, that cover `alpha` % of the occurrences of each in the
-    corpus, every fragment at the ends of its texts, and the uni-grams of its tokens, or of the whole
-    vocabulary (`all_unigrams`, for a root, whose table is the last resort).
+    Does every part of the build here, one after the other. What a part leaves lies in `staging`, so that a
+    build that was killed goes on where it was; without it, in a folder beside `out` that is gone afterwards.
+    Raises HplmError("corpus_too_small"), ("invalid_encoding"), ("out_of_disk"), ("out_of_memory").
     """
-    computing = arithmetic(device=settings.device, precision=settings.precision, seed=settings.seed)
-    config = RootConfig.from_json(read_artifact_json(root / ROOT_FILE))
-    counts = _count(corpus, root, config, reporter)
-    keys, coverage = choose_fragments(counts, config, alpha=alpha, all_unigrams=all_unigrams)
-    local = LocalLower.load(lower, computing.device)
-    reporter.stage("compute fragments", len(keys))
-    meta = {"missing_id": config.missing_id, "alpha": alpha, "lower_digest": lower.name}
-    blocks = _blocks(keys, local, computing, settings.fragments_per_batch, reporter)
-    with written_whole(out):
-        about = write_plot(out, blocks, meta, local.position_bias.detach().cpu())
-    size = sum(file.stat().st_size for file in out.iterdir())
+    require_texts(corpus)
+    parts = PlotParts(PlotInputs(root, lower, corpus, alpha, all_unigrams, settings))
+    with _folder(staging, out) as folder:
+        ranges = parts.count_pieces()
+        reporter.stage("count fragments", ranges[-1][1])
+        counted = [folder / f"count-{number}" for number in range(len(ranges))]
+        for piece, place in zip(ranges, counted, strict=True):
+            parts.count(piece, place, _telling(reporter, piece[0]))
+            reporter.advance(piece[1])
+        reporter.stage("choose fragments", 1)
+        chosen = parts.choose(counted, folder / "chosen", _telling(reporter))
+        reporter.advance(1)
+        pieces = parts.vector_pieces(chosen["rows"])
+        reporter.stage("compute fragments", chosen["rows"])
+        computed = [folder / f"vectors-{number}" for number in range(len(pieces))]
+        for piece, place in zip(pieces, computed, strict=True):
+            parts.compute(piece, folder / "chosen", place, _telling(reporter, piece[0]))
+        reporter.stage("write table", chosen["rows"])
+        about = parts.write(folder / "chosen", pieces, computed, out, _telling(reporter))
+    return plot_report(about, chosen, out, alpha)
+
+
+def plot_report(about: dict[str, Any], chosen: Report, out: Path, alpha: float) -> dict[str, Any]:
+    """What a build tells of the table it wrote; `fragments`: how many different ones the corpus has."""
     return {
         "rows": about["rows"],
-        "bytes": size,
+        "bytes": sum(file.stat().st_size for file in out.iterdir()),
         "alpha": alpha,
         "levels": about["levels"],
-        "coverage": coverage,
+        "vectors": about["dtype"],
+        "coverage": chosen["coverage"],
+        "fragments": chosen["different"],
+        "tokens": chosen["tokens"],
     }
 
 
-def _count(corpus: Path, root: Path, config: RootConfig, reporter: Reporter) -> FragmentCounts:
-    opened = read_corpus(corpus)
-    reporter.stage("count fragments", len(opened))
-
-    def texts() -> Iterator[str]:
-        for number, text in enumerate(opened.texts()):
-            if number % CHECK_EVERY == 0:
-                reporter.check()
-                reporter.advance(number)
-            yield text
-
-    reader = CorpusReader(root / TOKENIZER_FILE, config)
-    return count_fragments(reader.sequences(texts()), config.missing_id)
-
-
-def choose_fragments(
-    counts: FragmentCounts, config: RootConfig, *, alpha: float, all_unigrams: bool
-) -> tuple[Keys, dict[str, float]]:
-    """Ascending keys of the fragments to keep, and which share of the corpus's occurrences each order
-    covers.
-    """
-    trigrams, pairs = covering(*counts.trigrams, alpha), covering(*counts.pairs, alpha)
-    missing = config.missing_id
-    ends = fragments.unpack(pairs)[:, :2]
-    absent = np.full(len(ends), missing, dtype=np.int64)
-    left = np.stack((ends[:, 0], ends[:, 1], absent), axis=1)
-    right = np.stack((absent, ends[:, 0], ends[:, 1]), axis=1)
-    tokens: Ids = np.arange(config.vocab, dtype=np.int64) if all_unigrams else counts.tokens
-    alone = np.full(len(tokens), missing, dtype=np.int64)
-    unigrams = np.stack((alone, tokens, alone), axis=1)
-    packed = [fragments.pack(part) for part in (left, right, unigrams)]
-    keys = np.unique(np.concatenate([trigrams, counts.boundary, *packed]))
-    coverage = {"trigram": _share(trigrams, counts.trigrams), "bigram": _share(pairs, counts.pairs)}
-    return keys, coverage
-
-
-def _share(kept: Keys, counted: tuple[Keys, npt.NDArray[np.int64]]) -> float:
-    keys, occurrences = counted
-    if not len(keys):
-        return 0.0
-    return float(occurrences[np.isin(keys, kept, assume_unique=True)].sum() / occurrences.sum())
-
-
-def _blocks(
-    keys: Keys, local: LocalLower, computing: Arithmetic, size: int, reporter: Reporter
-) -> Iterator[tuple[Keys, npt.NDArray[np.float16]]]:
-    for start in range(0, len(keys), size):
+def _telling(reporter: Reporter, before: int = 0) -> Told:
+    def told(done: int) -> None:
         reporter.check()
-        block = keys[start : start + size]
-        wanted = torch.from_numpy(fragments.unpack(block)).to(computing.device)
-        with torch.no_grad(), computing.autocast():
-            vectors = local(wanted)
-        yield block, vectors.float().cpu().numpy().astype(np.float16)
-        reporter.advance(start + len(block))
+        reporter.advance(before + done)
+
+    return told
+
+
+@contextmanager
+def _folder(staging: Path | None, out: Path) -> Iterator[Path]:
+    if staging is not None:
+        staging.mkdir(parents=True, exist_ok=True)
+        yield staging
+        return
+    folder = out.parent / f".{out.name}-{uuid4().hex[:8]}"
+    folder.mkdir(parents=True)
+    try:
+        yield folder
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)

@@ -151,5 +151,5 @@ class _Conversion:
 
 def _position_features(full: FullLower, max_tokens: int) -> Tensor:
     """[max_tokens, d]: the checkpoint's own position embeddings."""
-    table: Tensor = full.embeddings.state_dict()["position_embeddings.weight"]
-    return table[:max_tokens]
+    first = full.shape.position_offset
+    return full.embeddings.positions.weight[first : first + max_tokens].detach()

@@ -105,7 +105,7 @@ def _known_head(root: Root, lower: Path) -> LmHead | None:
     """The root's own head, or the one an earlier further pretraining of this branch fitted."""
     own = root.lm_head()
     if own is None and (lower / LM_HEAD_FILE).is_file():
-        own = LmHead.load(lower / LM_HEAD_FILE, root.bert, root.upper.device)
+        own = LmHead.load(lower / LM_HEAD_FILE, root.config.architecture, root.upper.device)
     return own.requires_grad_(False) if own is not None else None
 
 

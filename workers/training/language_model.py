@@ -110,12 +110,12 @@ class LanguageModel:
 
 def new_head(root: Root, groups: Sequence[list[Ids]]) -> LmHead:
     """An untrained head that answers with the frequencies of the tokens in the batches."""
-    head = LmHead(root.bert)
+    head = LmHead(root.config.architecture)
     ids = np.concatenate([sequence for group in groups for sequence in group])
     counts = np.bincount(ids, minlength=root.config.vocab) + 0.1
     with torch.no_grad():
         head.bias.copy_(torch.from_numpy(np.log(counts / counts.sum())))
         # A final state resembles its token's embedding: start from that, not from noise.
-        head.dense.weight.copy_(torch.eye(root.config.hidden))
+        torch.nn.init.eye_(head.dense.weight)
         head.dense.bias.zero_()
     return head

@@ -1,100 +1,131 @@
-"""Which fragments of a corpus a PLOT keeps (paper sections 5.1 and 7.7)."""
+"""The fragments of running text, for windows of any length (paper sections 3.2.1 and 7.10)."""
 
-from collections.abc import Iterable
-from dataclasses import dataclass, field
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final
 
 import numpy as np
 import numpy.typing as npt
+from numpy.lib.stride_tricks import sliding_window_view
 
-from inference.hplm import fragments
+Ids = npt.NDArray[np.int64]
 
-Keys = npt.NDArray[np.int64]
-Counts = npt.NDArray[np.int64]
+FULL: Final = "full"
+"""Every place of the window holds a token."""
+EDGE: Final = "edge"
+"""The window reaches past an end of its text."""
+TRIGRAM: Final = "trigram"
+"""The three tokens in the middle of a longer window."""
+PAIR: Final = "pair"
+"""Two neighbours; they give a left bi-gram of the second and a right bi-gram of the first."""
+TOKEN: Final = "token"  # noqa: S105 - a token of text
 
-# Keys gathered before they are made unique: 32 MiB of them.
-CHUNK = 4_000_000
-
-
-@dataclass
-class KeyCounter:
-    """Counts int64 keys in bounded memory beside the unique keys themselves."""
-
-    chunk: int = CHUNK
-    _pending: list[Keys] = field(default_factory=list)
-    _pending_size: int = 0
-    # Runs of (keys, counts), each at least twice as long as the next, so that merging stays n log n.
-    _runs: list[tuple[Keys, Counts]] = field(default_factory=list)
-
-    def add(self, keys: Keys) -> None:
-        self._pending.append(keys)
-        self._pending_size += len(keys)
-        if self._pending_size >= self.chunk:
-            self._fold()
-
-    def result(self) -> tuple[Keys, Counts]:
-        """Unique keys, ascending, and how often each was added."""
-        self._fold()
-        while len(self._runs) > 1:
-            self._merge_last()
-        if not self._runs:
-            return np.empty(0, np.int64), np.empty(0, np.int64)
-        return self._runs[0]
-
-    def _fold(self) -> None:
-        if not self._pending:
-            return
-        keys, counts = np.unique(np.concatenate(self._pending), return_counts=True)
-        self._pending, self._pending_size = [], 0
-        self._runs.append((keys, counts.astype(np.int64)))
-        while len(self._runs) > 1 and len(self._runs[-2][0]) < 2 * len(self._runs[-1][0]):
-            self._merge_last()
-
-    def _merge_last(self) -> None:
-        second, first = self._runs.pop(), self._runs.pop()
-        keys = np.concatenate((first[0], second[0]))
-        counts = np.concatenate((first[1], second[1]))
-        order = np.argsort(keys, kind="stable")
-        keys, counts = keys[order], counts[order]
-        starts = np.flatnonzero(np.concatenate(([True], keys[1:] != keys[:-1])))
-        self._runs.append((keys[starts], np.add.reduceat(counts, starts)))
-
-
-def covering(keys: Keys, counts: Counts, alpha: float) -> Keys:
-    """The fewest most frequent keys whose occurrences reach `alpha` % of all; ascending.
-
-    Equal counts are taken in ascending order of key, so the choice is the same on every machine.
-    """
-    if alpha <= 0 or not len(keys):
-        return np.empty(0, np.int64)
-    order = np.lexsort((keys, -counts))
-    covered = np.cumsum(counts[order])
-    # Compared as alpha * total <= 100 * covered: exact for whole alphas, where a quotient would round.
-    needed = int(np.searchsorted(covered * 100.0, alpha * float(covered[-1]), side="left")) + 1
-    return np.sort(keys[order[:needed]])
+_BITS_OF_A_WORD = 63
 
 
 @dataclass(frozen=True)
-class FragmentCounts:
-    """Occurrences in a corpus: interior tri-grams, adjacent pairs, tokens, and the fragments at the ends."""
+class Window:
+    """`n` places around a token: `before` of them in front of it. `missing` stands where no token is."""
 
-    trigrams: tuple[Keys, Counts]
-    pairs: tuple[Keys, Counts]
-    tokens: Keys
-    boundary: Keys
+    n: int
+    missing: int
+
+    @property
+    def before(self) -> int:
+        return self.n // 2
+
+    @property
+    def after(self) -> int:
+        return self.n - 1 - self.before
+
+    @property
+    def kinds(self) -> tuple[str, ...]:
+        """What is counted: each kind is a table of its own."""
+        middle = (TRIGRAM,) if self.n > 3 else ()
+        neighbours = (PAIR,) if self.n > 2 else ()
+        return (FULL, EDGE, *middle, *neighbours, TOKEN)
+
+    def of_sequences(self, sequences: Sequence[Ids]) -> dict[str, Ids]:
+        """The fragments of each kind, every occurrence a row [n]; a pair stands at the left of its token."""
+        gap = max(self.before, self.after, 1)
+        blank = np.full(gap, self.missing, dtype=np.int64)
+        stream = np.concatenate([part for ids in sequences for part in (blank, ids)] + [blank])
+        middle = np.flatnonzero(stream != self.missing)
+        windows = sliding_window_view(stream, self.n)[middle - self.before]
+        whole = (windows != self.missing).all(axis=1)
+        found = {FULL: windows[whole], EDGE: windows[~whole], TOKEN: self.alone(stream[middle])}
+        if self.n > 2:
+            pairs = self.only(windows, (self.before - 1, self.before))
+            found[PAIR] = pairs[pairs[:, self.before - 1] != self.missing]
+        if self.n > 3:
+            places = (self.before - 1, self.before, self.before + 1)
+            threes = self.only(windows, places)
+            found[TRIGRAM] = threes[(threes[:, places] != self.missing).all(axis=1)]
+        return found
+
+    def only(self, windows: Ids, places: Sequence[int]) -> Ids:
+        """The windows [F, n] with nothing but these places."""
+        kept = np.full(windows.shape, self.missing, dtype=np.int64)
+        kept[:, list(places)] = windows[:, list(places)]
+        return kept
+
+    def alone(self, tokens: Ids) -> Ids:
+        """The uni-grams [F, n] of tokens [F]."""
+        windows = np.full((len(tokens), self.n), self.missing, dtype=np.int64)
+        windows[:, self.before] = tokens
+        return windows
+
+    def both_bigrams(self, pairs: Ids) -> Ids:
+        """The left bi-grams of these pairs, and the right ones too where the window has room for them."""
+        if not self.after:
+            return pairs
+        right = np.full(pairs.shape, self.missing, dtype=np.int64)
+        right[:, self.before : self.before + 2] = pairs[:, self.before - 1 : self.before + 1]
+        return np.concatenate((pairs, right))
 
 
-def count_fragments(sequences: Iterable[npt.NDArray[np.int64]], missing_id: int) -> FragmentCounts:
-    """Count the fragments of sequences `[CLS] … [SEP]`.
+@dataclass(frozen=True)
+class Packing:
+    """Fragments as few whole numbers, to count by: the order of the numbers is that of the ids."""
 
-    A pair (a, b) is keyed as the fragment (a, b, MISSING); it stands for both bi-grams it can give.
-    """
-    trigrams, pairs, tokens, boundary = KeyCounter(), KeyCounter(), KeyCounter(), KeyCounter()
-    for ids in sequences:
-        all_fragments = fragments.of_sequence(ids, missing_id)
-        keys = fragments.pack(all_fragments)
-        trigrams.add(keys[1:-1])
-        boundary.add(keys[[0, -1]])
-        tokens.add(ids)
-        left = np.stack((ids[:-1], ids[1:], np.full(len(ids) - 1, missing_id)), axis=1)
-        pairs.add(fragments.pack(left))
-    return FragmentCounts(trigrams.result(), pairs.result(), tokens.result()[0], boundary.result()[0])
+    window: Window
+
+    @property
+    def _bits(self) -> int:
+        return self.window.missing.bit_length()
+
+    @property
+    def _per_word(self) -> int:
+        return _BITS_OF_A_WORD // self._bits
+
+    @property
+    def words(self) -> int:
+        """Numbers per fragment: one up to n = 4 and 32,767 ids, two for most others."""
+        return -(-self.window.n // self._per_word)
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """What the numbers are called in a table."""
+        return tuple(f"w{number}" for number in range(self.words))
+
+    def pack(self, fragments: Ids) -> list[Ids]:
+        """One array [F] for each word of fragments [F, n]."""
+        packed = []
+        for start in range(0, self.window.n, self._per_word):
+            word = np.zeros(len(fragments), dtype=np.int64)
+            for place in range(start, min(start + self._per_word, self.window.n)):
+                word = (word << self._bits) | fragments[:, place]
+            packed.append(word)
+        return packed
+
+    def unpack(self, words: Sequence[Ids]) -> Ids:
+        """The inverse of `pack`."""
+        fragments = np.empty((len(words[0]), self.window.n), dtype=np.int64)
+        mask = (1 << self._bits) - 1
+        for number, word in enumerate(words):
+            places = range(number * self._per_word, min((number + 1) * self._per_word, self.window.n))
+            rest = word
+            for place in reversed(places):
+                fragments[:, place] = rest & mask
+                rest = rest >> self._bits
+        return fragments

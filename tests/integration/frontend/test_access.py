@@ -21,6 +21,10 @@ READ = {
     "job",
     "job_progress",
     "try",
+    "hplm_version",
+    "domain_version",
+    "root_version",
+    "settings",
 }
 WRITE = {
     "corpus_new", "dataset_new", "domain_new", "hplm_new", "hplm_update", "keys",
@@ -32,6 +36,7 @@ POST_WRITE = {
 POST_OWN = {"key_create", "key_revoke"}
 POSTED = POST_WRITE | POST_OWN | {"try_answer"}
 ALL = READ | WRITE | POSTED
+OWN_DOMAIN = {"domain_update", "domain_compact", "domain_grow"}
 
 
 def address(world: World, name: str) -> str:
@@ -44,6 +49,9 @@ def address(world: World, name: str) -> str:
         "domain": [world.domain.domain_id],
         "domain_update": [world.domain.domain_id],
         "key_revoke": ["abcdefgh"],
+        "hplm_version": [world.hplm.name, 1],
+        "domain_version": [world.domain.domain_id, 1],
+        "root_version": [world.root.root.name, 1],
     }
     ids |= {page: [world.hplm.name] for page in ("hplm", "hplm_update", "hplm_delete", "alias_move")}
     first_job = jobs_in_order(world.hplm)[0]
@@ -61,7 +69,7 @@ def answers(client: Client, world: World, names: set[str]) -> dict[str, int]:
 
 
 def test_every_route_is_declared_here() -> None:
-    assert {route.name for route in urlpatterns} == OPEN | ALL | {"domain_update"}
+    assert {route.name for route in urlpatterns} == OPEN | ALL | OWN_DOMAIN
 
 
 def test_without_signing_in_every_page_leads_to_the_sign_in_page(client: Client, world: World) -> None:

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from frontend.presenters.answers import pieces_of
 from frontend.presenters.charts import counted_bars, curve_of, parts
+from frontend.presenters.pieces import pieces_of
 from frontend.status import STYLES, style_of
 from frontend.templatetags.ui import duration, percent
 from versiontree.models.job import JobState

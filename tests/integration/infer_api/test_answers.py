@@ -62,6 +62,7 @@ def test_the_answer_names_the_version_and_says_what_it_took(ask: Ask, served: Se
     assert body["model"] == {"name": "acme/mood", "version": 1, "digest": version.digest}
     assert body["usage"]["inputs"] == 3
     assert body["usage"]["truncated"] == 0
+    assert body["plot"]["computed"] == body["plot"]["whole_rows"] == 0
     assert body["usage"]["tokens"] == sum(body["plot"].values())
     assert body["batch"]["rows"] >= 1
     assert set(body["timings_ms"]) == {"queue", "retrieval", "adapter_load", "compute", "total"}
@@ -106,6 +107,21 @@ def test_a_member_asks_with_their_session(served: Served, viewer: User) -> None:
     assert (
         client.post("/api/v1/infer?tenant=acme", body | {"model": "mood"}, format="json").status_code == 200
     )
+
+
+@pytest.mark.parametrize("policy", ["fallback", "compute", "auto"])
+def test_staff_choose_the_miss_policy_and_see_what_it_cost(
+    served: Served, viewer: User, policy: str
+) -> None:
+    viewer.is_staff = True
+    viewer.save(update_fields=["is_staff"])
+    client = APIClient()
+    client.force_login(viewer)
+    body = {"model": "acme/mood", "inputs": ["zebra quixotic"], "miss_policy": policy}
+    answer = client.post("/api/v1/infer", body, format="json").json()
+    computed = answer["plot"]["computed"] + answer["plot"]["whole_rows"]
+    assert (computed > 0) is (policy != "fallback")
+    assert answer["usage"]["tokens"] > 0
 
 
 def test_a_session_without_the_page_s_token_is_refused(served: Served, viewer: User) -> None:

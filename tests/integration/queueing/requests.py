@@ -6,7 +6,7 @@ from typing import Any
 from redis import Redis
 
 from inference.queueing import keys
-from inference.queueing.messages import InferReply, InferRequest
+from inference.queueing.messages import InferInput, InferReply, InferRequest
 from inference.queueing.transport import RequestConsumer
 
 STREAM = keys.replies("test")
@@ -20,7 +20,7 @@ def a_request(request_id: str) -> InferRequest:
         hplm="mood",
         version=1,
         digest="d" * 64,
-        inputs=("hello",),
+        inputs=(InferInput("hello"),),
         deadline=now + 30,
         enqueued_at=now,
         reply_to=STREAM,

@@ -8,7 +8,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from inference.queueing.messages import (
+    MISS_POLICIES,
+    VERSION,
     BatchInfo,
+    InferInput,
     InferReply,
     InferRequest,
     MessageError,
@@ -23,6 +26,7 @@ texts = st.text(st.characters(exclude_categories=()), max_size=20)
 models = st.builds(ModelRef, tenant=texts, hplm=texts, version=st.integers(1, 9), digest=texts)
 numbers = st.floats(0, 1e12)
 counts = st.integers(0, 10**9)
+inputs = st.builds(InferInput, text=texts, text_pair=texts | st.none())
 requests = st.builds(
     InferRequest,
     id=texts,
@@ -30,11 +34,12 @@ requests = st.builds(
     hplm=texts,
     version=st.integers(1, 9),
     digest=texts,
-    inputs=st.lists(texts, min_size=1, max_size=4).map(tuple),
+    inputs=st.lists(inputs, min_size=1, max_size=4).map(tuple),
     deadline=numbers,
     enqueued_at=numbers,
     reply_to=texts,
-    v=st.just(1),
+    miss_policy=st.sampled_from([None, *MISS_POLICIES]),
+    v=st.just(VERSION),
 )
 replies = st.builds(
     InferReply,
@@ -46,10 +51,10 @@ replies = st.builds(
     ),
     usage=st.builds(Usage, counts, counts, counts),
     timings_ms=st.builds(TimingsMs, numbers, numbers, numbers, numbers, numbers),
-    plot=st.builds(PlotCounts, counts, counts, counts),
+    plot=st.builds(PlotCounts, counts, counts, counts, counts, counts),
     batch=st.builds(BatchInfo, counts, counts),
     error=st.none(),
-    v=st.just(1),
+    v=st.just(VERSION),
 )
 
 
@@ -108,7 +113,11 @@ def test_a_missing_field_is_named(name: str) -> None:
         ("inputs", "text"),
         ("inputs", []),
         ("inputs", [1]),
-        ("v", 2),
+        ("inputs", ["text"]),
+        ("inputs", [{"text": "x"}]),
+        ("inputs", [{"text": "x", "text_pair": 1}]),
+        ("miss_policy", 1),
+        ("v", 1),
     ],
 )
 def test_a_field_of_the_wrong_type_is_refused(name: str, value: object) -> None:

@@ -76,7 +76,11 @@ def test_members_are_not_let_into_the_admin(world: World) -> None:
 
 
 def test_a_tenant_made_here_has_a_quota_and_an_audit_event(world: World, staff: Client) -> None:
-    answer = staff.post(page(Tenant, "add"), {"slug": "initech", "name": "Initech"}, follow=True)
+    answer = staff.post(
+        page(Tenant, "add"),
+        {"slug": "initech", "name": "Initech", "shares_fragment_counts": "on"},
+        follow=True,
+    )
     assert answer.status_code == 200
     tenant = Tenant.objects.get(slug="initech")
     assert quota_of(tenant).pk is not None

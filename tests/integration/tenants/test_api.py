@@ -10,7 +10,7 @@ import pytest
 
 from tenants.models import Corpus, Dataset
 from tenants.services.usage import usage_record
-from tests.integration.tenants.content import CORPUS, nothing_is_left, rows, stored, upload
+from tests.integration.tenants.content import CORPUS, audit_of, nothing_is_left, rows, stored, upload
 from tests.integration.world import World
 
 CORPORA = "/api/v1/tenants/acme/corpora"
@@ -287,3 +287,62 @@ def test_files_are_only_named_by_their_checksum(world: World, upload_root: Path)
     )
     assert all(len(Path(name).name) == 64 for name in stored(upload_root))
     assert Corpus.unscoped.get().name == "../../etc/passwd"
+
+
+def test_questions_are_uploaded_as_the_squad_has_them(world: World) -> None:
+    content = "".join(
+        json.dumps(
+            {
+                "question": f"what is {number}?",
+                "context": f"it is {number}",
+                "answers": {"text": [str(number)], "answer_start": [6]},
+            }
+        )
+        + "\n"
+        for number in range(40)
+    )
+    fields = {"task": "question_answering", "train": upload("train.jsonl", content)}
+    made = post(world.client(world.developer), DATASETS, name="squad", **fields)
+    assert made.status_code == 201, made.content
+    shown = made.json()
+    assert (shown["task"], shown["pairs"], shown["labels"]) == ("question_answering", True, ["start", "end"])
+
+
+def test_labels_of_a_cell_are_parted_as_the_request_says(world: World) -> None:
+    content = "text,labels\n" + "".join(f'text {number},"red; green"\n' for number in range(40))
+    fields = {"task": "multilabel", "train": upload("train.csv", content)}
+    client = world.client(world.developer)
+    assert post(client, DATASETS, name="one", separator=";", **fields).json()["labels"] == ["green", "red"]
+    refused = post(
+        client, DATASETS, name="two", separator="x", **fields | {"train": upload("a.csv", content)}
+    )
+    assert refused.json()["error"]["param"] == "separator"
+
+
+def test_leaking_splits_are_refused_until_they_are_allowed(world: World) -> None:
+    client = world.client(world.developer)
+
+    def files() -> dict[str, Any]:
+        return {
+            "task": "classification",
+            "train": upload("a.jsonl", rows(40)),
+            "dev": upload("b.jsonl", rows(9)),
+        }
+
+    refused = post(client, DATASETS, name="leaky", **files())
+    assert (refused.status_code, refused.json()["error"]["code"]) == (422, "leaking_splits")
+    assert refused.json()["error"]["details"]["leaks"][0]["first_rows"][0] == 1
+    made = post(client, DATASETS, name="leaky", allow_leaks="true", **files())
+    assert made.status_code == 201, made.content
+    assert made.json()["leaks_allowed"] is True
+
+
+def test_only_an_owner_says_whether_fragment_counts_are_shared(world: World) -> None:
+    address = "/api/v1/tenants/acme"
+    change = {"shares_fragment_counts": False}
+    assert world.client(world.developer).patch(address, change, format="json").status_code == 403
+    answer = world.client(world.owner).patch(address, change, format="json")
+    assert (answer.status_code, answer.json()["shares_fragment_counts"]) == (200, False)
+    world.tenant.refresh_from_db()
+    assert world.tenant.shares_fragment_counts is False
+    assert audit_of(world.tenant)[0].verb == "tenant.set_sharing"

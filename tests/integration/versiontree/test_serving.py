@@ -98,7 +98,7 @@ def test_the_number_of_queries_does_not_grow_with_the_models(
     model: Version, domain: Version, acme: Household, django_assert_num_queries: DjangoAssertNumQueries
 ) -> None:
     grove.ready_hplm(domain, "ham", acme)
-    with django_assert_num_queries(5):
+    with django_assert_num_queries(3):
         assert len(manifest_content()["hplms"]) == 2
 
 

@@ -6,7 +6,7 @@ from dataclasses import asdict
 from typing import Any
 
 from inference.hplm.reference import predict_alone
-from inference.queueing.messages import InferReply, InferRequest, ModelRef
+from inference.queueing.messages import InferInput, InferReply, InferRequest, ModelRef
 from tests.integration.queueing.requests import STREAM
 from tests.unit.tiny import TinyHplm, TinyWorld
 
@@ -19,7 +19,8 @@ def request_for(hplm: TinyHplm, *texts: str, seconds: float = 60.0) -> InferRequ
         hplm=hplm.hplm,
         version=hplm.version,
         digest=hplm.digest,
-        inputs=texts,
+        inputs=tuple(InferInput(text) for text in texts),
+        miss_policy="fallback",
         deadline=now + seconds,
         enqueued_at=now,
         reply_to=STREAM,
@@ -32,7 +33,7 @@ def assert_right(world: TinyWorld, request: InferRequest, reply: InferReply) -> 
     assert reply.model == ModelRef(request.tenant, request.hplm, request.version, request.digest)
     hplm = next(hplm for hplm in world.hplms if hplm.digest == request.digest)
     assert len(reply.results) == len(request.inputs)
-    for text, result in zip(request.inputs, reply.results, strict=True):
+    for text, result in zip((given.text for given in request.inputs), reply.results, strict=True):
         expected = predict_alone(world.root, world.chain(hplm), hplm.model, text).to_json()
         assert_close({key: value for key, value in result.items() if key != "truncated"}, expected)
         assert result["truncated"] == world.root.tokenizer.encode(text).truncated

@@ -194,7 +194,7 @@ def test_work_that_becomes_late_in_the_backlog_is_dropped_before_its_next_step(
 
 
 def test_nonsense_in_the_stream_does_not_stop_the_worker(desk: Desk, world: TinyWorld, redis: Redis) -> None:
-    for payload in (b"", b"{", b"[1]", json.dumps({"v": 1, "id": "x"}).encode(), b"\x00\xff"):
+    for payload in (b"", b"{", b"[1]", json.dumps({"v": 2, "id": "x"}).encode(), b"\x00\xff"):
         redis.xadd(keys.REQUESTS, {keys.FIELD: payload})
     request = request_for(world.hplms[0], "river")
     [reply] = desk.ask(request)

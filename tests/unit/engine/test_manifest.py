@@ -16,6 +16,9 @@ HPLM = {
     "task": "classification",
     "root": "cd" * 32,
     "plots": ["ef" * 32],
+    "lower": "12" * 32,
+    "pairs": False,
+    "shares_counts": True,
     "files": {"hplm.json": "00" * 32},
 }
 
@@ -23,9 +26,10 @@ HPLM = {
 def publish(folder: Path, **changes: Any) -> Path:
     """Write the manifest as the web process does: under another name, then renamed."""
     data = {
-        "format": 1,
+        "format": 2,
         "revision": 1,
-        "roots": {"cd" * 32: {"name": "mini", "path": "anything"}},
+        "roots": {"cd" * 32: {"name": "mini", "path": "anything", "files": {}, "lower": "12" * 32}},
+        "lowers": {"12" * 32: {"files": {"lower.json": "00" * 32}}},
         "hplms": {"acme/mood:2": HPLM},
     } | changes
     path = folder / "manifest.json"
@@ -47,7 +51,8 @@ def test_a_manifest_names_roots_and_versions(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "changes",
     [
-        {"format": 2},
+        {"format": 1},
+        {"lowers": None},
         {"roots": []},
         {"hplms": {"x": {}}},
         {"revision": "many"},

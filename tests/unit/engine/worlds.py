@@ -1,5 +1,6 @@
 """A tiny world with an engine on top."""
 
+import copy
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -11,9 +12,15 @@ from inference.engine.residency import HplmCache
 from inference.engine.rows import Answered, ModelIdentity, Outcome, Row
 from inference.hplm.errors import HplmError
 from inference.hplm.hplm import Hplm
+from inference.hplm.local_lower import LocalLower
+from inference.hplm.miss_policy import Misses, MissPolicy
+from inference.hplm.misses import LowerHalf
 from inference.hplm.reference import logits_alone
 from inference.hplm.root import Root
 from tests.unit.tiny import TinyHplm, TinyWorld, tiny_world
+
+
+FALLBACK = Misses(MissPolicy.FALLBACK)
 
 
 class EngineWorld:
@@ -23,6 +30,7 @@ class EngineWorld:
     def __init__(self, folder: Path) -> None:
         self.tiny: TinyWorld = tiny_world(folder, hplms=10)
         self.chains = {name_of(hplm): self.tiny.chain(hplm) for hplm in self.tiny.hplms}
+        self.lowers = {name_of(hplm): hplm.lower for hplm in self.tiny.hplms}
         self.replaced: dict[str, Hplm | Exception] = {}
 
     def executor(self, dtype: torch.dtype = torch.float32, *, budget_bytes: int = 1 << 30) -> Executor:
@@ -37,13 +45,17 @@ class EngineWorld:
                 found = Hplm.load(self.tiny.folder("hplm", model.digest))
             return found.to("cpu", dtype)
 
-        return Executor(root, self.chains, HplmCache(load, budget_bytes=budget_bytes))
+        return Executor(root, TinyHalves(self, dtype), HplmCache(load, budget_bytes=budget_bytes))
 
-    def row(self, number: int, text: str) -> Row:
+    def local(self, chain: str) -> LocalLower:
+        """The local lower layers behind a chain."""
+        return LocalLower.load(self.tiny.folder("lower", self.lowers[chain]))
+
+    def row(self, number: int, text: str, misses: Misses = FALLBACK) -> Row:
         """A row of hPLM ``number`` for ``text``."""
         hplm = self.tiny.hplms[number]
         ids = self.tiny.root.tokenizer.encode(text).ids
-        return Row(key=text, ids=ids, model=identity_of(hplm), chain=name_of(hplm))
+        return Row(text, ids, np.zeros_like(ids), identity_of(hplm), name_of(hplm), misses)
 
     def expected(self, row: Row) -> np.ndarray[tuple[int, ...], np.dtype[np.float32]]:
         """What the reference says about the row."""
@@ -60,6 +72,21 @@ class EngineWorld:
             assert outcome.used == outcome.row.model
             found.append(float(np.abs(outcome.logits - expected).max() / np.abs(expected).max()))
         return found
+
+
+class TinyHalves:
+    """The lower halves of a world, with everything in memory."""
+
+    def __init__(self, world: EngineWorld, dtype: torch.dtype) -> None:
+        full = world.tiny.root.checkpoint_lower()
+        self._full = copy.deepcopy(full).to(dtype)
+        self._locals = {chain: world.local(chain).to(dtype) for chain in world.chains}
+        self._chains = world.chains
+
+    def half(self, chain: str, *, computing: bool) -> LowerHalf:
+        if not computing:
+            return LowerHalf(self._chains[chain])
+        return LowerHalf(self._chains[chain], self._locals[chain], self._full)
 
 
 def identity_of(hplm: TinyHplm) -> ModelIdentity:

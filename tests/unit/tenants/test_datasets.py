@@ -12,7 +12,7 @@ from tenants.formats import dataset as dataset_module
 from tenants.formats.census import Census
 from tenants.formats.dataset import DatasetDraft, draft_dataset
 from tenants.formats.examples import TextExample, read_examples
-from tenants.formats.normalise import fingerprint, normalise
+from tenants.formats.normalise import exact_print, fingerprint, normalise
 from tenants.formats.report import dataset_preview_rows, dataset_report
 from tenants.formats.splits import carve
 from tests.unit.tenants.files import jsonl, refused, source, texts
@@ -29,7 +29,9 @@ def draft(folder: Path, task: str = "classification", **files: list[dict[str, An
 
 
 def rows_of(made: DatasetDraft) -> dict[str, list[str]]:
-    return {split: [example.plain for example in read_examples(path)] for split, path in made.paths.items()}
+    return {
+        split: [example.texts[0] for example in read_examples(path)] for split, path in made.paths.items()
+    }
 
 
 def test_given_splits_are_kept_as_they_are(tmp_path: Path) -> None:
@@ -85,14 +87,14 @@ def census_of(rows: list[tuple[str, str]]) -> Census:
 @given(st.lists(st.tuples(st.integers(0, 80), st.sampled_from("abc")), min_size=80, max_size=300))
 def test_duplicates_stay_together_and_train_keeps_every_label(rows: list[tuple[int, str]]) -> None:
     census = census_of([(f"text {number}", label) for number, label in rows])
-    if len(census.prints) < 40:
+    if len(census.texts) < 40:
         return
     chosen = carve(census, ["dev", "test"])
-    assert set(chosen) < set(census.prints)
-    kept = {census.label_of[mark] for mark in census.prints if mark not in chosen}
-    assert kept == set(census.label_of.values())
+    assert set(chosen) < set(census.texts)
+    kept = {text.label for mark, text in census.texts.items() if mark not in chosen}
+    assert kept == {text.label for text in census.texts.values()}
     for split in ("dev", "test"):
-        share = sum(found == split for found in chosen.values()) / len(census.prints)
+        share = sum(found == split for found in chosen.values()) / len(census.texts)
         assert 0.07 <= share <= 0.13
 
 
@@ -100,6 +102,8 @@ def test_near_copies_count_as_the_same_text() -> None:
     assert normalise("  The Café, again! ") == normalise("the cafe\u0301   AGAIN")
     assert fingerprint("Hello, world.") == fingerprint("hello world")
     assert fingerprint("!?") != fingerprint("!!")
+    assert exact_print("Hello,  World") == exact_print("hello, world") != exact_print("hello world")
+    assert fingerprint("a", "b") != fingerprint("a b") != fingerprint("b", "a")
 
 
 def test_leaking_splits_are_refused_with_their_counts(tmp_path: Path) -> None:
@@ -110,17 +114,30 @@ def test_leaking_splits_are_refused_with_their_counts(tmp_path: Path) -> None:
         lambda: draft(tmp_path, train=train, dev=texts(10, start=100), test=texts(48, start=110) + leaked),
     )
     assert error.details == {
-        "leaks": [{"from": "train", "to": "test", "rows": 2, "share": 0.04}],
+        "leaks": [
+            {
+                "from": "train",
+                "to": "test",
+                "rows": 2,
+                "share": 0.04,
+                "same_answer": 2,
+                "first_rows": [49, 50],
+            }
+        ],
         "limit": 0.01,
     }
+    assert "The first are rows 49, 50 of test." in error.message
 
 
 def test_a_leak_below_the_limit_is_reported_as_a_warning(tmp_path: Path) -> None:
     train = texts(100)
     made = draft(tmp_path, train=train, dev=texts(10, start=100), test=texts(199, start=110) + train[:1])
     report = dataset_report(made)
-    assert report["leaks"] == [{"from": "train", "to": "test", "rows": 1, "share": 0.005}]
-    assert "1 rows of test stand in train, too (0.50%)." in report["warnings"]
+    assert [(leak["rows"], leak["share"], leak["first_rows"]) for leak in report["leaks"]] == [
+        (1, 0.005, [200])
+    ]
+    assert "1 row of test stands in train, too (0.50%) (row 200)." in report["warnings"]
+    assert report["leaks_allowed"] is False
 
 
 def test_one_label_is_refused(tmp_path: Path) -> None:
@@ -207,15 +224,18 @@ def test_the_report_counts_and_warns(tmp_path: Path) -> None:
         "rows": 32,
         "words": 96,
         "labels": {"bad": 16, "good": 15, "rare": 1},
+        "imbalance": 16.0,
         "duplicates": 1,
+        "duplicate_rows": [31],
         "conflicting_labels": 1,
+        "conflicting_rows": [31],
         "characters": {"min": 10, "mean": 13.5, "max": 14},
         "words_per_row": {"min": 3, "mean": 3.0, "max": 3},
     }
     assert report["warnings"] == [
-        "1 rows of train repeat the text of an earlier row.",
-        "1 rows of train label a text otherwise than an earlier row.",
-        "dev has labels that train lacks: unseen.",
+        "1 row of train (3.1%) repeats the text of an earlier row (row 31).",
+        "1 row of train answers a text otherwise than an earlier row (row 31).",
+        "dev has the label 'unseen', which train lacks, in 1 row (row 1): what is answered there is wrong.",
         "Labels with fewer than 5 examples in train: rare.",
     ]
 

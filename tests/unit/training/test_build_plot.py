@@ -1,6 +1,7 @@
 """Building a table from a corpus."""
 
 from collections import Counter
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +18,7 @@ from workers.training.build_plot import PlotSettings, build_plot
 from workers.training.progress import Cancelled, Reporter
 
 SMALL = PlotSettings(precision="float32", fragments_per_batch=16)
+IN_MANY_PARTS = replace(SMALL, fragments_per_batch=2, piece_bytes=700)
 
 
 def build(
@@ -26,6 +28,8 @@ def build(
     alpha: float = 50,
     all_unigrams: bool = False,
     reporter: Reporter | None = None,
+    settings: PlotSettings = SMALL,
+    staging: Path | None = None,
 ) -> dict[str, Any]:
     return build_plot(
         root=branch.root,
@@ -33,9 +37,10 @@ def build(
         corpus=corpus_file(folder / "corpus.txt", repeating_texts(100)),
         out=folder / "out",
         alpha=alpha,
-        settings=SMALL,
+        settings=settings,
         reporter=reporter or NullReporter(),
         all_unigrams=all_unigrams,
+        staging=staging,
     )
 
 
@@ -62,6 +67,7 @@ def test_the_most_frequent_trigrams_cover_the_share_asked_for(branch: Branch, tm
     assert covered >= counts.total() / 2 > covered - least
     assert least >= max(count for fragment, count in counts.items() if fragment not in found)
     assert report["coverage"]["trigram"] == pytest.approx(covered / counts.total())
+    assert report["fragments"]["trigram"] == len(counts)
 
 
 def test_bigrams_come_on_both_sides_and_ends_and_words_are_always_there(
@@ -98,15 +104,19 @@ def test_rows_hold_what_the_lower_half_says(branch: Branch, tmp_path: Path) -> N
     table, lower = PlotTable.open(tmp_path / "out"), LocalLower.load(branch.lower)
     with torch.no_grad():
         expected = lower(torch.from_numpy(fragments.unpack(table.keys)))
-    torch.testing.assert_close(torch.from_numpy(table.vectors.copy()).float(), expected, atol=1e-2, rtol=1e-2)
+    torch.testing.assert_close(torch.from_numpy(table.vectors()).float(), expected, atol=1e-2, rtol=1e-2)
     assert torch.equal(table.position_bias, lower.position_bias)
 
 
-def test_progress_reaches_the_end(branch: Branch, tmp_path: Path) -> None:
+def test_every_stage_reaches_its_end(branch: Branch, tmp_path: Path) -> None:
     recorder = Recorder()
-    report = build(branch, tmp_path, reporter=recorder)
-    name, total, steps = recorder.stages[-1]
-    assert (name, total, steps[-1]) == ("compute fragments", report["rows"], report["rows"])
+    report = build(branch, tmp_path, reporter=recorder, settings=IN_MANY_PARTS)
+    names = [name for name, _, _ in recorder.stages]
+    assert names == ["count fragments", "choose fragments", "compute fragments", "write table"]
+    for name, total, steps in recorder.stages:
+        assert steps == sorted(steps)
+        assert steps[-1] == total, name
+    assert recorder.stages[-1][1] == report["rows"]
 
 
 def test_the_same_corpus_gives_the_same_table(branch: Branch, tmp_path: Path) -> None:
@@ -116,15 +126,47 @@ def test_the_same_corpus_gives_the_same_table(branch: Branch, tmp_path: Path) ->
     assert contents(tmp_path / "first" / "out") == contents(tmp_path / "second" / "out")
 
 
-@pytest.mark.parametrize("check", [1, 3, 5])
+def test_counting_in_parts_changes_nothing(branch: Branch, tmp_path: Path) -> None:
+    for name, piece_bytes in (("whole", 2**20), ("parts", 100)):
+        (tmp_path / name).mkdir()
+        build(branch, tmp_path / name, settings=replace(SMALL, piece_bytes=piece_bytes))
+    assert contents(tmp_path / "whole" / "out") == contents(tmp_path / "parts" / "out")
+
+
+@pytest.mark.parametrize("check", [1, 3, 9, 16, 60])
 def test_a_cancel_is_obeyed_within_a_step_and_leaves_nothing(
     branch: Branch, tmp_path: Path, check: int
 ) -> None:
     cancel = CancelAt(check)
     with pytest.raises(Cancelled):
-        build(branch, tmp_path, reporter=cancel)
+        build(branch, tmp_path, reporter=cancel, settings=IN_MANY_PARTS)
     assert cancel.late_steps == 0
     assert list(contents(tmp_path)) == ["corpus.txt"]
+
+
+@pytest.mark.parametrize("check", [2, 9, 16, 30, 60])
+def test_a_build_that_stopped_anywhere_goes_on_to_the_same_table(
+    branch: Branch, tmp_path: Path, check: int
+) -> None:
+    (tmp_path / "uninterrupted").mkdir()
+    build(branch, tmp_path / "uninterrupted", settings=IN_MANY_PARTS)
+    staging = tmp_path / "kept"
+    with pytest.raises(Cancelled):
+        build(branch, tmp_path, reporter=CancelAt(check), settings=IN_MANY_PARTS, staging=staging)
+    before = {path: path.stat().st_ino for path in staging.iterdir()}
+    build(branch, tmp_path, settings=IN_MANY_PARTS, staging=staging)
+    assert contents(tmp_path / "out") == contents(tmp_path / "uninterrupted" / "out")
+    assert {path: path.stat().st_ino for path in before} == before
+
+
+def test_a_part_that_the_disk_damaged_is_done_again(branch: Branch, tmp_path: Path) -> None:
+    staging = tmp_path / "kept"
+    (tmp_path / "sound").mkdir()
+    build(branch, tmp_path / "sound", settings=IN_MANY_PARTS, staging=staging)
+    damaged = staging / "vectors-0" / "vectors.f2"
+    damaged.write_bytes(bytes(damaged.stat().st_size))
+    build(branch, tmp_path, settings=IN_MANY_PARTS, staging=staging)
+    assert contents(tmp_path / "out") == contents(tmp_path / "sound" / "out")
 
 
 def test_a_folder_made_for_the_table_stays_and_is_empty_after_a_cancel(

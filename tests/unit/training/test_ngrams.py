@@ -1,60 +1,74 @@
-"""Counting fragments and choosing those that cover a share of them."""
-
-from collections import Counter
+"""Fragments of running text, of any length."""
 
 import numpy as np
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from inference.hplm import fragments
-from workers.training.ngrams import KeyCounter, count_fragments, covering
+from workers.training.ngrams import EDGE, FULL, PAIR, TOKEN, TRIGRAM, Packing, Window
 
-occurrences = st.lists(st.integers(0, 12), min_size=1, max_size=200)
-alphas = st.one_of(st.integers(0, 100).map(float), st.floats(0, 100))
-
-
-def counted(values: list[int]) -> tuple[np.ndarray, np.ndarray]:
-    keys, counts = np.unique(np.asarray(values, dtype=np.int64), return_counts=True)
-    return keys, counts.astype(np.int64)
+MISSING = 100
+sequences = st.lists(st.lists(st.integers(0, MISSING - 1), min_size=1, max_size=9), min_size=1, max_size=5)
+lengths = st.integers(2, 5)
 
 
-@given(occurrences, alphas)
-def test_the_most_frequent_keys_that_cover_alpha_percent_are_kept_and_no_more(
-    values: list[int], alpha: float
-) -> None:
-    kept = covering(*counted(values), alpha).tolist()
-    expected, covered = [], 0
-    for key, count in sorted(Counter(values).items(), key=lambda item: (-item[1], item[0])):
-        if alpha == 0 or covered * 100 >= alpha * len(values):
-            break
-        expected.append(key)
-        covered += count
-    assert kept == sorted(expected)
+def rows(found: np.ndarray) -> list[tuple[int, ...]]:
+    return sorted(tuple(row) for row in found.tolist())
 
 
-def test_nothing_is_kept_at_zero_and_everything_at_a_hundred() -> None:
-    keys, counts = counted([5, 5, 5, 2, 9])
-    assert covering(keys, counts, 0).tolist() == []
-    assert covering(keys, counts, 100).tolist() == [2, 5, 9]
-    assert covering(keys[:0], counts[:0], 50).tolist() == []
+def around(ids: list[int], at: int, places: range) -> tuple[int, ...]:
+    """The ids at these distances from a place, MISSING where the text has ended."""
+    return tuple(ids[at + by] if 0 <= at + by < len(ids) else MISSING for by in places)
 
 
-@given(st.lists(occurrences, max_size=8), st.integers(1, 50))
-def test_counting_in_chunks_gives_what_counting_at_once_gives(parts: list[list[int]], chunk: int) -> None:
-    counter = KeyCounter(chunk=chunk)
-    for part in parts:
-        counter.add(np.asarray(part, dtype=np.int64))
-    keys, counts = counter.result()
-    expected = Counter(value for part in parts for value in part)
-    assert dict(zip(keys.tolist(), counts.tolist(), strict=True)) == expected
-    assert keys.tolist() == sorted(expected)
+@given(sequences, lengths)
+def test_every_token_has_one_window_that_sees_its_own_text_only(texts: list[list[int]], n: int) -> None:
+    window = Window(n, MISSING)
+    found = window.of_sequences([np.array(ids, dtype=np.int64) for ids in texts])
+    places = range(-(n // 2), n - n // 2)
+    expected = [around(ids, at, places) for ids in texts for at in range(len(ids))]
+    assert rows(np.concatenate((found[FULL], found[EDGE]))) == sorted(expected)
+    assert all(MISSING not in row for row in found[FULL].tolist())
+    assert all(MISSING in row for row in found[EDGE].tolist())
 
 
-def test_the_fragments_at_the_ends_of_a_text_are_counted_apart() -> None:
-    missing = 100
-    counts = count_fragments([np.array([2, 7, 8, 3]), np.array([2, 7, 8, 3])], missing)
-    assert fragments.unpack(counts.trigrams[0]).tolist() == [[2, 7, 8], [7, 8, 3]]
-    assert counts.trigrams[1].tolist() == [2, 2]
-    assert fragments.unpack(counts.boundary).tolist() == [[8, 3, missing], [missing, 2, 7]]
-    assert fragments.unpack(counts.pairs[0]).tolist() == [[2, 7, missing], [7, 8, missing], [8, 3, missing]]
-    assert counts.tokens.tolist() == [2, 3, 7, 8]
+@given(sequences, lengths)
+def test_shorter_fragments_stand_around_the_middle(texts: list[list[int]], n: int) -> None:
+    window = Window(n, MISSING)
+    found = window.of_sequences([np.array(ids, dtype=np.int64) for ids in texts])
+    assert set(found) == set(window.kinds)
+    middle = n // 2
+    assert sorted(found[TOKEN][:, middle].tolist()) == sorted(id_ for ids in texts for id_ in ids)
+    if n > 2:
+        pairs = [pair for ids in texts for pair in zip(ids, ids[1:], strict=False)]
+        assert rows(found[PAIR][:, middle - 1 : middle + 1]) == sorted(pairs)
+        assert (np.delete(found[PAIR], [middle - 1, middle], axis=1) == MISSING).all()
+    if n > 3:
+        threes = [three for ids in texts for three in zip(ids, ids[1:], ids[2:], strict=False)]
+        assert rows(found[TRIGRAM][:, middle - 1 : middle + 2]) == sorted(threes)
+
+
+def test_a_pair_is_a_bigram_of_both_its_tokens() -> None:
+    pairs = Window(3, MISSING).both_bigrams(np.array([[4, 5, MISSING]]))
+    assert pairs.tolist() == [[4, 5, MISSING], [MISSING, 4, 5]]
+    assert Window(2, MISSING).both_bigrams(np.array([[4, 5]])).tolist() == [[4, 5]]
+
+
+@given(
+    n=lengths,
+    vocabulary=st.sampled_from([10, 30_522, 50_265, 250_002, 2_000_000]),
+    seed=st.integers(0, 1000),
+)
+def test_packed_fragments_come_back_and_keep_their_order(n: int, vocabulary: int, seed: int) -> None:
+    packing = Packing(Window(n, vocabulary))
+    fragments = np.random.default_rng(seed).integers(0, vocabulary + 1, (20, n))
+    words = packing.pack(fragments)
+    assert len(words) == packing.words
+    assert packing.unpack(words).tolist() == fragments.tolist()
+    by_words = sorted(range(20), key=lambda row: [word[row] for word in words])
+    assert [fragments[row].tolist() for row in by_words] == sorted(fragments.tolist())
+
+
+@pytest.mark.parametrize(("n", "vocabulary", "words"), [(3, 30_522, 1), (3, 250_002, 1), (5, 30_522, 2)])
+def test_a_fragment_takes_few_numbers(n: int, vocabulary: int, words: int) -> None:
+    assert Packing(Window(n, vocabulary)).words == words

@@ -1,0 +1,225 @@
+"""What was measured of a version, as its page draws it. Whatever a job did not report is left out."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from frontend.presenters.charts import Bar, Curve, Part, counted_bars, curve_of, parts
+
+METRIC_NAMES = {
+    "accuracy": "accuracy",
+    "macro_f1": "macro-F1",
+    "micro_f1": "micro-F1",
+    "f1": "F1",
+    "pearson": "Pearson",
+    "spearman": "Spearman",
+    "exact_match": "exact match",
+    "rmse": "root mean squared error",
+}
+FIGURES = (
+    "value", "accuracy", "macro_f1", "micro_f1", "f1", "precision", "recall", "subset_accuracy", "pearson",
+    "spearman", "exact_match", "word_accuracy", "majority_baseline", "word_baseline", "mean_baseline",
+    "mean_absolute_error", "rmse",
+)  # fmt: skip
+"""What stands beside the headline where it was measured, in this order."""
+
+_NO_SHARE = {"rmse", "mean_absolute_error", "pearson", "spearman"}
+SHADES = 5
+LEVEL_NAMES = {
+    "5-gram": "5-gram",
+    "4-gram": "4-gram",
+    "trigram": "tri-gram",
+    "bigram": "bi-gram",
+    "left_bigram": "left bi-gram",
+    "right_bigram": "right bi-gram",
+    "unigram": "uni-gram",
+    "computed": "computed",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Figure:
+    """A name and a written figure."""
+
+    name: str
+    figure: str
+
+
+@dataclass(frozen=True, slots=True)
+class LabelRow:
+    """How well one label is found, on the test split."""
+
+    label: str
+    precision: float
+    recall: float
+    f1: float
+    support: int
+
+
+@dataclass(frozen=True, slots=True)
+class Cell:
+    """How many rows of a label were answered with another; `shade` 0..5 is its share of the label's rows."""
+
+    count: int
+    shade: int
+    right: bool
+
+
+@dataclass(frozen=True, slots=True)
+class ConfusionRow:
+    """One expected label and what was answered for it."""
+
+    label: str
+    cells: list[Cell]
+
+
+@dataclass(frozen=True, slots=True)
+class Confusion:
+    """Expected labels down, answered ones across."""
+
+    labels: list[str]
+    rows: list[ConfusionRow]
+
+
+@dataclass(frozen=True, slots=True)
+class Trial:
+    """One try of the search: what was tried and how well it did on dev."""
+
+    settings: str
+    epochs: str
+    dev: float | None
+    best: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Measured:
+    """What an evaluation found on the test split."""
+
+    name: str
+    value: str
+    figures: list[Figure]
+    labels: list[LabelRow]
+    confusion: Confusion | None
+    hits: list[Part]
+    class_bars: list[Bar]
+
+
+def measured_of(metrics: Mapping[str, Any]) -> Measured | None:
+    """The page's view of an evaluation; nothing before there was one."""
+    if "metric" not in metrics or metrics.get("value") is None:
+        return None
+    name = str(metrics["metric"])
+    return Measured(
+        name=metric_name(metrics),
+        value=written(name, metrics["value"]),
+        figures=_figures(metrics),
+        labels=label_rows(metrics),
+        confusion=confusion_of(metrics.get("confusion") or {}),
+        hits=hit_parts(metrics.get("plot_hits") or {}),
+        class_bars=counted_bars(metrics.get("class_counts") or {}),
+    )
+
+
+def metric_name(metrics: Mapping[str, Any]) -> str:
+    """The written name of the headline metric; empty when there is none."""
+    name = str(metrics.get("metric", ""))
+    return METRIC_NAMES.get(name, name.replace("_", " "))
+
+
+def written(name: str, value: float) -> str:
+    """A figure as people read it: shares in %, the others as they are."""
+    return f"{value:.3f}" if name in _NO_SHARE else f"{value:.1%}"
+
+
+def label_rows(metrics: Mapping[str, Any]) -> list[LabelRow]:
+    """The figures of each label, the most frequent first."""
+    rows = [
+        LabelRow(label, row["precision"], row["recall"], row["f1"], row["support"])
+        for label, row in (metrics.get("per_label") or {}).items()
+    ]
+    return sorted(rows, key=lambda row: (-row.support, row.label))
+
+
+def confusion_of(found: Mapping[str, Any]) -> Confusion | None:
+    """The table, each cell shaded by its share of the expected label's rows."""
+    labels: Sequence[str] = found.get("labels", [])
+    rows: Sequence[Sequence[int]] = found.get("rows", [])
+    if not labels or len(rows) != len(labels):
+        return None
+    return Confusion(
+        list(labels),
+        [
+            ConfusionRow(label, [_cell(count, sum(row), place == at) for place, count in enumerate(row)])
+            for at, (label, row) in enumerate(zip(labels, rows, strict=True))
+        ],
+    )
+
+
+def hit_parts(hits: Mapping[str, Any]) -> list[Part]:
+    """Which share of the test text's fragments was found at which level; shares or counts."""
+    amounts = {name: float(value) for name, value in hits.items() if isinstance(value, int | float) and value}
+    total = sum(amounts.values()) or 1.0
+    return parts(
+        (LEVEL_NAMES.get(name, name.replace("_", " ")), amount, f"{amount / total:.0%}")
+        for name, amount in amounts.items()
+    )
+
+
+def learning_curves(report: Mapping[str, Any]) -> list[Curve]:
+    """Loss and dev metric over the epochs of a fine-tuning."""
+    epochs = [epoch for epoch in report.get("epochs") or [] if isinstance(epoch, Mapping)]
+    named = (("loss", "Loss by epoch"), ("dev", "Dev metric by epoch"))
+    series = [(name, [epoch[key] for epoch in epochs if _is_number(epoch.get(key))]) for key, name in named]
+    return [curve_of(name, values) for name, values in series if len(values) > 1]
+
+
+def trials_of(report: Mapping[str, Any]) -> list[Trial]:
+    """The search: each try with its settings, the best first on dev."""
+    trials = [trial for trial in report.get("trials") or [] if isinstance(trial, Mapping)]
+    scores = [trial["dev"] for trial in trials if _is_number(trial.get("dev"))]
+    best = max(scores, default=None)
+    made = [
+        Trial(
+            settings=", ".join(
+                f"{name.replace('_', ' ')} {_plain(value)}"
+                for name, value in trial.items()
+                if name not in {"dev", "epochs"} and isinstance(value, int | float | str)
+            ),
+            epochs=_plain(trial.get("epochs")),
+            dev=trial["dev"] if _is_number(trial.get("dev")) else None,
+            best=best is not None and trial.get("dev") == best,
+        )
+        for trial in trials
+    ]
+    return sorted(made, key=lambda trial: -1.0 if trial.dev is None else trial.dev, reverse=True)
+
+
+def _figures(metrics: Mapping[str, Any]) -> list[Figure]:
+    told = [
+        Figure(METRIC_NAMES.get(name, name.replace("_", " ")).capitalize(), written(name, metrics[name]))
+        for name in FIGURES
+        if name not in {"value", metrics["metric"]} and _is_number(metrics.get(name))
+    ]
+    more = (
+        ("rows", "Test rows", "{:,}"),
+        ("truncated_share", "Cut off at the longest input", "{:.1%}"),
+        ("imbalance", "Imbalance", "{:,.1f} to 1"),
+    )
+    return told + [
+        Figure(name, form.format(metrics[key])) for key, name, form in more if _is_number(metrics.get(key))
+    ]
+
+
+def _cell(count: int, total: int, right: bool) -> Cell:
+    shade = -(-SHADES * count // total) if total else 0
+    return Cell(count, min(shade, SHADES), right)
+
+
+def _is_number(value: object) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)
+
+
+def _plain(value: object) -> str:
+    if isinstance(value, float):
+        return f"{value:.3g}"
+    return "" if value is None or isinstance(value, list | dict) else str(value)

@@ -1,0 +1,88 @@
+"""How the figures of a job went while it worked: curves, and what there is to know beside the bar."""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from frontend.presenters.charts import Curve, LineChart, curve_of, line_chart
+from frontend.presenters.metrics import LEVEL_NAMES
+from versiontree.models import Job
+from versiontree.models.job import JobState
+
+CURVE_POINTS = 300
+UNTOLD = ("stage", "step", "total")
+NOTICE = "notice"
+"""The kind of events that are told beside the bar as long as the job is active."""
+
+_LEVELS_LONGEST_FIRST = sorted(LEVEL_NAMES, key=len, reverse=True)
+
+
+@dataclass(frozen=True, slots=True)
+class Curves:
+    """`charts`: figures that are told by level, each in one chart; `single`: the others."""
+
+    charts: list[LineChart]
+    single: list[Curve]
+
+
+def curves_of(job: Job) -> Curves:
+    """How each figure went that the job reported more than twice, the first reported first."""
+    reports = job.events.filter(kind="metrics").order_by("-pk").values_list("data", flat=True)[:CURVE_POINTS]
+    series = series_of(reversed(reports))
+    charts: dict[str, dict[str, list[float]]] = {}
+    single = []
+    for name, values in series.items():
+        title, level = by_level(name)
+        if level:
+            charts.setdefault(title, {})[level] = values
+        else:
+            single.append(curve_of(words(name), values))
+    return Curves([line_chart(title, lines) for title, lines in charts.items()], single)
+
+
+def series_of(reports: Iterable[Mapping[str, Any]]) -> dict[str, list[float]]:
+    """Name of a figure -> its values in order; nested figures under their path, those told once left out."""
+    series: dict[str, list[float]] = {}
+    for data in reports:
+        for name, value in flat(data):
+            if name not in UNTOLD:
+                series.setdefault(name, []).append(value)
+    return {name: values for name, values in series.items() if len(values) > 2}
+
+
+def flat(data: Mapping[str, Any], before: str = "") -> Iterable[tuple[str, float]]:
+    """The numbers in nested objects, each under the names that lead to it."""
+    for name, value in data.items():
+        if isinstance(value, Mapping):
+            yield from flat(value, f"{before}{name} ")
+        elif isinstance(value, int | float) and not isinstance(value, bool):
+            yield f"{before}{name}", float(value)
+
+
+def by_level(name: str) -> tuple[str, str]:
+    """What a figure tells of, and of which level of fragments: unexplained_trigram_cut -> unexplained cut,
+    tri-gram. The level is empty where it names none.
+    """
+    for level in _LEVELS_LONGEST_FIRST:
+        if level in name:
+            return words(name.replace(level, " ")) or "error", LEVEL_NAMES[level]
+    return words(name), ""
+
+
+def words(name: str) -> str:
+    """A key as people read it."""
+    return " ".join(name.replace("_", " ").split())
+
+
+def notice_of(job: Job) -> str:
+    """What there is to know of an active job beside its bar: that it waits, or goes on after a stop."""
+    if job.state == JobState.QUEUED and job.stage:
+        return f"{job.stage.capitalize()}: it begins by itself, on this machine or another."
+    if job.state == JobState.RUNNING and job.attempt > 1:
+        return (
+            "An earlier attempt was cut short: this one goes on from its last checkpoint, to the same result."
+        )
+    if not job.is_active:
+        return ""
+    told = job.events.filter(kind=NOTICE).exclude(message="").order_by("-pk").first()
+    return told.message if told else ""

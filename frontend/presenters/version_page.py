@@ -1,0 +1,162 @@
+"""Everything there is to say of one version, as its page shows it."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from django.urls import reverse
+
+from frontend.presenters.branches import TableRow, perplexity_rows, stage_tables, warnings_of
+from frontend.presenters.metrics import METRIC_NAMES, learning_curves, measured_of, trials_of
+from frontend.presenters.progress import words
+from tenants.models import Tenant
+from versiontree.chains import compacted_by, without_compacted
+from versiontree.lineage import Step
+from versiontree.models import Version
+from versiontree.models.artifact import Role
+from versiontree.models.version import VersionKind
+
+UNTOLD_SETTINGS = {"device", "precision"}
+PARTS = {Role.ROOT: "Upper layers", Role.LOWER: "Lower layers", Role.PLOT: "PLOT", Role.HPLM: "PET and head"}
+
+
+@dataclass(frozen=True, slots=True)
+class Ancestor:
+    """A version that this one stands on, with the bytes that it added; `url` is empty for its own page."""
+
+    label: str
+    name: str
+    number: int
+    size: int
+    url: str
+
+
+@dataclass(frozen=True, slots=True)
+class ArtifactRow:
+    """One thing that the jobs of the version made."""
+
+    name: str
+    digest: str
+    size: int
+
+
+def version_context(tenant: Tenant, steps: Sequence[Step]) -> dict[str, Any]:
+    """What the panels of a version's page need; `steps` lead from it to its root."""
+    version, metrics = steps[0].version, steps[0].version.metrics
+    tuned, converted = metrics.get("fine_tune", {}), metrics.get("convert", {})
+    pretrained = metrics.get("further_pretrain", {})
+    return {
+        "version": version,
+        "measured": measured_of(metrics.get("evaluate") or {}),
+        "dev": measured_of(_scores(tuned.get("dev"))),
+        "curves": learning_curves(tuned),
+        "trials": trials_of(tuned),
+        "stages": stage_tables(converted) or stage_tables(pretrained),
+        "perplexities": perplexity_rows(pretrained),
+        "tables": table_rows(steps),
+        "settings": _settings([tuned, converted, pretrained], version.config),
+        "ancestors": [_ancestor(tenant, step, own=step is steps[0]) for step in steps],
+        "artifacts": _artifacts(steps[0]),
+        "warnings": [*_leaks(version), *warnings_of(metrics, version.config)],
+    }
+
+
+def version_url(tenant: Tenant, version: Version) -> str:
+    """The page of a version."""
+    kind, number = VersionKind(version.kind), version.number
+    if kind == VersionKind.HPLM and version.hplm is not None:
+        return reverse("frontend:hplm_version", args=[tenant.slug, version.hplm.name, number])
+    if kind == VersionKind.DOMAIN:
+        return reverse("frontend:domain_version", args=[tenant.slug, version.domain_id, number])
+    return reverse("frontend:root_version", args=[tenant.slug, version.root.name, number])
+
+
+def table_rows(steps: Sequence[Step]) -> list[TableRow]:
+    """The chain of tables that the version's fragments are looked up in, nearest first."""
+    return [
+        TableRow(
+            name=step.version.name,
+            number=step.version.number,
+            rows=built.get("rows"),
+            bytes=step.artifacts[Role.PLOT].size,
+            coverage=built.get("coverage"),
+            vectors=str(built.get("vectors", "")),
+            levels=_levels(built.get("levels")),
+            of_domain=step.version.kind == VersionKind.DOMAIN,
+        )
+        for step in _read(steps)
+        if Role.PLOT in step.artifacts
+        for built in [_built(step.version)]
+    ]
+
+
+def _read(steps: Sequence[Step]) -> list[Step]:
+    """The steps whose tables are looked into: not those that a compacted one holds."""
+    by_pk = {step.version.pk: step for step in steps}
+    held = {pk: compacted_by(step.version.config) for pk, step in by_pk.items()}
+    return [by_pk[pk] for pk in without_compacted(by_pk, held)]
+
+
+def _built(version: Version) -> Mapping[str, Any]:
+    """What the job that wrote its table last reported."""
+    metrics = version.metrics
+    return metrics.get("compact") or metrics.get("grow") or metrics.get("build_plot") or {}
+
+
+def _levels(found: Any) -> str:
+    counts = found if isinstance(found, Mapping) else {}
+    return ", ".join(
+        f"{count:,} {words(name)}" for name, count in counts.items() if isinstance(count, int) and count
+    )
+
+
+def _scores(found: Any) -> Mapping[str, Any]:
+    return found if isinstance(found, Mapping) else {}
+
+
+def _settings(reports: Sequence[Mapping[str, Any]], config: Mapping[str, Any]) -> list[tuple[str, str]]:
+    """What the training was set to: as it reported it, else as it was asked for."""
+    reported = next((report["settings"] for report in reports if report.get("settings")), None)
+    given: Mapping[str, Any] = reported or config.get("settings") or {}
+    rows = [(words(name), _plain(value)) for name, value in given.items() if name not in UNTOLD_SETTINGS]
+    best = next((report["best_epoch"] for report in reports if report.get("best_epoch")), None)
+    return [*rows, *([("best epoch", str(best))] if best else [])]
+
+
+def _plain(value: Any) -> str:
+    if isinstance(value, Mapping):
+        return (
+            ", ".join(f"{words(str(name))} {_plain(item)}" for name, item in value.items() if item) or "none"
+        )
+    if isinstance(value, list | tuple):
+        return ", ".join(map(_plain, value))
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, int):
+        return f"{value:,}" if abs(value) >= 10_000 else str(value)
+    return f"{value:.4g}" if isinstance(value, float) else METRIC_NAMES.get(str(value), str(value))
+
+
+def _ancestor(tenant: Tenant, step: Step, *, own: bool) -> Ancestor:
+    version = step.version
+    url = "" if own else version_url(tenant, version)
+    label = VersionKind(version.kind).label
+    return Ancestor(label, version.name, version.number, step.size, url)
+
+
+def _artifacts(step: Step) -> list[ArtifactRow]:
+    return [
+        ArtifactRow(PARTS[Role(role)], artifact.digest, artifact.size)
+        for role, artifact in step.artifacts.items()
+    ]
+
+
+def _leaks(version: Version) -> list[str]:
+    if version.dataset is None or not version.dataset.leaks_allowed:
+        return []
+    worst = max(version.dataset.report.get("leaks", []), key=lambda leak: leak["share"], default=None)
+    if worst is None:
+        return []
+    return [
+        f"{worst['share']:.1%} of {worst['to']} stand in {worst['from']}, too: the figures flatter the hPLM."
+    ]

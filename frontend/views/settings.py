@@ -1,0 +1,39 @@
+"""The settings of a tenant: what it shares, and how much of its quota is used."""
+
+from django.http import HttpResponse
+from django.views.decorators.http import require_http_methods
+
+from frontend.access import TenantRequest, tenant_page
+from frontend.forms.settings import SharingForm
+from frontend.pages import go, show
+from frontend.presenters.usage import quota_bars
+from tenants.models import Role
+from tenants.permissions import require_role
+from tenants.selectors import quota_of, requests_today, storage_used
+from tenants.services.tenants import tenant_set_sharing
+from versiontree.models.job import ACTIVE
+from versiontree.selectors import artifact_bytes, domains_visible_to, hplms_of, jobs_of
+
+
+@require_http_methods(["GET", "POST"])
+@tenant_page()
+def page(request: TenantRequest) -> HttpResponse:
+    """Quota and sharing; an owner changes the latter."""
+    tenant = request.place.tenant
+    if request.method == "POST":
+        require_role(request.user, tenant, Role.OWNER)
+        form = SharingForm(request.POST)
+        if form.is_valid():
+            shares = form.cleaned_data["shares_fragment_counts"]
+            tenant_set_sharing(tenant=tenant, shares=shares, actor=request.user)
+            return go(request, "settings", said="The settings are stored.")
+    form = SharingForm(initial={"shares_fragment_counts": tenant.shares_fragment_counts})
+    quota = quota_bars(
+        quota_of(tenant),
+        hplms=hplms_of(tenant).count(),
+        domains=domains_visible_to(tenant).filter(tenant=tenant).count(),
+        jobs=jobs_of(tenant).filter(state__in=ACTIVE).count(),
+        requests=requests_today(tenant),
+        stored=storage_used(tenant) + artifact_bytes(tenant),
+    )
+    return show(request, "settings.html", form=form, quota=quota)

@@ -1,0 +1,68 @@
+"""The pages of versions: of a root, a domain or an hPLM."""
+
+from django.http import HttpResponse
+from django.views.decorators.http import require_GET
+
+from frontend.access import TenantRequest, tenant_page
+from frontend.pages import show
+from frontend.presenters.version_page import version_context
+from tenants.models import Tenant
+from versiontree.errors import not_found
+from versiontree.lineage import lineage_of
+from versiontree.models import Domain, Hplm, Root, Version
+from versiontree.selectors import domain_visible_to, hplm_of, roots_all, versions_of
+
+
+@require_GET
+@tenant_page()
+def of_hplm(request: TenantRequest, name: str, number: int) -> HttpResponse:
+    """One version of an hPLM: how good it is, what it was made from, and what it stands on."""
+    hplm = hplm_of(request.place.tenant, name)
+    return _page(request, hplm, number, hplm=hplm)
+
+
+@require_GET
+@tenant_page()
+def of_domain(request: TenantRequest, pk: int, number: int) -> HttpResponse:
+    """One version of a domain: what it learned, and its tables."""
+    domain = domain_visible_to(request.place.tenant, pk)
+    return _page(request, domain, number, domain=domain)
+
+
+@require_GET
+@tenant_page()
+def of_root(request: TenantRequest, name: str, number: int) -> HttpResponse:
+    """One version of a root: how faithful its conversion is."""
+    root = roots_all().filter(name=name).first()
+    if root is None:
+        raise not_found("root")
+    return _page(request, root, number)
+
+
+def _page(
+    request: TenantRequest,
+    owner: Root | Domain | Hplm,
+    number: int,
+    *,
+    hplm: Hplm | None = None,
+    domain: Domain | None = None,
+) -> HttpResponse:
+    tenant = request.place.tenant
+    found = versions_of(owner).filter(number=number).prefetch_related("aliases", "jobs").first()
+    if found is None:
+        raise not_found("version")
+    context = version_context(tenant, lineage_of(found))
+    return show(
+        request,
+        "versions/version.html",
+        owner=owner,
+        hplm=hplm,
+        domain=domain,
+        aliases=found.aliases.all(),
+        jobs=found.jobs.all() if _is_own(found, tenant) else [],
+        **context,
+    )
+
+
+def _is_own(version: Version, tenant: Tenant) -> bool:
+    return version.tenant_id == tenant.pk

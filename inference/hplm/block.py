@@ -1,0 +1,81 @@
+"""One transformer layer, and the embeddings below the first: the same modules for every family."""
+
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+from transformers.activations import ACT2FN
+
+from inference.hplm.architecture import Architecture
+from inference.hplm.pet_batch import LayerPets, SharedLayer
+
+NO_PETS = SharedLayer({})
+
+
+class EncoderBlock(nn.Module):
+    """Self-attention and feed-forward, each with a skip connection and then a normalisation."""
+
+    def __init__(self, shape: Architecture) -> None:
+        super().__init__()
+        hidden, inner = shape.hidden, shape.inner
+        self.heads = shape.heads
+        self.query = nn.Linear(hidden, hidden)
+        self.key = nn.Linear(hidden, hidden)
+        self.value = nn.Linear(hidden, hidden)
+        self.output = nn.Linear(hidden, hidden)
+        self.attention_norm = nn.LayerNorm(hidden, eps=shape.eps)
+        self.expand = nn.Linear(hidden, inner)
+        self.contract = nn.Linear(inner, hidden)
+        self.output_norm = nn.LayerNorm(hidden, eps=shape.eps)
+        self.activation: Any = ACT2FN[shape.activation]
+
+    def forward(self, hidden: Tensor, mask: Tensor, pets: LayerPets = NO_PETS) -> Tensor:
+        """[B, T, d] to [B, T, d]; mask [B, T] bool (true: a token). The adapters stand behind the attention
+        block and behind the feed-forward block (paper, section 3.2.2)."""
+        attended = pets.linear("output", self.output, self._attend(hidden, mask, pets))
+        hidden = pets.norm("attention", self.attention_norm, attended + hidden)
+        hidden = pets.adapt("adapter", hidden)
+        inner = self.activation(pets.linear("expand", self.expand, hidden))
+        outer = pets.linear("contract", self.contract, inner)
+        return pets.adapt("output_adapter", pets.norm("output", self.output_norm, outer + hidden))
+
+    def _attend(self, hidden: Tensor, mask: Tensor, pets: LayerPets) -> Tensor:
+        def heads(place: str, module: nn.Linear) -> Tensor:
+            return pets.linear(place, module, hidden).unflatten(-1, (self.heads, -1)).transpose(1, 2)
+
+        mixed = functional.scaled_dot_product_attention(
+            heads("query", self.query),
+            heads("key", self.key),
+            heads("value", self.value),
+            attn_mask=mask[:, None, None, :],
+        )
+        return mixed.transpose(1, 2).flatten(2)
+
+
+class Embeddings(nn.Module):
+    """Of words, positions and token types, normalised, and projected where they are narrower than the
+    layers."""
+
+    def __init__(self, shape: Architecture) -> None:
+        super().__init__()
+        self.offset = shape.position_offset
+        self.words = nn.Embedding(shape.vocab, shape.embedding)
+        self.positions = nn.Embedding(shape.positions, shape.embedding)
+        self.types = nn.Embedding(shape.types, shape.embedding) if shape.types else None
+        self.norm = nn.LayerNorm(shape.embedding, eps=shape.eps)
+        self.project = nn.Linear(shape.embedding, shape.hidden) if shape.embedding != shape.hidden else None
+
+    def forward(self, ids: Tensor, types: Tensor | None = None) -> Tensor:
+        """[B, T, d] of ids [B, T] int64; positions count from 0, types default to 0."""
+        places = torch.arange(self.offset, self.offset + ids.shape[1], device=ids.device)
+        total = self.words(ids) + self.positions(places)
+        if self.types is not None:
+            total = total + self.types(torch.zeros_like(ids) if types is None else types)
+        normal: Tensor = self.norm(total)
+        return normal if self.project is None else self.project(normal)
+
+
+def build_blocks(shape: Architecture, count: int) -> nn.ModuleList:
+    """`count` layers with untrained weights."""
+    return nn.ModuleList(EncoderBlock(shape) for _ in range(count))

@@ -1,0 +1,50 @@
+"""Vectors of a table in 8 bits, each with a scale of its own."""
+
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from inference.hplm.errors import HplmError
+
+FLOAT16: Final = "float16"
+INT8: Final = "int8"
+DTYPES: Final = (FLOAT16, INT8)
+_LARGEST = 127
+
+
+def row_type(dtype: str, n: int, hidden: int) -> np.dtype[np.void]:
+    """How a row of n vectors lies in the file: fp16 numbers, or int8 ones and a float32 scale per vector."""
+    if dtype == FLOAT16:
+        return np.dtype([("values", np.float16, (n, hidden))])
+    return np.dtype([("scales", "<f4", (n,)), ("values", np.int8, (n, hidden))])
+
+
+def stored(vectors: NDArray[np.floating], dtype: str) -> NDArray[np.void]:
+    """Rows [k] of `row_type`, of vectors [k, n, d]. HplmError(inference_failed) for numbers that are not
+    finite in that type."""
+    count, n, hidden = vectors.shape
+    rows = np.empty(count, dtype=row_type(dtype, n, hidden))
+    if dtype == FLOAT16:
+        with np.errstate(over="ignore"):
+            rows["values"] = vectors.astype(np.float16)
+        finite = bool(np.isfinite(rows["values"]).all())
+    else:
+        finite = bool(np.isfinite(vectors).all())
+        scales = np.abs(vectors).max(axis=-1).astype(np.float32) / _LARGEST
+        divided = vectors / np.where(scales > 0, scales, 1)[..., None]
+        rows["scales"] = scales
+        rows["values"] = np.clip(np.rint(np.nan_to_num(divided)), -_LARGEST, _LARGEST)
+    if not finite:
+        raise HplmError(
+            "inference_failed", "a vector is not finite in half precision; the lower layers diverged"
+        )
+    return rows
+
+
+def restored(rows: NDArray[np.void], out: NDArray[np.float16]) -> None:
+    """Write the vectors [k, n, d] of stored rows [k] to `out`."""
+    if "scales" in (rows.dtype.names or ()):
+        np.multiply(rows["values"], rows["scales"][..., None], out=out, casting="unsafe")
+    else:
+        out[...] = rows["values"]

@@ -1,0 +1,145 @@
+"""Which fragments of the traffic the tables lack: bounded counts in Redis, from which a domain's table grows.
+
+For each table (the nearest of a chain) and tenant one sorted set: the ids of a fragment, and how often it was
+missed. Nothing else of a text is kept. A set that is full forgets what was missed least, and one that is not
+added to for a month goes.
+"""
+
+import logging
+import struct
+import threading
+from collections import Counter, deque
+from collections.abc import Collection, Iterable, Iterator
+from dataclasses import dataclass
+from itertools import islice
+from types import TracebackType
+from typing import Any, Self, cast
+
+from redis import Redis
+from redis.exceptions import RedisError
+
+from inference.queueing import keys
+
+log = logging.getLogger(__name__)
+
+ID = struct.Struct(">i")
+KEPT = 20_000
+LIFE_S = 30 * 86_400
+WAITING = 4096
+AT_ONCE = 5_000
+FLUSH_EVERY_S = 5.0
+
+
+@dataclass(frozen=True, slots=True)
+class MissedFragment:
+    """A fragment that no table of the chain held: how often, over how many tenants."""
+
+    ids: tuple[int, ...]
+    count: int
+    tenants: int
+
+
+class MissCounter:
+    """Collects what one process misses, and adds it to the counts in Redis from a thread while entered.
+
+    ``add`` costs the caller an append. What cannot be sent, or waits when the buffer is full, is dropped: these
+    are figures, not work.
+    """
+
+    def __init__(self, redis: Redis, *, every_s: float = FLUSH_EVERY_S, kept: int = KEPT) -> None:
+        self._redis = redis
+        self._every_s = every_s
+        self._kept = kept
+        self._waiting: deque[tuple[str, str, int, bytes]] = deque(maxlen=WAITING)
+        self._stop = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="misses", daemon=True)
+
+    def __enter__(self) -> Self:
+        self._thread.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._stop.set()
+        self._thread.join()
+
+    def add(self, table: str, tenant: str, n: int, fragments: bytes) -> None:
+        """Count fragments of ``n`` ids each, given one after the other as big-endian int32."""
+        self._waiting.append((table, tenant, n, fragments))
+
+    def flush(self) -> None:
+        """Send what is waiting; raises redis errors, after which it is gone."""
+        counts: dict[tuple[str, str], Counter[bytes]] = {}
+        while self._waiting:
+            table, tenant, n, fragments = self._waiting.popleft()
+            counts.setdefault((table, tenant), Counter()).update(_cut(fragments, n))
+        for (table, tenant), found in counts.items():
+            self._send(table, tenant, found)
+
+    def _send(self, table: str, tenant: str, counts: Counter[bytes]) -> None:
+        key, tenants = keys.misses(table, tenant), keys.missing_tenants(table)
+        members = iter(counts.items())
+        while part := list(islice(members, AT_ONCE)):
+            pipe = self._redis.pipeline(transaction=False)
+            for member, count in part:
+                pipe.zincrby(key, count, member)
+            pipe.zremrangebyrank(key, 0, -self._kept - 1)
+            pipe.expire(key, LIFE_S)
+            pipe.sadd(tenants, tenant)
+            pipe.expire(tenants, LIFE_S)
+            pipe.execute()
+
+    def _run(self) -> None:
+        stopping = False
+        while not stopping:
+            stopping = self._stop.wait(self._every_s)
+            try:
+                self.flush()
+            except RedisError as error:
+                log.warning("missed fragments were not counted: %s", error)
+
+
+def missed_fragments(
+    redis: Redis,
+    table: str,
+    *,
+    least_count: int,
+    least_tenants: int,
+    tenants: Collection[str] | None = None,
+) -> list[MissedFragment]:
+    """What the chain that begins with ``table`` lacked: at least so often in all and for so many tenants, most
+    missed first. With ``tenants``, only theirs counts, for instance of those who still agree to it."""
+    totals: Counter[bytes] = Counter()
+    spread: Counter[bytes] = Counter()
+    for tenant in _tenants(redis, table):
+        if tenants is None or tenant in tenants:
+            for member, count in _counts(redis, keys.misses(table, tenant)):
+                totals[member] += count
+                spread[member] += 1
+    return [
+        MissedFragment(tuple(value for (value,) in ID.iter_unpack(member)), count, spread[member])
+        for member, count in totals.most_common()
+        if count >= least_count and spread[member] >= least_tenants
+    ]
+
+
+def missed_clear(redis: Redis, table: str) -> None:
+    """Forget what was counted for ``table``, for instance once it has grown."""
+    named = [keys.misses(table, tenant) for tenant in _tenants(redis, table)]
+    redis.delete(keys.missing_tenants(table), *named)
+
+
+def _cut(fragments: bytes, n: int) -> Iterator[bytes]:
+    size = n * ID.size
+    return (fragments[at : at + size] for at in range(0, len(fragments), size))
+
+
+def _tenants(redis: Redis, table: str) -> list[str]:
+    found = cast("set[bytes]", redis.smembers(keys.missing_tenants(table)))
+    return sorted(name.decode() for name in found)
+
+
+def _counts(redis: Redis, key: str) -> Iterable[tuple[bytes, int]]:
+    found: Any = redis.zrange(key, 0, -1, withscores=True)
+    return ((member, int(count)) for member, count in found)

@@ -1,0 +1,22 @@
+"""Merge the tables of a chain into one that gives the same answers."""
+
+from pathlib import Path
+
+from versiontree.artifacts import ArtifactStore
+from versiontree.models import Job
+from versiontree.services.tips import nearest_lower
+from workers.jobs.outcome import JobOutcome
+from workers.jobs.reuse import shared
+from workers.training.progress import Reporter
+
+STAGES = (("merge tables", 1.0),)
+
+
+def run(job: Job, store: ArtifactStore, workspace: Path, reporter: Reporter) -> JobOutcome:
+    """Makes `plot`; the version has the `lower` of the nearest of those it holds."""
+    from workers.training.merge_plots import merge_plots
+
+    out = workspace / "plot"
+    folders = [store.path("plot", digest) for digest in job.params["plots"]]
+    report = merge_plots(plots=folders, out=out, reporter=reporter)
+    return JobOutcome(report, {"plot": out}, reused={"lower": shared(nearest_lower(job.version))})

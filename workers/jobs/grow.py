@@ -1,0 +1,74 @@
+"""Add what traffic missed often to a domain, from counts alone: no text is kept anywhere."""
+
+from functools import partial
+from pathlib import Path
+
+from django.conf import settings
+
+from inference.queueing.connection import connect
+from inference.queueing.misses import MissedFragment, missed_clear, missed_fragments
+from tenants.errors import ErrorCode, HmiError
+from versiontree.artifacts import ArtifactStore
+from versiontree.models import Job
+from versiontree.selectors import build_inputs
+from versiontree.services.grow import tenants_that_share
+from versiontree.services.tips import nearest_lower
+from workers.jobs.inputs import artifact_folder
+from workers.jobs.outcome import JobOutcome
+from workers.jobs.reuse import shared
+from workers.training.progress import Reporter
+
+STAGES = (("compute fragments", 1.0),)
+
+
+def run(job: Job, store: ArtifactStore, workspace: Path, reporter: Reporter) -> JobOutcome:
+    """Makes `plot` with the `lower` of the version before; the counts are forgotten once that is safe."""
+    from workers.training.grow_plot import grow_plot
+    from workers.training.plot_shards import PlotSettings
+
+    inputs = build_inputs(job.version)
+    wanted = job.params["settings"]
+    missed = _missed(job.params["tables"], wanted["minimum_count"], wanted["minimum_tenants"])
+    lower = nearest_lower(job.version)
+    out = workspace / "plot"
+    report = grow_plot(
+        root=artifact_folder(store, inputs.root),
+        lower=artifact_folder(store, lower),
+        plots=[artifact_folder(store, plot) for plot in inputs.plots],
+        missed=[(fragment.ids, fragment.count) for fragment in missed],
+        most=wanted["most"],
+        out=out,
+        settings=PlotSettings(device=settings.HMI_DEVICE, precision=settings.HMI_DTYPE),
+        reporter=reporter,
+    )
+    return JobOutcome(
+        report,
+        {"plot": out},
+        reused={"lower": shared(lower)},
+        afterwards=partial(_forget, job.params["tables"]),
+    )
+
+
+def _missed(tables: list[str], least_count: int, least_tenants: int) -> list[MissedFragment]:
+    sharing = tenants_that_share()
+    with connect(settings.REDIS_URL) as redis:
+        found = [
+            fragment
+            for table in tables
+            for fragment in missed_fragments(
+                redis, table, least_count=least_count, least_tenants=least_tenants, tenants=sharing
+            )
+        ]
+    if not found:
+        raise HmiError(
+            ErrorCode.TOO_FEW_ROWS,
+            f"No fragment was missed {least_count} times in all by at least {least_tenants} tenants that share"
+            " their counts, so there is nothing to add yet.",
+        )
+    return found
+
+
+def _forget(tables: list[str]) -> None:
+    with connect(settings.REDIS_URL) as redis:
+        for table in tables:
+            missed_clear(redis, table)

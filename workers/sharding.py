@@ -1,0 +1,232 @@
+"""Doing the shards of a job: as the worker that runs the job, or as one that helps it."""
+
+import logging
+import os
+import socket
+import threading
+import time
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Final, Self
+from uuid import UUID, uuid4
+
+from django.db import DatabaseError, InterfaceError, connection
+
+from tenants.errors import ErrorCode, HmiError
+from versiontree.errors import LeaseLost
+from versiontree.models import JobShard
+from versiontree.models.shard import ShardState
+from versiontree.services.shards import (
+    shard_claim,
+    shard_done,
+    shard_fail,
+    shard_give_back,
+    shard_redo,
+    shard_renew,
+    shards_nudge,
+    shards_plan,
+    shards_retry,
+)
+from workers.failures import explain
+from workers.processes import WorkerStopping, is_stopping
+from workers.training.progress import Cancelled, Reporter
+from workers.training.sealed import read_seal, seal_digest
+
+log = logging.getLogger(__name__)
+
+LEASE_S: Final = 30.0
+RENEW_EVERY_S: Final = 5.0
+LOOK_EVERY_S: Final = 0.5
+WORTH_ANOTHER_TRY: Final = frozenset({ErrorCode.JOB_CRASHED, ErrorCode.OUT_OF_MEMORY})
+"""On another machine, or at another time, it may end well."""
+
+Told = Callable[[int], None]
+ShardTold = Callable[[JobShard | None, int], None]
+ShardWork = Callable[[JobShard, Path, Told], Mapping[str, Any]]
+"""Does the piece of a shard and leaves a sealed folder at the path."""
+
+
+class ShardKeeper:
+    """Holds one shard's lease from a thread, on a database connection of its own."""
+
+    def __init__(self, shard: JobShard, worker: str) -> None:
+        self.lost = False
+        self._shard, self._worker = shard, worker
+        self._closing = threading.Event()
+        self._renewed_at = time.monotonic()
+        self._thread = threading.Thread(target=self._run, name=f"shard-{shard.pk}", daemon=True)
+
+    def __enter__(self) -> Self:
+        self._thread.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._closing.set()
+        self._thread.join()
+
+    def _run(self) -> None:
+        try:
+            while not self.lost and not self._closing.wait(RENEW_EVERY_S):
+                self._renew()
+        finally:
+            connection.close()
+
+    def _renew(self) -> None:
+        started = time.monotonic()
+        try:
+            shard_renew(shard=self._shard, worker=self._worker, lease_s=LEASE_S)
+            self._renewed_at = started
+        except LeaseLost:
+            self.lost = True
+        except (DatabaseError, InterfaceError) as error:
+            log.warning("%s could not be renewed: %s", self._shard, error)
+            connection.close()
+            self.lost = time.monotonic() - self._renewed_at > LEASE_S
+
+
+def shard_folder(staging: Path, shard: JobShard) -> Path:
+    """Where a shard leaves its files."""
+    return staging / f"{shard.stage}-{shard.number}"
+
+
+def worker_name() -> str:
+    """This claim of this process on this machine."""
+    return f"{socket.gethostname()}:{os.getpid()}:{uuid4().hex[:12]}"
+
+
+def do_shards(
+    job_id: UUID, staging: Path, work: ShardWork, told: ShardTold | None = None
+) -> int:
+    """Take shards of a job until there is none to take; returns how many this process did.
+
+    ``told`` hears how far the shard at hand is, and may raise to stop.
+    """
+    done = 0
+    while True:
+        worker = worker_name()
+        shard = shard_claim(job_id=job_id, worker=worker, lease_s=LEASE_S)
+        if shard is None:
+            return done
+        _do(shard, worker, shard_folder(staging, shard), work, told)
+        done += 1
+
+
+def share_stage(
+    *,
+    job_id: UUID,
+    stage: str,
+    pieces: Sequence[tuple[int, int]],
+    staging: Path,
+    work: ShardWork,
+    reporter: Reporter,
+) -> list[Path]:
+    """Do a whole stage together with whoever helps; returns the sealed folders, in the order of the pieces.
+
+    The reporter hears of the stage in the unit of the pieces. Raises what a shard failed with.
+    """
+    reporter.stage(stage_title(stage), sum(last - first for first, last in pieces))
+    shards_retry(job_id=job_id)
+    shards = shards_plan(job_id=job_id, stage=stage, pieces=pieces)
+    for shard in shards:
+        if shard.state == ShardState.DONE and not _is_sound(shard, staging):
+            shard_redo(shard=shard)
+    shards_nudge(job_id=job_id, count=_open(job_id, stage) - 1)
+
+    so_far = _Finished(job_id, stage)
+
+    def told(_: JobShard | None, at: int) -> None:
+        reporter.check()
+        reporter.advance(so_far() + at)
+
+    while True:
+        do_shards(job_id, staging, work, told)
+        failed = JobShard.objects.filter(job=job_id, stage=stage, state=ShardState.FAILED).first()
+        if failed is not None:
+            raise HmiError(ErrorCode(failed.error_code), failed.error_message)
+        if _open(job_id, stage):
+            told(None, 0)
+            time.sleep(LOOK_EVERY_S)
+            continue
+        spoilt = [shard for shard in _of(job_id, stage) if not _is_sound(shard, staging)]
+        if not spoilt:
+            reporter.advance(so_far.now())
+            return [shard_folder(staging, shard) for shard in shards]
+        for shard in spoilt:
+            log.warning("What was left of %s is not what was written; it is done again", shard)
+            shard_redo(shard=shard)
+
+
+def stage_title(stage: str) -> str:
+    """What people read for a stage of shards."""
+    return {"count": "count fragments", "vectors": "compute fragments"}[stage]
+
+
+def _do(
+    shard: JobShard,
+    worker: str,
+    folder: Path,
+    work: ShardWork,
+    told: ShardTold | None,
+) -> None:
+    with ShardKeeper(shard, worker) as keeper:
+
+        def watch(at: int) -> None:
+            if keeper.lost:
+                raise LeaseLost
+            if is_stopping():
+                raise WorkerStopping
+            if told is not None:
+                told(shard, at)
+
+        try:
+            report = work(shard, folder, watch)
+            shard_done(shard=shard, worker=worker, result={"seal": seal_digest(folder), **report})
+        except (Cancelled, WorkerStopping):
+            shard_give_back(shard=shard, worker=worker)
+            raise
+        except LeaseLost:
+            # Another has this shard, or the job is over; a helper sees which at its next claim.
+            shard_give_back(shard=shard, worker=worker)
+            if told is not None:
+                told(shard, 0)
+        except (DatabaseError, InterfaceError):
+            raise
+        except Exception as error:  # noqa: BLE001 - whatever it was, the shard must say so
+            failure = explain(error)
+            log.warning("%s failed", shard, exc_info=error)
+            final = failure.code not in WORTH_ANOTHER_TRY
+            shard_fail(shard=shard, worker=worker, code=failure.code, message=failure.message, final=final)
+
+
+def _is_sound(shard: JobShard, staging: Path) -> bool:
+    folder = shard_folder(staging, shard)
+    return read_seal(folder) is not None and seal_digest(folder) == shard.result.get("seal")
+
+
+def _of(job_id: UUID, stage: str) -> list[JobShard]:
+    return list(JobShard.objects.filter(job=job_id, stage=stage).order_by("number"))
+
+
+def _open(job_id: UUID, stage: str) -> int:
+    return JobShard.objects.filter(job=job_id, stage=stage).exclude(state=ShardState.DONE).count()
+
+
+class _Finished:
+    """How much of a stage is done by everybody; asked of the database once a second at most."""
+
+    def __init__(self, job_id: UUID, stage: str) -> None:
+        self._rows = JobShard.objects.filter(job=job_id, stage=stage, state=ShardState.DONE)
+        self._known, self._asked_at = 0, -1.0
+
+    def __call__(self) -> int:
+        if self._asked_at < 0 or time.monotonic() - self._asked_at >= 1.0:
+            return self.now()
+        return self._known
+
+    def now(self) -> int:
+        self._known = sum(last - first for first, last in self._rows.values_list("piece", flat=True))
+        self._asked_at = time.monotonic()
+        return self._known

@@ -1,0 +1,171 @@
+"""Counting fragments out of core: DuckDB groups and sorts, on disk where memory does not suffice."""
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from fractions import Fraction
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Final, Self
+
+import duckdb
+import numpy as np
+import numpy.typing as npt
+
+from inference.hplm.errors import HplmError
+from workers.training.disk import MESSAGE as DISK_FULL
+from workers.training.ngrams import Ids, Packing
+
+CHUNK: Final = 200_000
+"""Rows that are in memory at once when a table is read."""
+
+
+class FragmentTables:
+    """Counts of fragments in one scratch database, a table for each kind.
+
+    folder: where the database and what it spills lie; memory_mb: what DuckDB may hold in memory, its spilling
+    begins there; threads: its own. What comes out is the same whatever these are.
+    """
+
+    def __init__(self, folder: Path, packing: Packing, *, memory_mb: int, threads: int) -> None:
+        folder.mkdir(parents=True, exist_ok=True)
+        self._packing = packing
+        self._key = ", ".join(packing.columns)
+        self._connection = duckdb.connect(
+            str(folder / "counts.duckdb"),
+            config={
+                "memory_limit": f"{memory_mb}MB",
+                "threads": threads,
+                "temp_directory": str(folder / "spilled"),
+                "preserve_insertion_order": False,
+            },
+        )
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._connection.close()
+
+    def add(self, kind: str, fragments: Ids) -> None:
+        """Note every row of fragments [F, n] as one occurrence."""
+        columns = ", ".join(f"{column} BIGINT" for column in self._packing.columns)
+        self._run(f"CREATE TABLE IF NOT EXISTS {_seen(kind)} ({columns})")
+        self._insert(_seen(kind), fragments)
+
+    def save_counts(self, kind: str, path: Path) -> None:
+        """Count what was added, write {fragment, count} to a Parquet file, forget the occurrences."""
+        query = f"SELECT {self._key}, count(*) AS count FROM {_seen(kind)} GROUP BY ALL"
+        self._run(f"COPY ({query}) TO {_quoted(path)} (FORMAT parquet, COMPRESSION zstd)")
+        self._run(f"DROP TABLE {_seen(kind)}")
+
+    def load_counts(self, kind: str, paths: Sequence[Path]) -> None:
+        """Sum up the counts of several files."""
+        files = ", ".join(_quoted(path) for path in paths)
+        query = f"SELECT {self._key}, CAST(sum(count) AS BIGINT) AS count FROM read_parquet([{files}])"
+        self._run(f"CREATE OR REPLACE TABLE {_counted(kind)} AS {query} GROUP BY {self._key}")
+
+    def total(self, kind: str) -> tuple[int, int]:
+        """How many different fragments, and how many occurrences."""
+        rows = self._run(f"SELECT count(*), coalesce(sum(count), 0) FROM {_counted(kind)}").fetchone()
+        assert rows is not None
+        return int(rows[0]), int(rows[1])
+
+    def keep_covering(self, kind: str, alpha: float) -> tuple[int, int]:
+        """Drop all but the fewest most frequent fragments whose occurrences reach `alpha` % of all.
+
+        Equal counts are taken in ascending order of their ids, so the choice is the same on every machine.
+        Returns how many are kept and how often they occur. Never sorts more than the fragments of one count.
+        """
+        least, ties = self._threshold(kind, alpha)
+        if ties:
+            chosen = f"SELECT {self._key} FROM {_counted(kind)} WHERE count = {least} ORDER BY {self._key} LIMIT {ties}"
+            self._run(f"CREATE OR REPLACE TEMP TABLE ties AS {chosen}")
+            at_the_edge = f"SELECT *, {least} AS count FROM ties"
+            query = f"SELECT * FROM {_counted(kind)} WHERE count > {least} UNION ALL {at_the_edge}"
+        else:
+            query = f"SELECT * FROM {_counted(kind)} WHERE false"
+        self._run(f"CREATE TABLE kept AS {query}")
+        self._run(f"DROP TABLE {_counted(kind)}")
+        self._run(f"ALTER TABLE kept RENAME TO {_counted(kind)}")
+        return self.total(kind)
+
+    def fragments(self, kind: str) -> Iterator[Ids]:
+        """The fragments [F, n] of a table, in no order, a part at a time."""
+        for columns in self._chunks(_counted(kind)):
+            yield self._packing.unpack([columns[name] for name in self._packing.columns])
+
+    def choose(self, keys: Ids, fragments: Ids) -> None:
+        """Put fragments [F, n] with their keys [F] among the chosen ones; they may be there already."""
+        columns = ", ".join(f"{column} BIGINT" for column in ("key", *self._packing.columns))
+        self._run(f"CREATE TABLE IF NOT EXISTS chosen ({columns})")
+        self._insert("chosen", fragments, key=keys)
+
+    def chosen(self) -> Iterator[tuple[Ids, Ids]]:
+        """The different chosen fragments as (keys [F] ascending, fragments [F, n]), a part at a time."""
+        query = f"SELECT DISTINCT key, {self._key} FROM chosen ORDER BY key"
+        # Row numbers must follow the order here, for the parts are read by them.
+        self._run("SET preserve_insertion_order = true")
+        self._run(f"CREATE OR REPLACE TABLE in_order AS {query}")
+        for columns in self._chunks("in_order"):
+            yield columns["key"], self._packing.unpack([columns[name] for name in self._packing.columns])
+
+    def _threshold(self, kind: str, alpha: float) -> tuple[int, int]:
+        """The least count that is kept, and how many of the fragments with just that count."""
+        query = f"SELECT count, count(*) AS fragments FROM {_counted(kind)} GROUP BY count ORDER BY count DESC"
+        found = self._run(query).fetchnumpy()
+        counts, sizes = found["count"].astype(np.int64), found["fragments"].astype(np.int64)
+        covered = np.cumsum(counts * sizes)
+        # Exact: a rounded share could keep one fragment more or less than another machine.
+        needed = -(-Fraction(alpha) * int(covered[-1] if len(covered) else 0) // 100)
+        if needed <= 0:
+            return 0, 0
+        at = int(np.searchsorted(covered, int(needed), side="left"))
+        before = int(covered[at - 1]) if at else 0
+        return int(counts[at]), -(-(int(needed) - before) // int(counts[at]))
+
+    def _chunks(self, table: str) -> Iterator[dict[str, npt.NDArray[Any]]]:
+        rows = self._run(f"SELECT count(*) FROM {table}").fetchone()
+        for start in range(0, rows[0] if rows else 0, CHUNK):
+            part = f"SELECT * FROM {table} WHERE rowid >= {start} AND rowid < {start + CHUNK} ORDER BY rowid"
+            yield self._run(part).fetchnumpy()
+
+    def _insert(self, table: str, fragments: Ids, **others: Ids) -> None:
+        if not len(fragments):
+            return
+        words = zip(self._packing.columns, self._packing.pack(fragments), strict=True)
+        self._connection.register("block", {**others, **dict(words)})
+        self._run(f"INSERT INTO {table} SELECT * FROM block")
+        self._connection.unregister("block")
+
+    def _run(self, query: str) -> duckdb.DuckDBPyConnection:
+        with _engine_failures_told():
+            return self._connection.execute(query)
+
+
+@contextmanager
+def _engine_failures_told() -> Iterator[None]:
+    try:
+        yield
+    except duckdb.Error as error:
+        words = str(error)
+        if "No space left on device" in words or "Disk quota exceeded" in words:
+            raise HplmError("out_of_disk", DISK_FULL) from error
+        if isinstance(error, duckdb.OutOfMemoryException):
+            raise HplmError(
+                "out_of_memory", "Counting the fragments of the corpus needs more memory than it may use."
+            ) from error
+        raise
+
+
+def _seen(kind: str) -> str:
+    return f"seen_{kind}"
+
+
+def _counted(kind: str) -> str:
+    return f"counted_{kind}"
+
+
+def _quoted(path: Path) -> str:
+    return "'" + str(path).replace("'", "''") + "'"

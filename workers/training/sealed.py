@@ -1,0 +1,88 @@
+"""Folders that are there whole or not at all, and that say so themselves: what a part of a job leaves for the
+next part, which may run after a crash or on another machine.
+"""
+
+import hashlib
+import json
+import os
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, Final
+from uuid import uuid4
+
+from workers.training.disk import full_disk_told
+
+SEAL: Final = "sealed.json"
+
+Report = dict[str, Any]
+
+
+def made_once(folder: Path, make: Callable[[Path], Report]) -> Report:
+    """The report of a sealed folder, which `make` fills first if it is not there or not sound.
+
+    Two makers at once are no harm: the first to end stays.
+    """
+    if (report := read_seal(folder)) is not None:
+        return report
+    shutil.rmtree(folder, ignore_errors=True)
+    aside = folder.with_name(f"{folder.name}.{uuid4().hex[:8]}.partial")
+    aside.mkdir(parents=True)
+    try:
+        with full_disk_told():
+            report = make(aside)
+            _seal(aside, report)
+        _place(aside, folder)
+    finally:
+        shutil.rmtree(aside, ignore_errors=True)
+    return report
+
+
+def read_seal(folder: Path) -> Report | None:
+    """What the maker of a folder said about it; None unless every file is what it was then."""
+    try:
+        about = json.loads((folder / SEAL).read_text(encoding="utf-8"))
+        sound = all(_sha256(folder / name) == digest for name, digest in about["files"].items())
+    except (OSError, ValueError, KeyError):
+        return None
+    report: Report = about["report"]
+    return report if sound else None
+
+
+def seal_digest(folder: Path) -> str:
+    """The sha256 of a folder's seal, and so of all its files; empty when there is none."""
+    seal = folder / SEAL
+    return _sha256(seal) if seal.is_file() else ""
+
+
+def _seal(folder: Path, report: Report) -> None:
+    files = sorted(path for path in folder.iterdir() if path.is_file())
+    for path in files:
+        _sync(path)
+    about = {"files": {path.name: _sha256(path) for path in files}, "report": report}
+    (folder / SEAL).write_text(json.dumps(about, sort_keys=True), encoding="utf-8")
+    _sync(folder / SEAL)
+    _sync(folder)
+
+
+def _place(aside: Path, folder: Path) -> None:
+    try:
+        aside.rename(folder)
+    except OSError:
+        # Not empty: somebody else made it meanwhile.
+        if not (folder / SEAL).is_file():
+            raise
+    _sync(folder.parent)
+
+
+def _sha256(path: Path) -> str:
+    with path.open("rb") as stream:
+        return hashlib.file_digest(stream, "sha256").hexdigest()
+
+
+def _sync(path: Path) -> None:
+    number = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(number)
+    finally:
+        os.close(number)
