@@ -33,7 +33,8 @@ class ServedHplm:
     """One version of an hPLM: its root, its PLOT chain (digests, nearest first), sha256 by file name.
 
     ``lower`` is the digest of the nearest local lower layers, "" where there are none; ``pairs`` whether its
-    inputs have two texts; ``shares_counts`` whether its tenant lets fragments that the tables lack be counted.
+    inputs have two texts; ``shares_counts`` whether its tenant lets be counted which fragments the tables
+    lack.
     """
 
     tenant: str
@@ -51,8 +52,8 @@ class ServedHplm:
 
 @dataclass(frozen=True, slots=True)
 class Manifest:
-    """Everything that is served, at one revision. Artifacts lie at ``<root>/<kind>/<dd>/<digest>``; ``lowers``
-    has for each local lower layers their files' sha256 by name."""
+    """Everything that is served, at one revision. Artifacts lie at ``<root>/<kind>/<dd>/<digest>``;
+    ``lowers`` has, for each of the local lower layers, its files' sha256 by name."""
 
     artifact_root: Path
     revision: int = 0

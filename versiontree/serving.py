@@ -1,8 +1,8 @@
 """Telling inference workers what to serve: ``<artifact root>/manifest.json``, made from the database.
 
 Workers watch the file, so it is replaced in one step. It names every ready version of every hPLM that is not
-deleted, with the chain of PLOTs to look fragments up in, nearest first, and the local lower layers that compute
-what the chain lacks.
+deleted, with the chain of PLOTs to look fragments up in, nearest first, and the local lower layers that
+compute what the chain lacks.
 """
 
 import fcntl

@@ -34,7 +34,7 @@ class TryForm(forms.Form):
 
     def __init__(self, tenant: Tenant, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
-        asked = str(self["model"].value() or "")
+        asked = str(self.data.get("model") or self.initial.get("model") or "")
         offers = _offers(tenant, asked)
         references = [(reference, offer.label) for reference, offer in offers.items()]
         self.fields["model"] = forms.ChoiceField(label="hPLM", choices=references)

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from frontend.presenters.metrics import LEVEL_NAMES
+from frontend.presenters.metrics import LEVEL_NAMES, by_level_order
 
 STAGES = (
     ("unconverted", "Before"),
@@ -67,7 +67,8 @@ def stage_tables(report: Mapping[str, Any]) -> list[StageTable]:
     for key, name in STAGES:
         found = report.get(key)
         levels = found.get("unexplained", found) if isinstance(found, Mapping) else {}
-        rows = [_level_row(level, figures) for level, figures in levels.items() if level in LEVEL_NAMES]
+        known = sorted((level for level in levels if level in LEVEL_NAMES), key=by_level_order)
+        rows = [_level_row(level, levels[level]) for level in known]
         if rows:
             tables.append(StageTable(name, rows))
     return tables

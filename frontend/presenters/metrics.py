@@ -157,7 +157,8 @@ def confusion_of(found: Mapping[str, Any]) -> Confusion | None:
 
 def hit_parts(hits: Mapping[str, Any]) -> list[Part]:
     """Which share of the test text's fragments was found at which level; shares or counts."""
-    amounts = {name: float(value) for name, value in hits.items() if isinstance(value, int | float) and value}
+    told = sorted(hits.items(), key=lambda item: by_level_order(item[0]))
+    amounts = {name: float(value) for name, value in told if _is_number(value) and value}
     total = sum(amounts.values()) or 1.0
     return parts(
         (LEVEL_NAMES.get(name, name.replace("_", " ")), amount, f"{amount / total:.0%}")
@@ -196,7 +197,7 @@ def trials_of(report: Mapping[str, Any]) -> list[Trial]:
 
 def _figures(metrics: Mapping[str, Any]) -> list[Figure]:
     told = [
-        Figure(METRIC_NAMES.get(name, name.replace("_", " ")).capitalize(), written(name, metrics[name]))
+        Figure(_title(METRIC_NAMES.get(name, name.replace("_", " "))), written(name, metrics[name]))
         for name in FIGURES
         if name not in {"value", metrics["metric"]} and _is_number(metrics.get(name))
     ]
@@ -208,6 +209,16 @@ def _figures(metrics: Mapping[str, Any]) -> list[Figure]:
     return told + [
         Figure(name, form.format(metrics[key])) for key, name, form in more if _is_number(metrics.get(key))
     ]
+
+
+def _title(name: str) -> str:
+    """With a capital at its beginning, the other letters as they are: macro-F1 -> Macro-F1."""
+    return name[:1].upper() + name[1:]
+
+
+def by_level_order(name: str) -> int:
+    """Where a level stands, from the whole fragment down; what is no level comes last."""
+    return list(LEVEL_NAMES).index(name) if name in LEVEL_NAMES else len(LEVEL_NAMES)
 
 
 def _cell(count: int, total: int, right: bool) -> Cell:

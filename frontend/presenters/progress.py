@@ -37,7 +37,12 @@ def curves_of(job: Job) -> Curves:
             charts.setdefault(title, {})[level] = values
         else:
             single.append(curve_of(words(name), values))
-    return Curves([line_chart(title, lines) for title, lines in charts.items()], single)
+    order = list(LEVEL_NAMES.values())
+    drawn = [
+        line_chart(title, {level: lines[level] for level in order if level in lines})
+        for title, lines in charts.items()
+    ]
+    return Curves(drawn, single)
 
 
 def series_of(reports: Iterable[Mapping[str, Any]]) -> dict[str, list[float]]:

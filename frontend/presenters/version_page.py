@@ -7,7 +7,14 @@ from typing import Any
 from django.urls import reverse
 
 from frontend.presenters.branches import TableRow, perplexity_rows, stage_tables, warnings_of
-from frontend.presenters.metrics import METRIC_NAMES, learning_curves, measured_of, trials_of
+from frontend.presenters.metrics import (
+    LEVEL_NAMES,
+    METRIC_NAMES,
+    by_level_order,
+    learning_curves,
+    measured_of,
+    trials_of,
+)
 from frontend.presenters.progress import words
 from tenants.models import Tenant
 from versiontree.chains import compacted_by, without_compacted
@@ -106,7 +113,9 @@ def _built(version: Version) -> Mapping[str, Any]:
 def _levels(found: Any) -> str:
     counts = found if isinstance(found, Mapping) else {}
     return ", ".join(
-        f"{count:,} {words(name)}" for name, count in counts.items() if isinstance(count, int) and count
+        f"{counts[name]:,} {LEVEL_NAMES.get(name, words(name))}s"
+        for name in sorted(counts, key=by_level_order)
+        if isinstance(counts[name], int) and counts[name]
     )
 
 

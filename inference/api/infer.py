@@ -76,9 +76,7 @@ def _ask(
                 "No inference worker is ready.",
                 retry_after=RETRY_AFTER_NO_WORKER_S,
             )
-        return door.client.ask(
-            model, inputs, seconds=seconds, request_id=request_id, miss_policy=policy
-        )
+        return door.client.ask(model, inputs, seconds=seconds, request_id=request_id, miss_policy=policy)
     except QueueFull as full:
         raise HmiError(
             ErrorCode.QUEUE_FULL,

@@ -1,4 +1,4 @@
-"""The inputs of an infer request: a text, two texts, or a question and its context; and which hPLM takes which."""
+"""The inputs of an infer request: a text, two texts, or a question and its context; who takes which."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -37,10 +37,8 @@ def check_inputs(value: object) -> tuple[GivenInput, ...]:
 
 def fit_inputs(given: Sequence[GivenInput], *, task: str, pairs: bool) -> tuple[InferInput, ...]:
     """The inputs as the worker reads them, once each has exactly the texts that the hPLM was trained on."""
-    if task == QUESTION_ANSWERING:
-        wanted = QUESTION
-    else:
-        wanted = TEXTS if pairs else TEXTS[:1]
+    of_task = TEXTS if pairs else TEXTS[:1]
+    wanted = QUESTION if task == QUESTION_ANSWERING else of_task
     return tuple(_fit(index, one, wanted) for index, one in enumerate(given))
 
 
@@ -91,9 +89,7 @@ def _check_text(index: int, where: str, text: object) -> str:
         size = len(text.encode())
     except UnicodeEncodeError as error:
         message = f"Input {index} holds half a surrogate pair (position {error.start})."
-        raise refusal(
-            ErrorCode.INVALID_ENCODING, where, message, index=index, position=error.start
-        ) from None
+        raise refusal(ErrorCode.INVALID_ENCODING, where, message, index=index, position=error.start) from None
     limit: int = settings.HMI_MAX_INPUT_BYTES
     if size > limit:
         message = f"Input {index} has {size:,} bytes; at most {limit:,} are allowed."

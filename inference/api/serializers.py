@@ -97,8 +97,8 @@ class ValueResultSerializer(serializers.Serializer[object]):
 
 
 class AnswerResultSerializer(serializers.Serializer[object]):
-    """Question answering: characters `start` to `end` of the context, which read `answer`; "" when the context
-    does not say."""
+    """Question answering: characters `start` to `end` of the context, which read `answer`; "" when the
+    context does not say."""
 
     answer = serializers.CharField(allow_blank=True)
     start = serializers.IntegerField()

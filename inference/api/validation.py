@@ -18,8 +18,8 @@ EXAMPLES = "tenant/hplm, tenant/hplm@alias or tenant/hplm:3"
 
 @dataclass(frozen=True, slots=True)
 class InferCall:
-    """A well-formed request: a model reference, inputs that are not empty, seconds to wait at most, and a miss
-    policy where the request names one."""
+    """A well-formed request: a model reference, inputs that are not empty, seconds to wait at most, and a
+    miss policy where the request names one."""
 
     model: str
     inputs: tuple[GivenInput, ...]
@@ -92,4 +92,3 @@ def _unknown_field(name: str) -> HmiError:
     param = name if name.isprintable() and len(name) <= MAX_FIELD_SHOWN else None
     shown = repr(name[:MAX_FIELD_SHOWN])
     return invalid(param, f"Unknown field {shown}; the fields are model, inputs, timeout_s and miss_policy.")
-

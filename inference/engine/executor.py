@@ -138,9 +138,7 @@ class Executor:
         return self._outcomes(rows, leases, batch, logits, seconds)
 
     @torch.inference_mode()
-    def _compute(
-        self, batch: Retrieved, pets: BatchedPets, heads: BatchedHeads
-    ) -> list[NDArray[np.float32]]:
+    def _compute(self, batch: Retrieved, pets: BatchedPets, heads: BatchedHeads) -> list[NDArray[np.float32]]:
         upper = self.root.upper
         states, mask = batch.states.to(upper.device), batch.mask.to(upper.device)
         return heads.apply(upper(states, mask, pets), mask).rows(mask.sum(1).tolist())

@@ -1,4 +1,4 @@
-"""From token ids to the states at the cut, by looking up what can be looked up (paper sections 3.3.1, 6.1)."""
+"""From token ids to the states at the cut, by looking up what can be (paper sections 3.3.1, 6.1)."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -17,14 +17,14 @@ class LowerHalves(Protocol):
     """What the engine is given to look up and compute with."""
 
     def half(self, chain: str, *, computing: bool) -> LowerHalf:
-        """The lower half behind a chain; with the means to compute what it lacks where they are wanted and can
-        be had. KeyError for an unknown chain."""
+        """The lower half behind a chain; with the means to compute what it lacks where they are wanted and
+        can be had. KeyError for an unknown chain."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Retrieved:
-    """A batch at the cut: states [B, T, d] and mask [B, T] bool on the device; per row, how its fragments were
-    answered, and which of them its chain lacks."""
+    """A batch at the cut: states [B, T, d] and mask [B, T] bool on the device; per row, how its fragments
+    were answered, and which of them its chain lacks."""
 
     states: Tensor
     mask: Tensor

@@ -25,9 +25,9 @@ class ModelIdentity:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Row:
-    """One text, or pair of texts. ``key`` is the caller's own; ids [T] int64 with the boundary tokens and their
-    types [T] int64; ``chain`` names the PLOT chain that the hPLM was trained on; ``misses`` says what is done
-    about fragments that the chain lacks."""
+    """One text, or pair of texts. ``key`` is the caller's own; ids [T] int64 with the boundary tokens, and
+    their types [T] int64; ``chain`` names the PLOT chain that the hPLM was trained on; ``misses`` says what
+    is done about fragments that the chain lacks."""
 
     key: str
     ids: NDArray[np.int64]
@@ -84,9 +84,9 @@ class Hits:
 @dataclass(frozen=True, slots=True, eq=False)
 class Answered:
     """A row that was computed. logits fp32, [C] of a task with one answer for a text, [T, C] of one with an
-    answer for each token; ``used``, ``task``, ``labels`` and ``threshold`` are those of the slot that computed
-    them; ``missed`` [M, n] int64 are the fragments that the row's chain lacks; ``seconds`` are the row's share
-    of its batch."""
+    answer for each token; ``used``, ``task``, ``labels`` and ``threshold`` are those of the slot that
+    computed them; ``missed`` [M, n] int64 are the fragments that the row's chain lacks; ``seconds`` are the
+    row's share of its batch."""
 
     row: Row
     logits: NDArray[np.float32]

@@ -9,8 +9,9 @@ from torch import Tensor, nn
 
 from inference.hplm.architecture import Architecture
 from inference.hplm.block import Embeddings, build_blocks
+from inference.hplm.compose import CONTEXT_PARTS, Composition
 from inference.hplm.errors import HplmError
-from inference.hplm.fragments import N, level_count, reach
+from inference.hplm.fragments import N, extent, level_count, reach
 from inference.hplm.full_lower import FullLower
 from inference.hplm.json_files import FORMAT, read_artifact_json, write_json
 from inference.hplm.root_config import RootConfig
@@ -24,12 +25,18 @@ class LocalLower(nn.Module):
     """Embeddings, lower layers and the affine maps that turn their output into a PLOT's rows.
 
     Attributes: `level_maps` [levels, n, d, d] and `level_bias` [levels, n, d] (per level of the fragment, per
-    slot); `position_bias` [max_tokens, d] and `type_bias` [types, d], added after the sum of a token's
-    contributions (see `compose`).
+    slot), and the tensors of `composition`, which enter after the sum of a token's contributions.
     """
 
     def __init__(
-        self, shape: Architecture, count: int, *, max_tokens: int, missing_id: int, n: int = N
+        self,
+        shape: Architecture,
+        count: int,
+        *,
+        max_tokens: int,
+        missing_id: int,
+        n: int = N,
+        context_rank: int = 0,
     ) -> None:
         super().__init__()
         hidden = shape.hidden
@@ -46,56 +53,74 @@ class LocalLower(nn.Module):
         self.level_bias = nn.Parameter(torch.zeros(levels, n, hidden))
         self.position_bias = nn.Parameter(torch.zeros(max_tokens, hidden))
         self.type_bias = nn.Parameter(torch.zeros(max(1, shape.types), hidden))
+        self.context_down = nn.Parameter(torch.zeros(CONTEXT_PARTS, hidden, context_rank))
+        self.context_up = nn.Parameter(torch.zeros(context_rank, hidden))
+
+    @property
+    def composition(self) -> Composition:
+        """What enters after the sum, sharing memory with the parameters."""
+        return Composition(self.position_bias, self.type_bias, self.context_down, self.context_up)
 
     @classmethod
-    def from_full(cls, full: FullLower, config: RootConfig) -> "LocalLower":
-        """Start from the checkpoint's own lower layers and the mean of overlapping fragments."""
+    def from_full(cls, full: FullLower, config: RootConfig, *, context_rank: int = 0) -> "LocalLower":
+        """Start from the checkpoint's own lower layers and the mean of overlapping fragments; a context of
+        that rank says nothing yet."""
         module = cls(
             full.shape,
             len(full.layers),
             max_tokens=config.max_tokens,
             missing_id=config.missing_id,
             n=config.n,
+            context_rank=context_rank,
         )
         module.embeddings.load_state_dict(full.embeddings.state_dict())
         module.layers.load_state_dict(full.layers.state_dict())
         return module.to(full.word_embeddings.device).eval()
 
-    def states(self, fragments: Tensor) -> tuple[Tensor, Tensor]:
-        """Hidden states H [F, n, d] of fragments [F, n] int64, before the maps, and where a token is [F, n]
-        bool.
+    def states(self, fragments: Tensor) -> Tensor:
+        """Hidden states H [F, n, d] of fragments [F, n] int64, before the maps.
 
-        Positions are 0..n-1 inside the fragment; a missing neighbour is masked, and its own state means
-        nothing.
+        Positions are 0..n-1 inside the fragment, and only the tokens that are there are computed; in place of
+        a missing neighbour's state stands the centre's.
         """
-        present = fragments != self.missing_id
-        ids = torch.where(present, fragments, torch.zeros_like(fragments))
-        hidden: Tensor = self.embeddings(ids)
-        for layer in self.layers:
-            hidden = layer(hidden, present)
-        return hidden, present
+        order, groups = self._by_level(fragments)
+        return torch.cat([states for _, states in groups])[torch.argsort(order)]
 
     def forward(self, fragments: Tensor) -> Tensor:
         """Contributions [F, n, d] of fragments [F, n] int64: slot s is for the token at offset s - n // 2.
 
         A slot whose token is missing is mapped from the centre's state, so every row has all its slots.
         """
-        left, right = reach(self.n)
         if not len(fragments):
             return self.level_bias.new_zeros(0, self.n, self.shape.hidden)
-        hidden, present = self.states(fragments)
-        chosen = torch.where(present[..., None], hidden, hidden[:, left : left + 1])
-        absent = ~present
+        order, groups = self._by_level(fragments)
+        mapped = [
+            torch.einsum("fsd,sde->fse", states, self.level_maps[level]) + self.level_bias[level]
+            for level, states in groups
+        ]
+        return torch.cat(mapped)[torch.argsort(order)]
+
+    def _by_level(self, fragments: Tensor) -> tuple[Tensor, list[tuple[int, Tensor]]]:
+        """(level, H [k, n, d]) of every level that occurs, and the order [F] in which its rows were taken."""
+        left, right = reach(self.n)
+        absent = fragments == self.missing_id
         level = absent[:, :left].sum(1) * (right + 1) + absent[:, left + 1 :].sum(1)
         order = torch.argsort(level, stable=True)
         sizes = torch.bincount(level, minlength=len(self.level_maps)).tolist()
-        groups = torch.split(chosen[order], sizes)
-        mapped = [
-            torch.einsum("fsd,sde->fse", group, self.level_maps[index]) + self.level_bias[index]
-            for index, group in enumerate(groups)
-            if len(group)
-        ]
-        return torch.cat(mapped)[torch.argsort(order)]
+        parts = torch.split(fragments[order], sizes)
+        return order, [(at, self._of_level(part, at)) for at, part in enumerate(parts) if len(part)]
+
+    def _of_level(self, fragments: Tensor, level: int) -> Tensor:
+        """States [k, n, d] of fragments [k, n] of one level."""
+        before, after = extent(level, self.n)
+        centre = reach(self.n)[0]
+        first, end = centre - before, centre + after + 1
+        hidden: Tensor = self.embeddings(fragments[:, first:end], first=first)
+        for layer in self.layers:
+            hidden = layer(hidden, None)
+        own = hidden[:, before : before + 1]
+        missing = (own.expand(-1, first, -1), own.expand(-1, self.n - end, -1))
+        return torch.cat((missing[0], hidden, missing[1]), dim=1)
 
     def save(self, folder: Path, report: dict[str, Any] | None = None) -> None:
         """Write lower.json and lower.safetensors into `folder`."""
@@ -104,6 +129,7 @@ class LocalLower(nn.Module):
             "format": FORMAT,
             "lower": len(self.layers),
             "n": self.n,
+            "context_rank": len(self.context_up),
             "max_tokens": self.max_tokens,
             "missing_id": self.missing_id,
             "architecture": self.shape.to_json(),
@@ -125,6 +151,7 @@ class LocalLower(nn.Module):
                 max_tokens=int(about["max_tokens"]),
                 missing_id=int(about["missing_id"]),
                 n=int(about["n"]),
+                context_rank=int(about["context_rank"]),
             )
         )
         fill(module, widen(read_weights(folder / WEIGHTS_FILE)), WEIGHTS_FILE)

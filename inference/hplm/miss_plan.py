@@ -56,7 +56,8 @@ class LevelErrors:
 
 def _measured(report: Mapping[str, Any]) -> dict[str, float]:
     """The share by level, from the last stage that was measured."""
-    levels = next((report[stage] for stage in STAGES if isinstance(report.get(stage), Mapping)), {})
+    empty: Mapping[str, Any] = {}
+    levels = next((report[stage] for stage in STAGES if isinstance(report.get(stage), Mapping)), empty)
     return {
         name: float(figures["cut"])
         for name, figures in levels.items()
@@ -74,7 +75,8 @@ def _size(level: str) -> int:
 def expected_error(shares: NDArray[np.floating[Any]], errors: LevelErrors) -> NDArray[np.float64]:
     """Expected unexplained share [B] of texts whose fragments were answered in the shares [B, 3]: by
     themselves, by parts, by uni-grams."""
-    return shares.astype(np.float64) @ np.array([errors.full, errors.part, errors.single])
+    expected: NDArray[np.float64] = shares @ np.array([errors.full, errors.part, errors.single])
+    return expected
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,5 +1,5 @@
-"""What is done about fragments that no table of a chain holds. Apart from the rest: settings name it, and those
-who read settings need no PyTorch."""
+"""What is done about fragments that no table of a chain holds. Apart from the rest: settings name it, and
+those who read settings need no PyTorch."""
 
 from dataclasses import dataclass
 from enum import StrEnum

@@ -11,7 +11,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from inference.hplm.compose import compose
+from inference.hplm.compose import Composition, compose
 from inference.hplm.fragments import of_sequence
 from inference.hplm.full_lower import FullLower
 from inference.hplm.local_lower import LocalLower
@@ -28,13 +28,17 @@ FRAGMENTS_AT_ONCE = 2048
 @dataclass(frozen=True, slots=True, eq=False)
 class LowerHalf:
     """All that can stand in for the lower layers of a text: a chain of tables, the local lower layers of its
-    nearest version, the root's own. Without the last two nothing can be computed and tables alone answer."""
+    nearest version, the root's own. Without the last two nothing can be computed and tables alone answer.
+
+    ``composition`` is the chain's where it lies on the device already; ``costs`` defaults to nominal ones.
+    """
 
     chain: PlotChain
     local: LocalLower | None = None
     full: FullLower | None = None
     errors: LevelErrors = field(default_factory=LevelErrors)
     costs: CostModel | None = None
+    composition: Composition | None = None
     device: torch.device = field(default_factory=lambda: torch.device("cpu"))
 
     @property
@@ -137,9 +141,9 @@ class _Batch:
         mask = self._mask[at]
         index = torch.zeros(mask.shape, dtype=torch.int64, device=mask.device)
         index[mask] = torch.from_numpy(place).to(mask.device)
-        positions, types = half.chain.position_bias.to(mask.device), half.chain.type_bias.to(mask.device)
-        of_types = self._padded([self._types[row] for row in rows], mask.shape[1])
-        self._put(at, compose(table[index], mask.sum(1), positions, types, of_types))
+        parts = half.composition or half.chain.composition.to(mask.device)
+        types = self._padded([self._types[row] for row in rows], mask.shape[1])
+        self._put(at, compose(table[index], mask.sum(1), parts, types))
 
     def _compute(self, half: LowerHalf, rows: list[int]) -> None:
         """Texts through the root's own lower layers."""
@@ -173,7 +177,7 @@ def _rows_of(half: LowerHalf, fragments: Ids, found: Lookup, wanted: NDArray[np.
         return table, found.inverse
     assert half.local is not None
     unique, inverse = np.unique(fragments[wanted], axis=0, return_inverse=True)
-    computed = [half.local(part) for part in torch.from_numpy(unique).to(device).split(FRAGMENTS_AT_ONCE)]
+    computed = [half.local(part) for part in torch.split(torch.from_numpy(unique).to(device), FRAGMENTS_AT_ONCE)]
     place = found.inverse.copy()
     place[wanted] = len(table) + inverse.reshape(-1)
     return torch.cat([table.float(), *(part.float() for part in computed)]), place

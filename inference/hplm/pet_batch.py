@@ -87,9 +87,7 @@ class BatchedPets:
     def stack(cls, pets: Sequence[PetWeights], row_index: Tensor | Sequence[int]) -> "BatchedPets":
         """Put `pets`, all of one root, side by side; row b of the batch uses `pets[row_index[b]]`."""
         names = sorted({name for pet in pets for name in pet.weights})
-        stacks = {
-            name: _side_by_side([_turned(pet.weights.get(name)) for pet in pets]) for name in names
-        }
+        stacks = {name: _side_by_side([_turned(pet.weights.get(name)) for pet in pets]) for name in names}
         device = next((value.device for value in stacks.values()), torch.device("cpu"))
         return cls(stacks, torch.as_tensor(row_index, dtype=torch.int64).to(device))
 

@@ -8,8 +8,8 @@ from typing import Any
 import lmdb
 import numpy as np
 from numpy.typing import NDArray
-from torch import Tensor
 
+from inference.hplm.compose import Composition
 from inference.hplm.errors import HplmError
 from inference.hplm.fragments import (
     LARGEST_N,
@@ -29,7 +29,7 @@ from inference.hplm.weights import read_weights, widen
 JSON_FILE = "plot.json"
 INDEX_FILE = "index.lmdb"
 VECTORS_FILE = "vectors.bin"
-BIAS_FILE = "bias.safetensors"
+COMPOSITION_FILE = "composition.safetensors"
 KEY_TYPE = np.dtype(">i8")
 
 HIT_TRI, HIT_BI, HIT_UNI = 0, 1, 2
@@ -38,21 +38,19 @@ HIT_TRI, HIT_BI, HIT_UNI = 0, 1, 2
 
 class PlotTable:
     """One immutable table. `keys` [R] int64 ascending; row i of `rows` [R] (mapped, read-only, see
-    `row_type`) holds the vectors of `keys[i]`; `position_bias` [max_tokens, d] and `type_bias` [types, d],
-    fp32, belong to the lower layers it was built from."""
+    `row_type`) holds the vectors of `keys[i]`; `composition`, fp32, belongs to the lower layers it was built
+    from."""
 
     def __init__(
         self,
         keys: NDArray[np.int64],
         rows: NDArray[np.void],
-        position_bias: Tensor,
-        type_bias: Tensor,
+        composition: Composition,
         about: dict[str, Any],
     ) -> None:
         self.keys = keys
         self.rows = rows
-        self.position_bias = position_bias
-        self.type_bias = type_bias
+        self.composition = composition
         self.about = about
         self.n, self.hidden = rows.dtype["values"].shape
         names = level_names(self.n)
@@ -71,13 +69,10 @@ class PlotTable:
         _require_size(folder / INDEX_FILE, about.get("index_bytes"))
         keys = _read_index(folder / INDEX_FILE, count)
         rows = _map_rows(folder / VECTORS_FILE, count, row)
-        biases = widen(read_weights(folder / BIAS_FILE))
-        hidden = row["values"].shape[1]
-        for name in ("positions", "types"):
-            found = biases.get(name)
-            if found is None or found.dim() != 2 or found.shape[1] != hidden:
-                raise HplmError("corrupt_artifact", f"{BIAS_FILE} holds no {name} of width {hidden}")
-        return cls(keys, rows, biases["positions"], biases["types"], about)
+        composition = Composition.from_tensors(widen(read_weights(folder / COMPOSITION_FILE)))
+        if composition.hidden != row["values"].shape[1]:
+            raise HplmError("corrupt_artifact", f"{COMPOSITION_FILE} is of width {composition.hidden}")
+        return cls(keys, rows, composition, about)
 
     @property
     def dtype(self) -> str:
@@ -150,14 +145,9 @@ class PlotChain:
         self.tables = tuple(tables)
 
     @property
-    def position_bias(self) -> Tensor:
-        """[max_tokens, d] fp32 of the nearest table."""
-        return self.tables[0].position_bias
-
-    @property
-    def type_bias(self) -> Tensor:
-        """[types, d] fp32 of the nearest table."""
-        return self.tables[0].type_bias
+    def composition(self) -> Composition:
+        """What enters after the sum: the nearest table's, fp32."""
+        return self.tables[0].composition
 
     @property
     def n(self) -> int:

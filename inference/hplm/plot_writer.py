@@ -8,12 +8,12 @@ import lmdb
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from torch import Tensor
 
+from inference.hplm.compose import Composition
 from inference.hplm.errors import HplmError
 from inference.hplm.fragments import level_count, level_names, level_of, pack
 from inference.hplm.json_files import FORMAT, write_json
-from inference.hplm.plot import BIAS_FILE, INDEX_FILE, JSON_FILE, KEY_TYPE, VECTORS_FILE
+from inference.hplm.plot import COMPOSITION_FILE, INDEX_FILE, JSON_FILE, KEY_TYPE, VECTORS_FILE
 from inference.hplm.quantise import FLOAT16, stored
 from inference.hplm.weights import write_weights
 
@@ -30,8 +30,7 @@ def write_plot(
     folder: Path,
     batches: Iterable[Batch],
     meta: Mapping[str, Any],
-    position_bias: Tensor,
-    type_bias: Tensor,
+    composition: Composition,
     *,
     n: int,
     dtype: str = FLOAT16,
@@ -40,11 +39,11 @@ def write_plot(
 
     `batches` yields fragments and their vectors, in the order of the fragments' keys (`pack`), so a row's
     number is its key's rank; vectors are stored in `dtype`, "float16" or "int8". `meta` must hold
-    "missing_id" and may hold anything else worth keeping ("alpha", "lower_digest"); `position_bias` is
-    [max_tokens, d], `type_bias` [types, d]. One batch is one LMDB transaction. Raises HplmError(internal) for
+    "missing_id" and may hold anything else worth keeping ("alpha", "lower_digest"). One batch is one
+    LMDB transaction. Raises HplmError(internal) for
     keys out of order, and HplmError(inference_failed) for vectors that are not finite.
     """
-    hidden = position_bias.shape[1]
+    hidden = composition.hidden
     missing = int(meta["missing_id"])
     folder.mkdir(parents=True, exist_ok=True)
     counts = np.zeros(level_count(n), dtype=np.int64)
@@ -53,8 +52,7 @@ def write_plot(
             _append(index, keys, first=int(counts.sum()))
             file.write(stored(vectors, dtype).data)
             counts += np.bincount(level_of(fragments, missing), minlength=len(counts))
-    biases = {"positions": position_bias, "types": type_bias}
-    write_weights(folder / BIAS_FILE, {name: value.to(torch.float32) for name, value in biases.items()})
+    write_weights(folder / COMPOSITION_FILE, composition.to("cpu", torch.float32).tensors())
     about = {
         **meta,
         "format": FORMAT,

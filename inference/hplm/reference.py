@@ -38,10 +38,8 @@ def outputs_alone(
     types: NDArray[np.int64] | None = None,
 ) -> NDArray[np.float32]:
     """Outputs of one sequence of ids [T]: [C] of the text, or [T, C] of its tokens."""
-    states = _looked_up(chain, [int(i) for i in ids])
-    if types is not None:
-        states = states + chain.type_bias[torch.from_numpy(types)]
-    return outputs_from(root, hplm, states)
+    given = np.zeros_like(ids) if types is None else types
+    return outputs_from(root, hplm, _looked_up(chain, [int(i) for i in ids], [int(t) for t in given]))
 
 
 @torch.no_grad()
@@ -59,20 +57,28 @@ def outputs_from(root: Root, hplm: Hplm, states: Tensor) -> NDArray[np.float32]:
     return result
 
 
-def _looked_up(chain: PlotChain, ids: list[int]) -> Tensor:
-    """Token states [T, d] at the cut, without the bias of types."""
+def _looked_up(chain: PlotChain, ids: list[int], types: list[int]) -> Tensor:
+    """Token states [T, d] at the cut."""
     n, missing = chain.n, chain.missing_id
     before = n // 2
     padded = [missing] * before + ids + [missing] * (n - 1 - before)
     rows = [_row(chain, tuple(padded[at : at + n])) for at in range(len(ids))]
-    states = []
+    parts = chain.composition
+    sums = []
     for at in range(len(ids)):
-        state = chain.position_bias[at]
+        state = parts.position_bias[at] + parts.type_bias[types[at]]
         for slot in range(n):
             speaker = at - (slot - before)
             if 0 <= speaker < len(rows):
                 state = state + rows[speaker][slot]
-        states.append(state)
+        sums.append(state)
+    nothing = torch.zeros_like(sums[0])
+    states = []
+    for at, own in enumerate(sums):
+        around = [own, sums[at - 1] if at else nothing, sums[at + 1] if at + 1 < len(sums) else nothing]
+        around.append(torch.stack(sums).mean(0))
+        correction = sum(state @ down for state, down in zip(around, parts.context_down, strict=True))
+        states.append(own + correction @ parts.context_up)
     return torch.stack(states)
 
 

@@ -42,8 +42,8 @@ class MissedFragment:
 class MissCounter:
     """Collects what one process misses, and adds it to the counts in Redis from a thread while entered.
 
-    ``add`` costs the caller an append. What cannot be sent, or waits when the buffer is full, is dropped: these
-    are figures, not work.
+    ``add`` costs the caller an append. What cannot be sent, or waits when the buffer is full, is dropped:
+    these are figures, not work.
     """
 
     def __init__(self, redis: Redis, *, every_s: float = FLUSH_EVERY_S, kept: int = KEPT) -> None:
@@ -108,8 +108,8 @@ def missed_fragments(
     least_tenants: int,
     tenants: Collection[str] | None = None,
 ) -> list[MissedFragment]:
-    """What the chain that begins with ``table`` lacked: at least so often in all and for so many tenants, most
-    missed first. With ``tenants``, only theirs counts, for instance of those who still agree to it."""
+    """What the chain that begins with ``table`` lacked: at least so often in all and for so many tenants,
+    most missed first. With ``tenants``, only theirs counts, for instance of those who still agree to it."""
     totals: Counter[bytes] = Counter()
     spread: Counter[bytes] = Counter()
     for tenant in _tenants(redis, table):

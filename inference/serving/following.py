@@ -9,7 +9,7 @@ Loaded = TypeVar("Loaded")
 
 
 def follow(loaded: dict[str, Loaded], wanted: Iterable[str], load: Callable[[str], Loaded]) -> str:
-    """Make ``loaded`` hold what is wanted, as far as it can be loaded; the last reason where it cannot, or ""."""
+    """Make ``loaded`` hold what is wanted, as far as it can be loaded; the last reason why not, or ""."""
     names = set(wanted)
     for name in loaded.keys() - names:
         del loaded[name]

@@ -8,6 +8,7 @@ from typing import Any
 
 import torch
 
+from inference.hplm.compose import Composition
 from inference.hplm.errors import HplmError
 from inference.hplm.full_lower import FullLower
 from inference.hplm.json_files import read_artifact_json
@@ -26,9 +27,11 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class _Link:
-    """A chain, the root and the nearest local lower layers (digests), and what was measured of them."""
+    """A chain and its composition on the device; the root and the nearest local lower layers (digests), and
+    what was measured of them."""
 
     chain: PlotChain
+    composition: Composition
     root: str
     lower: str
     errors: LevelErrors
@@ -68,10 +71,10 @@ class Halves:
         KeyError for an unknown chain."""
         link = self._links[chain]
         if not computing:
-            return LowerHalf(link.chain, device=self._device)
+            return LowerHalf(link.chain, composition=link.composition, device=self._device)
         local, full = self._local(link.lower), self._full(link.root)
         costs = self._costs.get(link.root)
-        return LowerHalf(link.chain, local, full, link.errors, costs, self._device)
+        return LowerHalf(link.chain, local, full, link.errors, costs, link.composition, self._device)
 
     def measure(self, root: str) -> None:
         """Time what computing costs under the root, with its own lower layers; nothing where they lack."""
@@ -109,7 +112,8 @@ class Halves:
                 "corrupt_artifact", f"a table of the chain of {hplm.tenant}/{hplm.hplm} is absent"
             )
         chain = PlotChain([self._tables[digest] for digest in hplm.plots])
-        return _Link(chain, hplm.root, hplm.lower, self._errors(hplm))
+        composition = chain.composition.to(self._device)
+        return _Link(chain, composition, hplm.root, hplm.lower, self._errors(hplm))
 
     def _errors(self, hplm: ServedHplm) -> LevelErrors:
         """What was measured of the nearest local lower layers, or else of the root's."""

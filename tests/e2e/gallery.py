@@ -8,16 +8,20 @@ from playwright.sync_api import Page
 
 from tenants.services.api_keys import api_key_create
 from tenants.services.datasets import dataset_upload
+from tests.e2e.kinds import KINDS
+from tests.e2e.kinds import question as _question
 from tests.e2e.world import (
     ArtifactFiles,
     World,
     evaluation,
+    fine_tuning,
     report,
     start,
     tickets_file,
     versions_finish,
 )
 from tests.integration.versiontree.grove import jobs_in_order
+from tests.unit.tenants.files import jsonl
 from versiontree.models import Job
 from versiontree.services.domains import domain_create
 from versiontree.services.hplms import hplm_create, hplm_update
@@ -41,15 +45,29 @@ def furnish(world: World, files: ArtifactFiles) -> None:
     tenant, owner = world.tenant, world.owner
     finish = partial(versions_finish, files=files)
     second = hplm_update(hplm=world.hplm.hplm, dataset=world.dataset, actor=owner)  # type: ignore[arg-type]
-    finish(second, {"evaluate": evaluation(0.937)})
+    finish(second, {"evaluate": evaluation(0.937), "fine_tune": fine_tuning()})
     upload = {"train": ("leaflets.conll", io.BytesIO("".join(TAGGED.format(n) for n in range(40)).encode()))}
     spans = dataset_upload(tenant=tenant, name="Leaflet spans", task="tagging", files=upload, actor=owner)
     tagger = hplm_create(tenant=tenant, name="side-effects", parent=world.root, dataset=spans, actor=owner)
     finish(tagger, {"evaluate": {**evaluation(0.684), "metric": "f1", "majority_baseline": 0.42}})
+    furnish_kinds(world, files)
     fail(world)
     run(world)
     api_key_create(tenant=tenant, name="Help desk", scopes=["infer"], created_by=owner)
     api_key_create(tenant=tenant, name="Nightly import", scopes=["infer", "manage"], created_by=owner)
+
+
+def furnish_kinds(world: World, files: ArtifactFiles) -> None:
+    """An hPLM of each further kind of task, as its jobs would have left it."""
+    for task, name, rows, measured in KINDS:
+        train = {"train": (f"{name}.jsonl", io.BytesIO(jsonl(map(rows, range(60))).encode()))}
+        dataset = dataset_upload(
+            tenant=world.tenant, name=name.title(), task=task, files=train, actor=world.owner
+        )
+        made = hplm_create(
+            tenant=world.tenant, name=name, parent=world.domain, dataset=dataset, actor=world.owner
+        )
+        versions_finish(made, {"evaluate": measured, "fine_tune": fine_tuning()}, files=files)
 
 
 def fail(world: World) -> None:
@@ -71,9 +89,12 @@ def run(world: World) -> None:
     job = jobs_in_order(version)[0]
     start(job)
     job_event(job_id=job.pk, kind="stage", message="further pretrain")
-    for step in range(6):
-        figures = {"stage": "further pretrain", "step": step * 200, "total": 2000, "loss": 4.1 - step * 0.3}
-        job_event(job_id=job.pk, kind="metrics", data=figures)
+    for step in range(9):
+        fall = 0.9**step
+        figures = {"stage": "further pretrain", "step": step * 200, "total": 2000, "loss": 1 + 3.1 * fall}
+        levels = {"trigram": 0.13 + 0.3 * fall, "left_bigram": 0.2 + 0.3 * fall, "unigram": 0.27 + 0.4 * fall}
+        unexplained = {f"unexplained_{level}": value for level, value in levels.items()}
+        job_event(job_id=job.pk, kind="metrics", data=figures | unexplained)
     report(job, 0.62, "further pretrain", eta=148)
 
 
@@ -91,6 +112,12 @@ def pages_of(world: World) -> dict[str, Callable[[Page], object]]:
         "corpus-new": "data/corpora/new/",
         "domain": f"domains/{world.domain.domain_id}/",
         "domain-new": "domains/new/",
+        "domain-version": f"domains/{world.domain.domain_id}/versions/1/",
+        "root-version": f"roots/{world.root.root.name}/versions/1/",
+        "hplm-version": "hplms/triage/versions/2/",
+        "hplm-version-value": "hplms/pain-score/versions/1/",
+        "hplm-version-questions": "hplms/leaflet-questions/versions/1/",
+        "settings": "settings/",
         "hplm": "hplms/triage/",
         "hplm-new": "hplms/new/",
         "hplm-update": "hplms/triage/update/",
@@ -109,6 +136,11 @@ def pages_of(world: World) -> dict[str, Callable[[Page], object]]:
         **ways,
         "try": partial(ask, world, "triage"),
         "try-spans": partial(ask, world, "side-effects"),
+        "try-labels": partial(ask, world, "topics"),
+        "try-value": partial(ask, world, "pain-score"),
+        "try-pair": partial(ask, world, "same-meaning", second=("Second text", TEXT)),
+        "try-question": partial(ask, world, "leaflet-questions", first="Question", second=("Context", TEXT)),
+        "dataset-questions": partial(check_questions, world),
         "dataset-new": partial(check_dataset, world),
         "dataset-refused": partial(refuse_dataset, world),
     }
@@ -131,9 +163,10 @@ def refuse_dataset(world: World, page: Page) -> None:
     page.get_by_role("alert").wait_for()
 
 
-def choose(world: World, page: Page, name: str, content: bytes) -> None:
-    """Fill in the form of a dataset and press Check."""
-    page.goto(f"/t/{world.tenant.slug}/data/datasets/new/")
+def choose(world: World, page: Page, name: str, content: bytes, *, fresh: bool = True) -> None:
+    """Fill in the form of a dataset, a fresh one or the one that is open, and press Check."""
+    if fresh:
+        page.goto(f"/t/{world.tenant.slug}/data/datasets/new/")
     page.get_by_label("Name", exact=True).fill("Tickets of May")
     page.get_by_label("Training file").set_input_files(
         {"name": name, "mimeType": "text/plain", "buffer": content}
@@ -141,9 +174,23 @@ def choose(world: World, page: Page, name: str, content: bytes) -> None:
     page.get_by_role("button", name="Check").click()
 
 
-def ask(world: World, hplm: str, page: Page) -> None:
-    """Put a text to an hPLM."""
+def check_questions(world: World, page: Page) -> None:
+    """Upload questions with answers up to their preview."""
+    page.goto(f"/t/{world.tenant.slug}/data/datasets/new/")
+    page.get_by_label("Question answering").check()
+    content = jsonl(map(_question, range(60))).encode()
+    choose(world, page, "questions.jsonl", content, fresh=False)
+    page.get_by_text("First rows").wait_for()
+
+
+def ask(
+    world: World, hplm: str, page: Page, *, first: str = "Text", second: tuple[str, str] | None = None
+) -> None:
+    """Put a text, or two, to an hPLM."""
     page.goto(f"/t/{world.tenant.slug}/try/?model={hplm}@default")
-    page.get_by_label("Text").fill(TEXT)
+    if second is not None:
+        page.get_by_label(second[0]).fill(second[1])
+        first = "First text" if first == "Text" else first
+    page.get_by_label(first).fill(TEXT)
     page.get_by_role("button", name="Answer").click()
-    page.get_by_text("Looked up in the PLOT").wait_for()
+    page.get_by_text("Looked up in the PLOT, or computed").wait_for()

@@ -60,7 +60,7 @@ def test_a_column_of_another_name_can_be_mapped(signed_in: Page) -> None:
     signed_in.goto(NEW_DATASET)
     signed_in.get_by_label("Name", exact=True).fill("Mapped")
     signed_in.get_by_label("Training file").set_input_files(given("rows.csv", rows))
-    signed_in.get_by_text("More files and columns").click()
+    signed_in.get_by_text("More files, columns and leaks").click()
     signed_in.get_by_label("Column of the text").fill("message")
     signed_in.get_by_label("Column of the label").fill("kind")
     signed_in.get_by_role("button", name="Check").click()

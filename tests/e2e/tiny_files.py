@@ -1,9 +1,10 @@
 """Artifacts of a tiny random model, so that an inference worker answers for the world of the pages."""
 
+from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
 
-from inference.hplm.hplm import CLASSIFICATION, TAGGING, Hplm
+from inference.hplm.hplm import TAGGING, Hplm
 from inference.hplm.local_lower import LocalLower
 from inference.hplm.root import Root
 from tests.unit.tiny import tiny_hplm, tiny_lower, tiny_plot, tiny_root, tiny_texts
@@ -40,8 +41,14 @@ class TinyFiles:
     def _hplm(self, job: Job) -> Hplm:
         """A random model with the labels of the version's dataset."""
         labels: list[str] = job.version.config["labels"]
-        tagging = job.version.config["dataset"]["task"] == TAGGING
-        task = TAGGING if tagging else CLASSIFICATION
-        made = tiny_hplm(self.root, task, labels=len(labels), seed=job.version_id)
+        dataset = job.version.config["dataset"]
+        made = tiny_hplm(
+            self.root,
+            dataset["task"],
+            labels=len(labels),
+            pairs=bool(dataset.get("pairs")),
+            seed=job.version_id,
+        )
+        tagging = made.task == TAGGING
         names = ["O", *(f"{prefix}-{label}" for label in labels for prefix in "BI")] if tagging else labels
-        return Hplm(made.task, tuple(names), made.adapter, made.head, made.about)
+        return replace(made, labels=tuple(names))

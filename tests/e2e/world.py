@@ -87,7 +87,13 @@ def _branches(admin: User, finish: Callable[..., None]) -> tuple[Version, Versio
         tenant=None, name="Plain English", stream=corpus_file(1), filename="en.txt", actor=admin
     )
     root = root_register(name="minilm", source="tiny/checkpoint", corpus=text, actor=admin)
-    finish(root, {"build_plot": {"rows": 84_211, "coverage": 0.52}})
+    table = {
+        "rows": 84_211,
+        "coverage": 0.52,
+        "vectors": "float16",
+        "levels": {"trigram": 53_689, "unigram": 30_522},
+    }
+    finish(root, {"convert": conversion(), "build_plot": table})
     domain = domain_create(
         tenant=None,
         parent=Version.unscoped.get(pk=root.pk),
@@ -96,7 +102,7 @@ def _branches(admin: User, finish: Callable[..., None]) -> tuple[Version, Versio
         corpus=text,
         actor=admin,
     )
-    finish(domain, {"build_plot": {"rows": 31_940, "coverage": 0.49}})
+    finish(domain, {"further_pretrain": pretraining(), "build_plot": {"rows": 31_940, "coverage": 0.49}})
     return Version.unscoped.get(pk=root.pk), Version.unscoped.get(pk=domain.pk)
 
 
@@ -136,12 +142,57 @@ def evaluation(value: float) -> dict[str, Any]:
         }
         for label in TICKETS
     }
+    labels = list(TICKETS)
+    right = {label: round(int(row["support"]) * value) for label, row in per_label.items()}
+    confusion = [[right[row] if row == column else draw.randint(0, 2) for column in labels] for row in labels]
     return {
         "metric": "accuracy",
         "value": value,
+        "macro_f1": value - 0.012,
         "majority_baseline": 0.31,
         "rows": 48,
         "per_label": per_label,
+        "confusion": {"labels": labels, "rows": confusion},
+        "truncated_share": 0.021,
+        "plot_hits": {"trigram": 812, "left_bigram": 190, "unigram": 61, "computed": 120},
+        "class_counts": {"delivery": 60, "refund": 48, "prescription": 44, "side effects": 40},
+        "imbalance": 1.5,
+    }
+
+
+def fine_tuning() -> dict[str, Any]:
+    """What a fine-tune job reports."""
+    epochs = [{"epoch": n, "loss": 1.4 * 0.7**n + 0.1, "dev": 0.92 - 0.4 * 0.6**n} for n in range(1, 9)]
+    trials = [
+        {"learning_rate": rate, "dev": dev, "epochs": epochs}
+        for rate, dev, epochs in ((1e-3, 0.874, 8), (3e-3, 0.921, 7), (5e-3, 0.903, 5))
+    ]
+    settings = {"seed": 0, "batch": 16, "pet": {"adapter": 64, "output_adapter": 64, "biases": True}}
+    return {"epochs": epochs, "trials": trials, "best_epoch": 6, "settings": settings}
+
+
+def conversion() -> dict[str, Any]:
+    """What a convert job reports."""
+    levels = ("trigram", "left_bigram", "right_bigram", "unigram")
+
+    def errors(*shares: float) -> dict[str, Any]:
+        return {
+            level: {"cut": share, "last": share * 0.8} for level, share in zip(levels, shares, strict=False)
+        }
+
+    return {
+        "unconverted": errors(0.66),
+        "closed_form": errors(0.195, 0.27, 0.28, 0.35),
+        "distilled": errors(0.131, 0.19, 0.2, 0.27),
+    }
+
+
+def pretraining() -> dict[str, Any]:
+    """What a further-pretrain job reports."""
+    return {
+        "before": {"perplexity": {"domain": 21.4, "general": 14.2}},
+        "after": {"perplexity": {"domain": 12.9, "general": 15.1}},
+        "warnings": ["6.2% of the tokens are unknown to the root's vocabulary."],
     }
 
 

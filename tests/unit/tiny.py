@@ -21,7 +21,7 @@ from transformers import BertConfig, BertForMaskedLM, BertModel
 from inference.hplm import fragments
 from inference.hplm.checkpoint import open_checkpoint
 from inference.hplm.heads import Head, Pooling
-from inference.hplm.hplm import CLASSIFICATION, FIXED_LABELS, PER_TOKEN, TAGGING, Hplm, Task
+from inference.hplm.hplm import CLASSIFICATION, FIXED_LABELS, PER_TOKEN, QUESTION_ANSWERING, TAGGING, Hplm, Task
 from inference.hplm.local_lower import LocalLower
 from inference.hplm.pets import PetSpec, PetWeights, Shape
 from inference.hplm.plot import PlotChain, PlotTable
@@ -97,10 +97,10 @@ def tiny_root(folder: Path, *, n: int = fragments.N, **checkpoint: Any) -> Root:
 
 def tiny_lower(root: Root, *, seed: int = 0) -> LocalLower:
     """Local lower layers whose maps and biases differ from level to level."""
-    lower = LocalLower.from_full(root.checkpoint_lower(), root.config)
+    lower = LocalLower.from_full(root.checkpoint_lower(), root.config, context_rank=3)
     generator = torch.Generator().manual_seed(seed)
     with torch.no_grad():
-        for parameter in (lower.level_maps, lower.level_bias, lower.position_bias, lower.type_bias):
+        for parameter in (lower.level_maps, lower.level_bias, *lower.composition.tensors().values()):
             parameter.add_(torch.randn(parameter.shape, generator=generator), alpha=0.1)
     return lower
 
@@ -145,7 +145,7 @@ def tiny_plot(
         vectors = lower(torch.from_numpy(wanted)).numpy()
     halves = zip(np.array_split(wanted, 2), np.array_split(vectors, 2), strict=True)
     meta = {"missing_id": missing, "alpha": 100 * share}
-    write_plot(folder, halves, meta, lower.position_bias, lower.type_bias, n=n, dtype=dtype)
+    write_plot(folder, halves, meta, lower.composition, n=n, dtype=dtype)
     return folder
 
 
@@ -194,17 +194,20 @@ def tiny_hplm(
     )
 
 
-def tiny_hplms(root: Root, count: int) -> list[Hplm]:
-    """Hplms of two tasks in turn, with differing PETs, poolings and numbers of labels."""
-    tasks: list[Task] = [CLASSIFICATION, TAGGING]
+TWO_TASKS: tuple[Task, ...] = (CLASSIFICATION, TAGGING)
+
+
+def tiny_hplms(root: Root, count: int, tasks: Sequence[Task] = TWO_TASKS) -> list[Hplm]:
+    """Hplms of the tasks in turn, with differing PETs, poolings and numbers of labels."""
     poolings: list[Pooling] = ["cls", "cls", "cls_mean"]
     return [
         tiny_hplm(
             root,
-            tasks[n % 2],
+            tasks[n % len(tasks)],
             labels=2 + n % 4,
             spec=SPECS[n % len(SPECS)],
             pooling=poolings[n % 3],
+            pairs=tasks[n % len(tasks)] == QUESTION_ANSWERING,
             seed=n,
         )
         for n in range(count)
@@ -276,7 +279,7 @@ class TinyWorld:
             "root": self.root_digest,
             "plots": list(hplm.plots),
             "lower": hplm.lower,
-            "pairs": False,
+            "pairs": hplm.model.pairs,
             "shares_counts": True,
             "files": self._checksums("hplm", hplm.digest),
         }
@@ -285,7 +288,7 @@ class TinyWorld:
         return {name: entry["sha256"] for name, entry in artifact_files(self.folder(kind, digest)).items()}
 
 
-def tiny_world(artifact_root: Path, *, hplms: int = 6) -> TinyWorld:
+def tiny_world(artifact_root: Path, *, hplms: int = 6, tasks: Sequence[Task] = TWO_TASKS) -> TinyWorld:
     """Build everything in an artifact root and publish its manifest. Takes about a second."""
     scratch = artifact_root / ".incoming" / "tiny"
     root = tiny_root(scratch / "checkpoint")
@@ -300,8 +303,9 @@ def tiny_world(artifact_root: Path, *, hplms: int = 6) -> TinyWorld:
     chains = ((root_plot,), (place(artifact_root, "plot", scratch / "domain_plot"), root_plot))
     lower_digests = [place(artifact_root, "lower", scratch / f"lower{number}") for number in range(2)]
     built = []
-    for number, model in enumerate(tiny_hplms(root, hplms)):
-        model.save(scratch / f"hplm{number}")
+    for number, fresh in enumerate(tiny_hplms(root, hplms, tasks)):
+        fresh.save(scratch / f"hplm{number}")
+        model = Hplm.load(scratch / f"hplm{number}")
         digest = place(artifact_root, "hplm", scratch / f"hplm{number}")
         tenant = ("acme", "globex")[number // 2 % 2]
         built.append(

@@ -84,7 +84,7 @@ def artifacts_needed() -> set[int]:
     needed: set[int] = set()
     for version in versions.values():
         if version.pk in busy or _is_living(version):
-            needed |= _needs(version, versions, links)
+            needed.update(_needs(version, versions, links))
     return needed
 
 

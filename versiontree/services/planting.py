@@ -10,7 +10,7 @@ fine_tune          ``dataset``, ``settings``
 evaluate           ``dataset``, ``settings``
 =================  ======================================================================
 
-``corpus`` is ``{"id", "name", "sha256"}``; ``dataset`` is ``{"id", "name", "task", "labels", "splits":
+``corpus`` is ``{"id", "name", "sha256"}``; ``dataset`` is ``{"id", "name", "task", "pairs", "labels", "splits":
 {split: sha256}}``. The files a job works on besides are those of ``selectors.build_inputs(version)``.
 """
 
@@ -129,6 +129,7 @@ def dataset_check(*, dataset: Dataset, tenant: Tenant) -> dict[str, Any]:
         "id": dataset.pk,
         "name": dataset.name,
         "task": dataset.task,
+        "pairs": dataset.pairs,
         "labels": dataset.labels,
         "splits": {split.split: split.sha256 for split in dataset.splits.all()},
     }

@@ -113,7 +113,9 @@ class FragmentTables:
 
     def _threshold(self, kind: str, alpha: float) -> tuple[int, int]:
         """The least count that is kept, and how many of the fragments with just that count."""
-        query = f"SELECT count, count(*) AS fragments FROM {_counted(kind)} GROUP BY count ORDER BY count DESC"
+        query = (
+            f"SELECT count, count(*) AS fragments FROM {_counted(kind)} GROUP BY count ORDER BY count DESC"
+        )
         found = self._run(query).fetchnumpy()
         counts, sizes = found["count"].astype(np.int64), found["fragments"].astype(np.int64)
         covered = np.cumsum(counts * sizes)

@@ -1,20 +1,15 @@
 """Labelled data in canonical form: JSON lines, one file a split."""
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-
-import numpy as np
-import numpy.typing as npt
+from typing import Any
 
 from inference.hplm.errors import HplmError
-from inference.hplm.hplm import CLASSIFICATION, TAGGING
-from inference.hplm.tokenization import TextTokenizer
+from inference.hplm.hplm import CLASSIFICATION, MULTILABEL, QUESTION_ANSWERING, REGRESSION, TAGGING
 
 OUTSIDE = "O"
-# The target of a place whose label the model does not know; cross-entropy skips it.
-UNKNOWN = -100
 
 
 @dataclass(frozen=True)
@@ -27,24 +22,28 @@ class DatasetFiles:
 
 
 @dataclass(frozen=True)
-class Example:
-    """A labelled text. Classification: one word, the whole text, and one label."""
+class Answer:
+    """A stretch of a context, and the character it starts at."""
 
-    words: tuple[str, ...]
-    labels: tuple[str, ...]
+    text: str
+    start: int
 
 
 @dataclass(frozen=True)
-class Encoded:
-    """A text for the model: at token `positions[k]` the label of word `words[k]` is read off.
+class Example:
+    """One row. text, and pair where a task has two (question answering: question and context); of a tagging
+    the words instead.
 
-    Words that were cut off, or that the tokenizer drops, are in neither.
+    labels: the class alone, all that hold of a multi-label row, or a tag for each word. value: of a
+    regression. answers: of a question, none where the context holds none.
     """
 
-    ids: npt.NDArray[np.int64]
-    positions: npt.NDArray[np.int64]
-    words: npt.NDArray[np.int64]
-    truncated: bool
+    text: str = ""
+    pair: str | None = None
+    words: tuple[str, ...] = ()
+    labels: tuple[str, ...] = ()
+    value: float = 0.0
+    answers: tuple[Answer, ...] = ()
 
 
 def read_examples(path: Path, task: str) -> list[Example]:
@@ -61,39 +60,49 @@ def _examples(path: Path, task: str) -> Iterator[Example]:
             if not line.strip():
                 continue
             try:
-                yield _example(json.loads(line), task)
+                yield _READERS[task](json.loads(line))
             except (ValueError, KeyError, TypeError) as error:
                 raise HplmError("malformed_row", f"Row {number} of {path.name}: {error}.") from error
 
 
-def _example(row: dict[str, object], task: str) -> Example:
-    if task == CLASSIFICATION:
-        return Example((str(row["text"]),), (str(row["label"]),))
+def _pair(row: dict[str, Any]) -> str | None:
+    return None if row.get("text_pair") is None else str(row["text_pair"])
+
+
+def _classified(row: dict[str, Any]) -> Example:
+    return Example(str(row["text"]), _pair(row), labels=(str(row["label"]),))
+
+
+def _labelled(row: dict[str, Any]) -> Example:
+    if not isinstance(row["labels"], list):
+        raise ValueError("labels must be a list")
+    return Example(str(row["text"]), _pair(row), labels=tuple(map(str, row["labels"])))
+
+
+def _valued(row: dict[str, Any]) -> Example:
+    return Example(str(row["text"]), _pair(row), value=float(row["value"]))
+
+
+def _tagged(row: dict[str, Any]) -> Example:
     words, tags = row["tokens"], row["tags"]
     if not isinstance(words, list) or not isinstance(tags, list) or len(words) != len(tags):
         raise ValueError("tokens and tags must be lists of the same length")
-    return Example(tuple(map(str, words)), tuple(map(str, tags)))
+    return Example(words=tuple(map(str, words)), labels=tuple(map(str, tags)))
 
 
-def encode(example: Example, task: str, tokenizer: TextTokenizer) -> Encoded:
-    """Tokenise: [CLS] carries a class, the first sub-token of each word carries its tag."""
-    if task == CLASSIFICATION:
-        text = tokenizer.encode(example.words[0])
-        return Encoded(text.ids, np.zeros(1, np.int64), np.zeros(1, np.int64), text.truncated)
-    words = tokenizer.encode_words(example.words)
-    positions = np.flatnonzero(words.word_starts).astype(np.int64)
-    return Encoded(words.ids, positions, words.word_index[positions], words.truncated)
+def _asked(row: dict[str, Any]) -> Example:
+    context = str(row["context"])
+    answers = tuple(Answer(str(answer["text"]), int(answer["start"])) for answer in row["answers"])
+    for answer in answers:
+        if context[answer.start : answer.start + len(answer.text)] != answer.text:
+            raise ValueError(f"the context does not hold {answer.text[:40]!r} at {answer.start}")
+    return Example(str(row["question"]), context, answers=answers)
 
 
-def label_set(examples: Sequence[Example], task: str) -> list[str]:
-    """The labels that a model of these examples gives, sorted; for tagging always with "O" and a B- for
-    each I-.
-
-    Raises HplmError("one_label") when there is nothing to tell apart.
-    """
-    labels = {label for example in examples for label in example.labels}
-    if task == TAGGING:
-        labels |= {OUTSIDE} | {"B-" + label[2:] for label in labels if label.startswith("I-")}
-    if len(labels) < 2:
-        raise HplmError("one_label", "The training split has only one label: there is nothing to learn.")
-    return sorted(labels)
+_READERS = {
+    CLASSIFICATION: _classified,
+    MULTILABEL: _labelled,
+    REGRESSION: _valued,
+    TAGGING: _tagged,
+    QUESTION_ANSWERING: _asked,
+}

@@ -1,4 +1,4 @@
-"""How good a stored hPLM is on a labelled file, looked up as serving does."""
+"""How good a stored hPLM is on a labelled file, read as serving does."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -6,18 +6,23 @@ from typing import Any
 
 from inference.hplm.hplm import Hplm
 from workers.training.datasets import read_examples
+from workers.training.lookup import LowerWay
 from workers.training.precision import arithmetic
-from workers.training.prepared import Backbone, predict, prepare, scores
+from workers.training.prepared import Backbone, answer, prepare, scores
 from workers.training.progress import Reporter
 from workers.training.task_model import TaskModel
+from workers.training.tasks.registry import task_kind
 
 
 @dataclass(frozen=True, kw_only=True)
 class EvaluateSettings:
-    """Where and in what to compute."""
+    """Where and in what to compute; how the lower half of a text is made (see `lookup.WAYS`), and the
+    tolerance of "auto" (None: the usual one)."""
 
     device: str = "auto"
     precision: str = "auto"
+    lower_way: LowerWay = "fallback"
+    tolerance: float | None = None
 
 
 def evaluate(
@@ -28,24 +33,29 @@ def evaluate(
     dataset_file: Path,
     task: str,
     reporter: Reporter,
+    lower: Path | None = None,
     train_file: Path | None = None,
     settings: EvaluateSettings | None = None,
 ) -> dict[str, Any]:
     """{metric, value, majority_baseline, rows, per_label, truncated_share, plot_hits, …} of an hPLM on a
     file.
 
-    plots: folders of the tables to look up, nearest first, the root's last. train_file: what the trivial
-    answers are learnt on; without it they are learnt on the evaluated file itself, which flatters them.
+    plots: folders of the tables to look up, nearest first, the root's last. lower: the local lower layers of
+    the nearest version, where missing fragments are computed. train_file: what the trivial answers are learnt
+    on; without it they are learnt on the evaluated file itself, which flatters them.
     """
     settings = settings or EvaluateSettings()
     computing = arithmetic(device=settings.device, precision=settings.precision, seed=0)
-    backbone = Backbone.open(root, plots, computing)
+    backbone = Backbone.open(root, plots, computing, lower)
     stored = Hplm.load(hplm, computing.device)
+    kind = task_kind(task)
     examples = read_examples(dataset_file, task)
-    baseline_from = examples if train_file is None else read_examples(train_file, task)
-    model = TaskModel(stored.adapter, stored.head).to(computing.device)
-    split = prepare(examples, task, backbone, reporter)
+    seen = examples if train_file is None else read_examples(train_file, task)
+    model = TaskModel(stored.pet, stored.head).to(computing.device)
+    split = prepare(
+        examples, kind, backbone, reporter, ways=[settings.lower_way], tolerance=settings.tolerance
+    )
     reporter.stage("evaluate", 1)
-    predicted = predict(model, backbone, split, stored.labels, reporter)
+    found = answer(model, backbone, split, kind, stored.labels, reporter, threshold=stored.threshold)
     reporter.advance(1)
-    return scores(split, predicted, task, baseline_from)
+    return scores(split, found, kind, seen)

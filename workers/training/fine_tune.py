@@ -1,46 +1,76 @@
-"""Fine-tune an hPLM: adapters and head learn, everything around them stays as it is (paper section 5.2)."""
+"""Fine-tune an hPLM: a PET and a head learn, everything around them stays as it is (paper section 5.2)."""
 
-import copy
-import math
-from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, cast
 
-import numpy as np
 import torch
 
-from inference.hplm.adapters import AdapterWeights
-from inference.hplm.heads import Head
+from inference.hplm.heads import Head, Pooling
 from inference.hplm.hplm import Hplm, Task
-from workers.training.datasets import UNKNOWN, DatasetFiles, label_set, read_examples
-from workers.training.optimise import Optimiser
+from inference.hplm.pets import PetSpec, PetWeights, Shape
+from workers.training.checkpoints import Checkpoints
+from workers.training.datasets import DatasetFiles, read_examples
+from workers.training.lookup import LowerWay
 from workers.training.precision import arithmetic
-from workers.training.prepared import Backbone, Prepared, logits_of, predict, prepare, scores
+from workers.training.prepared import Backbone, answer, prepare, scores
 from workers.training.progress import Reporter
+from workers.training.search import Search
 from workers.training.task_model import TaskModel
+from workers.training.tasks.base import TaskKind
+from workers.training.tasks.registry import task_kind
 from workers.training.tidy import written_whole
 
-WARMUP_SHARE = 0.06
+RATES_TRIED = (1.0, 0.5, 2.0)
 
 
 @dataclass(frozen=True, kw_only=True)
 class FineTuneSettings:
-    """minimum_steps: a small training split is seen more often than `epochs` times, until this many steps
-    are made (but at most `most_epochs` times). patience: epochs without a better dev metric after which
-    training stops.
+    """adapter, output_adapter, lora, biases, norms: the parts of the PET (see `PetSpec`). pooling: what the
+    head of a text reads. trials: learning rates tried, `learning_rate` itself first, then half and twice it.
+    minimum_steps: a small training split is seen more often than `epochs` times, until this many steps are
+    made (but at most `most_epochs` times). patience: epochs without a better dev metric after which training
+    stops. mix: share of the training texts that are read through the original lower layers instead of the
+    tables, so that one PET serves both. balance: rare classes count for more in the loss. lower_way: how the
+    lower half of a text is made (see `lookup.WAYS`).
     """
 
     seed: int = 0
     device: str = "auto"
     precision: str = "auto"
-    adapter_size: int = 64
-    learning_rate: float = 3e-3
+    adapter: int = 0
+    output_adapter: int = 0
+    lora: int = 48
+    biases: bool = True
+    norms: bool = True
+    pooling: str = "cls_mean"
+    learning_rate: float = 1e-3
+    trials: int = 1
     batch: int = 16
-    epochs: int = 5
+    epochs: int = 8
     minimum_steps: int = 200
-    most_epochs: int = 20
-    patience: int = 2
+    most_epochs: int = 30
+    patience: int = 3
+    dropout: float = 0.1
+    mix: float = 0.5
+    balance: bool = False
+    lower_way: LowerWay = "fallback"
+
+    @property
+    def spec(self) -> PetSpec:
+        """The parts of the PET."""
+        return PetSpec(
+            adapter=self.adapter,
+            output_adapter=self.output_adapter,
+            lora=self.lora,
+            biases=self.biases,
+            norms=self.norms,
+        )
+
+    @property
+    def learning_rates(self) -> list[float]:
+        """The learning rates to try."""
+        return [self.learning_rate * factor for factor in RATES_TRIED[: self.trials]]
 
 
 def fine_tune(
@@ -52,111 +82,73 @@ def fine_tune(
     out: Path,
     settings: FineTuneSettings,
     reporter: Reporter,
+    lower: Path | None = None,
     start_from: Path | None = None,
+    checkpoints: Checkpoints | None = None,
 ) -> dict[str, Any]:
-    """Train on dataset.train, choose the epoch on dataset.dev, write the hPLM to `out`, report dev and test
-    metrics.
+    """Train on dataset.train, choose learning rate and epoch on dataset.dev, write the hPLM to `out`, report
+    dev and test metrics.
 
-    plots: folders of the tables to look up, nearest first, the root's last. start_from: folder of the
-    version that this one updates. Raises HplmError: one_label, too_few_rows, malformed_row,
-    training_diverged.
+    plots: folders of the tables to look up, nearest first, the root's last. lower: the local lower layers of
+    the nearest version, where missing fragments are computed. start_from: folder of the version that this one
+    updates. Raises HplmError: one_label, too_few_rows, malformed_row, training_diverged, out_of_memory,
+    out_of_disk.
     """
     computing = arithmetic(device=settings.device, precision=settings.precision, seed=settings.seed)
-    backbone = Backbone.open(root, plots, computing)
+    backbone = Backbone.open(root, plots, computing, lower)
+    kind = task_kind(task)
     examples = {name: read_examples(path, task) for name, path in asdict(dataset).items()}
-    labels = label_set(examples["train"], task)
-    splits = {name: prepare(rows, task, backbone, reporter) for name, rows in examples.items()}
-    model = _new_model(backbone, settings, labels, start_from)
-    report = _Training(model, backbone, splits, labels, task, settings, reporter).run()
+    labels = kind.labels(examples["train"])
+    mixed = settings.mix > 0 and settings.lower_way != "whole"
+    splits = {
+        name: prepare(
+            rows,
+            kind,
+            backbone,
+            reporter,
+            ways=[settings.lower_way, "whole"] if mixed and name == "train" else [settings.lower_way],
+        )
+        for name, rows in examples.items()
+    }
+    model = _new_model(backbone, settings, labels, kind)
+    report: dict[str, Any] = {}
+    if start_from is not None:
+        report["taken_over"] = model.take_over(Hplm.load(start_from), labels)
+    search = Search(model, backbone, splits, kind, labels, settings, reporter, checkpoints or Checkpoints())
+    report |= search.run()
     for name in ("dev", "test"):
-        predicted = predict(model, backbone, splits[name], labels, reporter)
-        report[name] = scores(splits[name], predicted, task, examples["train"])
-    report |= {"seed": settings.seed, "settings": asdict(settings), "train_rows": len(examples["train"])}
-    hplm = Hplm(cast("Task", task), tuple(labels), model.adapter_weights(), model.head_weights(), report)
+        found = answer(model, backbone, splits[name], kind, labels, reporter)
+        report[name] = scores(splits[name], found, kind, examples["train"])
+    counts = kind.counts(examples["train"])
+    report |= {
+        "seed": settings.seed,
+        "settings": asdict(settings),
+        "train_rows": len(examples["train"]),
+        "class_counts": counts,
+        "imbalance": max(counts.values()) / max(1, min(counts.values())) if counts else 1.0,
+        "truncated_share": splits["train"].truncated_share,
+    }
+    pairs = any(example.pair is not None for example in examples["train"])
+    hplm = Hplm(
+        cast("Task", task),
+        tuple(labels),
+        model.trained_pet(),
+        kind.stored(model.trained_head()),
+        pairs,
+        about=report,
+    )
     with written_whole(out):
         hplm.to("cpu", torch.float32).save(out)
-    return report | {"labels": labels, "bytes": hplm.bytes}
+    return report | {"labels": labels, "bytes": Hplm.load(out, dtype=torch.float16).bytes}
 
 
 def _new_model(
-    backbone: Backbone, settings: FineTuneSettings, labels: list[str], start_from: Path | None
+    backbone: Backbone, settings: FineTuneSettings, labels: list[str], kind: TaskKind
 ) -> TaskModel:
     config = backbone.root.config
     generator = torch.Generator().manual_seed(settings.seed)
-    model = TaskModel(
-        AdapterWeights.initial(config.upper, settings.adapter_size, config.hidden, generator=generator),
-        Head.initial(len(labels), config.hidden, generator=generator),
-    )
-    if start_from is not None:
-        model.take_over(Hplm.load(start_from), labels)
-    return model.to(backbone.arithmetic.device)
-
-
-class _Training:
-    def __init__(
-        self,
-        model: TaskModel,
-        backbone: Backbone,
-        splits: dict[str, Prepared],
-        labels: list[str],
-        task: str,
-        settings: FineTuneSettings,
-        reporter: Reporter,
-    ) -> None:
-        self._model, self._backbone, self._splits = model, backbone, splits
-        self._labels, self._task, self._settings, self._reporter = labels, task, settings, reporter
-        self._train = splits["train"]
-        self._targets = self._train.targets(labels)
-        self._rng = np.random.default_rng(settings.seed)
-        self._steps = math.ceil(len(self._targets) / settings.batch)
-        wanted = max(settings.epochs, math.ceil(settings.minimum_steps / self._steps))
-        self._epochs = min(wanted, max(settings.epochs, settings.most_epochs))
-
-    def run(self) -> dict[str, Any]:
-        """Train; the model ends with the weights of the epoch that was best on the dev split."""
-        total = self._epochs * self._steps
-        optimiser = Optimiser(
-            [{"params": self._model.parameters(), "lr": self._settings.learning_rate}],
-            steps=total,
-            warmup=round(WARMUP_SHARE * total),
-        )
-        self._reporter.stage("fine-tune", total)
-        best, best_epoch, best_weights = -1.0, 0, self._model.state_dict()
-        history: list[dict[str, float]] = []
-        for epoch in range(1, self._epochs + 1):
-            loss = self._epoch(optimiser, (epoch - 1) * self._steps)
-            value = self._dev_metric()
-            history.append({"epoch": epoch, "loss": round(loss, 4), "dev": round(value, 4)})
-            self._reporter.advance(epoch * self._steps, loss=loss, dev=value)
-            if value > best:
-                best, best_epoch = value, epoch
-                best_weights = copy.deepcopy(self._model.state_dict())
-            elif epoch - best_epoch >= self._settings.patience:
-                break
-        self._model.load_state_dict(best_weights)
-        return {"epochs": history, "best_epoch": best_epoch}
-
-    def _epoch(self, optimiser: Optimiser, done: int) -> float:
-        total = 0.0
-        for step, numbers in enumerate(self._batches(), start=1):
-            self._reporter.check()
-            target = torch.from_numpy(np.concatenate([self._targets[n] for n in numbers]))
-            logits = logits_of(self._model, self._backbone, self._train, numbers)
-            loss = torch.nn.functional.cross_entropy(logits, target.to(logits.device), ignore_index=UNKNOWN)
-            value = optimiser.step(loss)
-            total += value
-            self._reporter.advance(done + step, loss=value)
-        return total / self._steps
-
-    def _batches(self) -> Iterator[list[int]]:
-        """Every text once, with others of about its length, in a new order each time."""
-        lengths = np.asarray([len(e.ids) for e in self._train.encoded])
-        order = np.argsort(lengths * self._rng.uniform(0.7, 1.4, len(lengths)), kind="stable")
-        starts = np.arange(0, len(order), self._settings.batch)
-        for start in self._rng.permutation(starts):
-            yield order[start : start + self._settings.batch].tolist()
-
-    def _dev_metric(self) -> float:
-        dev = self._splits["dev"]
-        predicted = predict(self._model, self._backbone, dev, self._labels, self._reporter)
-        return float(scores(dev, predicted, self._task, dev.examples)["value"])
+    shape = Shape(config.upper, config.hidden, config.architecture.inner)
+    pooling = "token" if kind.per_token else cast("Pooling", settings.pooling)
+    pet = PetWeights.initial(settings.spec, shape, generator=generator)
+    head = Head.initial(len(labels), config.hidden, pooling=pooling, generator=generator)
+    return TaskModel(pet, head, dropout=settings.dropout).to(backbone.arithmetic.device)

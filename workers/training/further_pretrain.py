@@ -133,7 +133,8 @@ def _train(
     variance = _variance(model, groups[:BATCHES_FOR_VARIANCE], settings.seed, reporter)
     rng = np.random.default_rng(settings.seed + 2)
     model.local.requires_grad_(True)
-    model.local.position_bias.requires_grad_(False)
+    for shared in model.local.composition.tensors().values():
+        shared.requires_grad_(False)
     learning = [parameter for parameter in model.local.parameters() if parameter.requires_grad]
     optimiser = Optimiser(
         [{"params": learning, "lr": settings.learning_rate}], steps=len(groups), warmup=WARMUP_STEPS

@@ -47,7 +47,9 @@ def grow_plot(
     config = RootConfig.from_json(read_artifact_json(root / ROOT_FILE))
     wanted, answered = _lacking(_valid(missed, config), plots, most)
     if not len(wanted):
-        raise HplmError("too_few_rows", "The tables hold all that was missed already; there is nothing to add.")
+        raise HplmError(
+            "too_few_rows", "The tables hold all that was missed already; there is nothing to add."
+        )
     local = LocalLower.load(lower, computing.device)
     reporter.stage("compute fragments", len(wanted))
 
@@ -65,8 +67,7 @@ def grow_plot(
             out,
             blocks(),
             {"missing_id": config.missing_id, "lower_digest": lower.name},
-            local.position_bias.detach().cpu(),
-            local.type_bias.detach().cpu(),
+            local.composition,
             n=config.n,
             dtype=settings.vectors,
         )

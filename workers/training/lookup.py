@@ -1,66 +1,101 @@
-"""Labelled texts as the upper layers will see them: their lower half looked up once and kept."""
+"""Labelled texts as the upper layers will see them: their lower half made once and kept."""
 
 import tempfile
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any, Final, Literal
 
 import numpy as np
 import numpy.typing as npt
 import torch
 from torch import Tensor
 
-from inference.hplm import fragments
-from inference.hplm.compose import compose
-from inference.hplm.plot import PlotChain
+from inference.hplm.misses import Counts, LowerHalf, fill
+from inference.hplm.miss_policy import Misses, MissPolicy
+from inference.hplm.tokenization import Encoding
 from workers.training.corpus import Ids
 from workers.training.progress import Reporter
 
 TEXTS_AT_ONCE = 64
-HIT_NAMES = ("trigram", "bigram", "unigram")
+HIT_NAMES = ("trigram", "bigram", "unigram", "computed")
+LowerWay = Literal["fallback", "compute", "auto", "whole"]
+WAYS: Final[tuple[LowerWay, ...]] = ("fallback", "compute", "auto", "whole")
+"""How the lower half of a text is made: looked up, with missing fragments computed, as the policy `auto` has
+it, or by the original lower layers with full context."""
 
 
 @dataclass(frozen=True)
-class LookedUp:
-    """States at the cut of many texts, in one nameless file of float16 mapped into memory.
+class LowerStates:
+    """States at the cut of many sequences, in one nameless file of float16 mapped into memory.
 
-    flat: [total tokens, d]; starts: [texts + 1]; hits: share of the fragments that each level answered.
+    flat: [total tokens, d]; starts: [sequences + 1]; shares: of the fragments that each level answered or
+    that were computed, and of the sequences computed whole.
     """
 
     flat: npt.NDArray[np.float16]
     starts: npt.NDArray[np.int64]
-    hits: dict[str, float]
+    shares: dict[str, float]
 
-    def batch(self, numbers: Sequence[int]) -> tuple[Tensor, Tensor]:
-        """States [B, T, d] float32, zero at padding, and mask [B, T] bool."""
-        lengths = np.asarray([self.starts[n + 1] - self.starts[n] for n in numbers])
-        states = torch.zeros(len(numbers), int(lengths.max()), self.flat.shape[1])
-        for row, number in enumerate(numbers):
-            piece = self.flat[self.starts[number] : self.starts[number + 1]]
-            states[row, : len(piece)] = torch.from_numpy(np.array(piece)).float()
-        mask = torch.arange(states.shape[1])[None, :] < torch.from_numpy(lengths)[:, None]
-        return states, mask
+    def of(self, number: int) -> npt.NDArray[np.float16]:
+        """The states [T, d] of one sequence."""
+        return self.flat[self.starts[number] : self.starts[number + 1]]
 
 
-def look_up(texts: Sequence[Ids], chain: PlotChain, reporter: Reporter) -> LookedUp:
-    """Look up all fragments of the texts and keep the composed states."""
-    starts = np.concatenate(([0], np.cumsum([len(ids) for ids in texts]))).astype(np.int64)
-    hidden = chain.tables[0].hidden
+def lower_states(
+    sequences: Sequence[Encoding], half: LowerHalf, way: LowerWay, tolerance: float | None, reporter: Reporter
+) -> LowerStates:
+    """Make the states of all sequences. tolerance: of the policy `auto` (None: the usual one)."""
+    starts = np.concatenate(([0], np.cumsum([len(one) for one in sequences]))).astype(np.int64)
+    hidden = half.chain.tables[0].hidden
     # A file without a name is gone with its last user, killed or not.
     with tempfile.TemporaryFile() as file:
         flat = np.memmap(file, dtype=np.float16, mode="w+", shape=(int(starts[-1]), hidden))
-    hits = np.zeros(len(HIT_NAMES), dtype=np.int64)
-    reporter.stage("look up", len(texts))
-    for first in range(0, len(texts), TEXTS_AT_ONCE):
+    counts: list[Counts] = []
+    reporter.stage("look up", len(sequences))
+    # Like lengths together: the whole texts among them are padded.
+    order = np.argsort([len(one) for one in sequences], kind="stable")
+    for first in range(0, len(order), TEXTS_AT_ONCE):
         reporter.check()
-        some = texts[first : first + TEXTS_AT_ONCE]
-        found = chain.lookup(np.concatenate([fragments.of_sequence(ids, chain.missing_id) for ids in some]))
-        hits += found.counts()
-        vectors = torch.tensor_split(
-            torch.from_numpy(found.vectors), np.cumsum([len(i) for i in some])[:-1].tolist()
-        )
-        for number, slots in enumerate(vectors, start=first):
-            states = compose(slots[None], torch.tensor([len(slots)]), chain.position_bias)[0]
-            flat[starts[number] : starts[number + 1]] = states.numpy().astype(np.float16)
+        some = order[first : first + TEXTS_AT_ONCE]
+        states, found = _made([sequences[at] for at in some], half, way, tolerance)
+        for number, rows in zip(some, states, strict=True):
+            flat[starts[number] : starts[number + 1]] = rows.astype(np.float16)
+        counts += found
         reporter.advance(first + len(some))
-    shares = (hits / hits.sum()).round(4).tolist()
-    return LookedUp(flat, starts, dict(zip(HIT_NAMES, shares, strict=True)))
+    return LowerStates(flat, starts, _shares(counts))
+
+
+@torch.no_grad()
+def _made(
+    sequences: list[Encoding], half: LowerHalf, way: LowerWay, tolerance: float | None
+) -> tuple[list[npt.NDArray[Any]], list[Counts]]:
+    """The states [T, d] of each sequence."""
+    ids, types = [one.ids for one in sequences], [one.types for one in sequences]
+    if way == "whole":
+        states = _whole(ids, types, half)
+        counts = [Counts(whole=True)] * len(ids)
+    else:
+        misses = Misses(MissPolicy(way)) if tolerance is None else Misses(MissPolicy(way), tolerance)
+        filled = fill(ids, [half] * len(ids), [misses] * len(ids), types)
+        states, counts = filled.states, filled.counts
+    rows = states.float().cpu().numpy()
+    return [row[: len(one)] for row, one in zip(rows, ids, strict=True)], counts
+
+
+def _whole(ids: list[Ids], types: list[Ids], half: LowerHalf) -> Tensor:
+    assert half.full is not None
+    lengths = torch.tensor([len(row) for row in ids])
+    mask = torch.arange(int(lengths.max()))[None, :] < lengths[:, None]
+    padded = torch.zeros(2, *mask.shape, dtype=torch.int64)
+    for number, given in enumerate((ids, types)):
+        padded[number][mask] = torch.from_numpy(np.concatenate(given))
+    device = half.device
+    states: Tensor = half.full(padded[0].to(device), mask.to(device), padded[1].to(device))
+    return states
+
+
+def _shares(counts: Sequence[Counts]) -> dict[str, float]:
+    totals = np.array([[one.full, one.part, one.single, one.computed] for one in counts]).sum(axis=0)
+    shares = (totals / max(1, totals.sum())).round(4).tolist()
+    whole = sum(one.whole for one in counts) / max(1, len(counts))
+    return {**dict(zip(HIT_NAMES, shares, strict=True)), "whole": round(whole, 4)}

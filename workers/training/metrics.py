@@ -1,23 +1,29 @@
 """How good predictions are, with the trivial answers beside them."""
 
+import string
 import warnings
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from typing import Any
+from typing import Any, TypeVar
 
+import numpy as np
+from scipy.stats import pearsonr, spearmanr
 from seqeval.metrics import classification_report as entity_report
 from seqeval.scheme import IOB2
-from sklearn.metrics import classification_report
+from sklearn.metrics import classification_report, confusion_matrix, f1_score
+from sklearn.preprocessing import MultiLabelBinarizer
 
 from workers.training.datasets import OUTSIDE
 
 Tagged = tuple[Sequence[str], Sequence[str]]
+Value = TypeVar("Value", str, tuple[str, ...])
 
 
 def classification_scores(
     expected: Sequence[str], predicted: Sequence[str], *, seen: Sequence[str]
 ) -> dict[str, Any]:
-    """Accuracy, macro-F1 over the labels that occur in `expected`, and figures per label.
+    """Accuracy, macro-F1 over the labels that occur in `expected`, figures per label, and the confusion
+    matrix: a row per expected label, a column per label that was expected or answered.
 
     `majority_baseline` is the accuracy of always answering the most frequent label of `seen`.
     """
@@ -31,7 +37,89 @@ def classification_scores(
         "majority_baseline": _share_equal(expected, [usual] * len(expected)),
         "majority_label": usual,
         "per_label": {label: _figures(report[label]) for label in labels},
+        "confusion": _confusion(expected, predicted),
     }
+
+
+def _confusion(expected: Sequence[str], predicted: Sequence[str]) -> dict[str, Any]:
+    labels = sorted({*expected, *predicted})
+    return {"labels": labels, "rows": confusion_matrix(expected, predicted, labels=labels).tolist()}
+
+
+def label_set_scores(
+    expected: Sequence[Sequence[str]], predicted: Sequence[Sequence[str]], *, seen: Sequence[Sequence[str]]
+) -> dict[str, Any]:
+    """Micro-F1, macro-F1 over the labels that occur in `expected`, the share of texts whose labels are all
+    right, and figures per label.
+
+    `majority_baseline` is the micro-F1 of always answering the most frequent set of labels of `seen`.
+    """
+    labels = sorted({label for row in (*expected, *predicted) for label in row})
+    occurring = {label for row in expected for label in row}
+    binary = MultiLabelBinarizer(classes=labels)
+    wanted, found = binary.fit_transform(expected), binary.transform(predicted)
+    report = classification_report(
+        wanted, found, labels=range(len(labels)), target_names=labels, output_dict=True, zero_division=0
+    )
+    usual = most_frequent(tuple(sorted(row)) for row in seen)
+    trivial = binary.transform([[label for label in usual if label in labels]] * len(expected))
+    per_label = {label: _figures(report[label]) for label in labels if label in occurring}
+    return {
+        "metric": "micro_f1",
+        "value": float(f1_score(wanted, found, average="micro", zero_division=0)),
+        "macro_f1": sum(row["f1"] for row in per_label.values()) / max(1, len(per_label)),
+        "exact": float((wanted == found).all(axis=1).mean()),
+        "majority_baseline": float(f1_score(wanted, trivial, average="micro", zero_division=0)),
+        "per_label": per_label,
+    }
+
+
+def regression_scores(
+    expected: Sequence[float], predicted: Sequence[float], *, seen: Sequence[float]
+) -> dict[str, Any]:
+    """Pearson's and Spearman's correlation (0 where one side is constant), mean absolute error, and that of
+    always answering the mean of `seen`."""
+    wanted, found = np.asarray(expected), np.asarray(predicted)
+    varied = len(wanted) > 1 and bool(wanted.std() > 0) and bool(found.std() > 0)
+    return {
+        "metric": "pearson",
+        "value": float(pearsonr(wanted, found).statistic) if varied else 0.0,
+        "spearman": float(spearmanr(wanted, found).statistic) if varied else 0.0,
+        "mean_absolute_error": float(np.abs(wanted - found).mean()),
+        "mean_answer_error": float(np.abs(wanted - float(np.mean(seen))).mean()),
+        "majority_baseline": 0.0,
+    }
+
+
+def answer_scores(expected: Sequence[Sequence[str]], predicted: Sequence[str]) -> dict[str, Any]:
+    """Exact match and F1 of words, as SQuAD counts them: case, punctuation and articles do not matter, the
+    best of several right answers counts, and "" is right where there is none.
+
+    `majority_baseline` is the F1 of never answering.
+    """
+    pairs = [(list(rights) or [""], answer) for rights, answer in zip(expected, predicted, strict=True)]
+    exact = [max(_words(right) == _words(answer) for right in rights) for rights, answer in pairs]
+    f1 = [max(_overlap(right, answer) for right in rights) for rights, answer in pairs]
+    return {
+        "metric": "f1",
+        "value": float(np.mean(f1)),
+        "exact_match": float(np.mean(exact)),
+        "majority_baseline": float(np.mean([not rights for rights in expected])),
+        "answered": float(np.mean([bool(answer) for answer in predicted])),
+    }
+
+
+def _words(text: str) -> list[str]:
+    plain = "".join(sign for sign in text.lower() if sign not in string.punctuation)
+    return [word for word in plain.split() if word not in ("a", "an", "the")]
+
+
+def _overlap(right: str, answer: str) -> float:
+    wanted, found = _words(right), _words(answer)
+    if not wanted or not found:
+        return float(wanted == found)
+    common = (Counter(wanted) & Counter(found)).total()
+    return 2 * common / (len(wanted) + len(found))
 
 
 def tagging_scores(
@@ -64,7 +152,7 @@ def tagging_scores(
     }
 
 
-def most_frequent(values: Iterable[str]) -> str:
+def most_frequent(values: Iterable[Value]) -> Value:
     """The most frequent value, the alphabetically first among equals."""
     return min(Counter(values).items(), key=lambda item: (-item[1], item[0]))[0]
 

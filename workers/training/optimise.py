@@ -1,49 +1,186 @@
 """One way to take a step, for every training loop."""
 
 import math
-from collections.abc import Iterable
-from typing import Any
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import Any, TypeVar
 
 import torch
 from torch import Tensor
 from torch.nn import Parameter
 
 from inference.hplm.errors import HplmError
+from workers.training.parallel import Processes
+from workers.training.word_rows import WordRows
 
 WEIGHT_DECAY = 0.01
 LONGEST_GRADIENT = 1.0
+
+Item = TypeVar("Item")
 
 
 class Optimiser:
     """AdamW with gradient clipping, a linear warm-up and a linear decay to zero.
 
-    groups: dicts with "params" and "lr", the peak learning rate of the group.
+    groups: dicts with "params" and "lr", the peak learning rate of the group. steps: how many there will be,
+    for a schedule that goes by them. words: rows of a large table, of which a step touches few.
     """
 
-    def __init__(self, groups: Iterable[dict[str, Any]], *, steps: int, warmup: int) -> None:
+    def __init__(
+        self,
+        groups: Iterable[dict[str, Any]],
+        *,
+        steps: int,
+        warmup: int,
+        words: WordRows | None = None,
+        processes: Processes | None = None,
+    ) -> None:
         listed = [{**group, "params": list(group["params"])} for group in groups]
         self._parameters: list[Parameter] = [p for group in listed for p in group["params"]]
         self._adamw = torch.optim.AdamW(listed, weight_decay=WEIGHT_DECAY, fused=True)
         self._peaks: list[float] = [group["lr"] for group in listed]
         self._steps, self._warmup, self._done = steps, min(warmup, steps // 2), 0
+        self._words = words
+        self._processes = processes or Processes()
+        self._parts = 1
 
-    def step(self, loss: Tensor) -> float:
-        """Go one step down `loss` and return it. Raises HplmError("training_diverged") on NaN or infinity."""
+    def step(self, loss: Tensor, *, progress: float | None = None) -> float:
+        """Go one step down `loss` and return it. Raises HplmError("training_diverged") on NaN or infinity.
+
+        progress: share of the work that is done, where the schedule does not go by the number of steps.
+        """
+        self._adamw.zero_grad(set_to_none=True)
+        value = self._backward(loss)
+        self._apply(value, progress)
+        return value
+
+    def descend(
+        self,
+        items: Sequence[Item],
+        loss_of: Callable[[list[Item]], Tensor],
+        *,
+        weight_of: Callable[[Item], float] = len,  # type: ignore[assignment]
+        progress: float | None = None,
+    ) -> float:
+        """One step down the mean loss of `items`, and that mean, where `loss_of` gives the mean of some.
+
+        weight_of: what an item counts in the mean. When memory runs out the items are taken in ever smaller
+        parts, in this step and in all later ones; HplmError("out_of_memory") when not even one item fits.
+        """
+        while True:
+            value, error = self._tried(items, loss_of, weight_of)
+            # What one process has no room for, none does.
+            if not self._processes.any(error is not None):
+                break
+            self._smaller(len(items), error)
+        value = self._processes.summed(value)
+        self._apply(value, progress)
+        return value
+
+    def _tried(
+        self,
+        items: Sequence[Item],
+        loss_of: Callable[[list[Item]], Tensor],
+        weight_of: Callable[[Item], float],
+    ) -> tuple[float, BaseException | None]:
+        self._adamw.zero_grad(set_to_none=True)
+        if self._words is not None:
+            self._words.rows.grad = None
+        try:
+            return self._all_parts(items, loss_of, weight_of), None
+        except (torch.OutOfMemoryError, MemoryError, RuntimeError) as error:
+            if not _out_of_memory(error):
+                raise
+            return 0.0, error
+
+    def _all_parts(
+        self,
+        items: Sequence[Item],
+        loss_of: Callable[[list[Item]], Tensor],
+        weight_of: Callable[[Item], float],
+    ) -> float:
+        whole = sum(weight_of(item) for item in items)
+        total = 0.0
+        for part in self._processes.share(list(_cut(items, self._parts * self._processes.count))):
+            total += self._backward(loss_of(part) * (sum(weight_of(item) for item in part) / whole))
+        return total
+
+    def _smaller(self, items: int, error: BaseException | None) -> None:
+        if self._parts >= items:
+            raise HplmError(
+                "out_of_memory",
+                "The machine ran out of memory on a single text. Try again when it is less busy, or with a "
+                "smaller maximum of tokens.",
+            ) from error
+        self._parts *= 2
+        if torch.cuda.is_available():
+            torch.cuda.empty_cache()
+
+    def _backward(self, loss: Tensor) -> float:
         value = float(loss.detach())
         if not math.isfinite(value):
             raise HplmError("training_diverged", f"The loss became {value} at step {self._done + 1}.")
-        for group, peak in zip(self._adamw.param_groups, self._peaks, strict=True):
-            group["lr"] = peak * self._share()
-        self._adamw.zero_grad(set_to_none=True)
         loss.backward()  # type: ignore[no-untyped-call]
-        norm = float(torch.nn.utils.clip_grad_norm_(self._parameters, LONGEST_GRADIENT))
-        if not math.isfinite(norm):
-            raise HplmError("training_diverged", f"The gradient became {norm} at step {self._done + 1}.")
-        self._adamw.step()
-        self._done += 1
         return value
 
-    def _share(self) -> float:
+    def _apply(self, value: float, progress: float | None) -> None:
+        gradients = self._gradients()
+        self._processes.sum_gradients(gradients)
+        norm = float(torch.nn.utils.get_total_norm(gradients))
+        if not math.isfinite(norm) or not math.isfinite(value):
+            raise HplmError("training_diverged", f"The gradient became {norm} at step {self._done + 1}.")
+        if norm > LONGEST_GRADIENT:
+            torch._foreach_mul_(gradients, LONGEST_GRADIENT / norm)
+        rate = self._rate(progress)
+        for group, peak in zip(self._adamw.param_groups, self._peaks, strict=True):
+            group["lr"] = peak * rate
+        self._adamw.step()
+        self._done += 1
+        if self._words is not None:
+            self._words.step(rate, self._done, WEIGHT_DECAY)
+
+    def _gradients(self) -> list[Tensor]:
+        learning = [*self._parameters, *([self._words.rows] if self._words is not None else [])]
+        if self._processes.count > 1:
+            # What no text of this process touched, another's may have.
+            for parameter in learning:
+                parameter.grad = torch.zeros_like(parameter) if parameter.grad is None else parameter.grad
+        return [parameter.grad for parameter in learning if parameter.grad is not None]
+
+    def _rate(self, progress: float | None) -> float:
         if self._done < self._warmup:
             return (self._done + 1) / self._warmup
+        if progress is not None:
+            return max(0.0, 1.0 - progress)
         return max(0.0, (self._steps - self._done) / max(1, self._steps - self._warmup))
+
+    def tensors(self) -> dict[str, Tensor]:
+        """What has been learnt about the gradients, for a checkpoint."""
+        found: dict[str, Tensor] = {}
+        for number, parameter in enumerate(self._parameters):
+            for name, value in self._adamw.state.get(parameter, {}).items():
+                found[f"adamw.{number}.{name}"] = value
+        return found | (self._words.tensors() if self._words is not None else {})
+
+    def restore(self, tensors: Mapping[str, Tensor], done: int) -> None:
+        """Go on from what `tensors` gave after `done` steps."""
+        self._done = done
+        for number, parameter in enumerate(self._parameters):
+            prefix = f"adamw.{number}."
+            state = {name[len(prefix) :]: value for name, value in tensors.items() if name.startswith(prefix)}
+            if state:
+                self._adamw.state[parameter] = {n: v.to(parameter.device) for n, v in state.items()}
+        if self._words is not None:
+            self._words.restore(tensors)
+
+
+def _cut(items: Sequence[Item], parts: int) -> Iterator[list[Item]]:
+    size = -(-len(items) // parts)
+    for start in range(0, len(items), size):
+        yield list(items[start : start + size])
+
+
+def _out_of_memory(error: BaseException) -> bool:
+    if isinstance(error, torch.OutOfMemoryError | MemoryError):
+        return True
+    said = str(error)
+    return "not enough memory" in said or "out of memory" in said or "alloc_cpu" in said

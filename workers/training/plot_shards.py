@@ -107,14 +107,12 @@ class PlotParts:
             "alpha": self._inputs.alpha,
             "lower_digest": self._inputs.lower.name,
         }
-        lower = self._lower
         with written_whole(out):
             return write_plot(
                 out,
                 self._blocks(chosen, pieces, computed, told),
                 meta,
-                lower.position_bias.detach().cpu(),
-                lower.type_bias.detach().cpu(),
+                self.lower.composition,
                 n=self.window.n,
                 dtype=self._settings.vectors,
             )
@@ -179,7 +177,7 @@ class PlotParts:
                 told(start - first)
                 batch = np.asarray(wanted[start : min(start + size, last)], dtype=np.int64)
                 with torch.no_grad(), self._arithmetic.autocast():
-                    vectors = self._lower(torch.from_numpy(batch).to(self._arithmetic.device))
+                    vectors = self.lower(torch.from_numpy(batch).to(self._arithmetic.device))
                 file.write(vectors.float().cpu().numpy().astype(np.float16).data)
         told(last - first)
         return {"rows": last - first}
@@ -216,7 +214,8 @@ class PlotParts:
         return torch.get_num_threads()
 
     @cached_property
-    def _lower(self) -> LocalLower:
+    def lower(self) -> LocalLower:
+        """The layers that vectors are computed with; loaded when first asked for."""
         return LocalLower.load(self._inputs.lower, self._arithmetic.device)
 
 

@@ -1,112 +1,168 @@
 """A split ready for the upper layers, and what a task model answers on it."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import torch
 from torch import Tensor
 
-from inference.hplm.hplm import CLASSIFICATION
+from inference.hplm.local_lower import LocalLower
+from inference.hplm.miss_plan import LevelErrors
+from inference.hplm.misses import LowerHalf
 from inference.hplm.plot import PlotChain, PlotTable
 from inference.hplm.root import Root
-from workers.training.datasets import OUTSIDE, UNKNOWN, Encoded, Example, encode
-from workers.training.lookup import LookedUp, look_up
-from workers.training.metrics import classification_scores, tagging_scores
+from inference.hplm.tokenization import Encoding
+from workers.training.datasets import Example
+from workers.training.lookup import LowerStates, LowerWay, lower_states
 from workers.training.precision import Arithmetic
 from workers.training.progress import Reporter
 from workers.training.task_model import TaskModel
+from workers.training.tasks.base import Outputs, TaskKind
 
-TEXTS_AT_ONCE = 64
+SEQUENCES_AT_ONCE = 64
+# Shapes that recur: what is compiled for a shape is compiled once.
+LENGTHS_APART = 16
 
 
 @dataclass(frozen=True)
 class Backbone:
-    """A root with the tables of one branch of its tree, nearest first."""
+    """A root with the tables of one branch of its tree, nearest first, and the layers that could compute what
+    they lack."""
 
     root: Root
-    chain: PlotChain
+    half: LowerHalf
     arithmetic: Arithmetic
 
     @classmethod
-    def open(cls, root: Path, plots: Sequence[Path], arithmetic: Arithmetic) -> "Backbone":
-        """Read the root and map the tables."""
+    def open(
+        cls, root: Path, plots: Sequence[Path], arithmetic: Arithmetic, lower: Path | None = None
+    ) -> "Backbone":
+        """Read the root and map the tables. lower: the local lower layers of the nearest version; without
+        them fragments that the tables lack cannot be computed."""
         loaded = Root.load(root, arithmetic.device)
-        return cls(loaded, PlotChain([PlotTable.open(plot) for plot in plots]), arithmetic)
+        local = None if lower is None else LocalLower.load(lower, arithmetic.device)
+        half = LowerHalf(
+            PlotChain([PlotTable.open(plot) for plot in plots]),
+            local,
+            loaded.checkpoint_lower(),
+            LevelErrors.from_reports(loaded.config.report),
+            device=arithmetic.device,
+        )
+        return cls(loaded, half, arithmetic)
 
 
 @dataclass(frozen=True)
 class Prepared:
-    """Examples of a split with their ids and looked-up states."""
+    """Examples of a split, the sequences that the model reads of them, and the states of these, in one way or
+    in several. spans[k]: the sequences of example k."""
 
     examples: list[Example]
-    encoded: list[Encoded]
-    states: LookedUp
+    sequences: list[Encoding]
+    spans: list[range]
+    states: tuple[LowerStates, ...] = field(default=())
 
-    def targets(self, labels: Sequence[str]) -> list[npt.NDArray[np.int64]]:
-        """For each text, which labels are to be read off; UNKNOWN for one that the model cannot give."""
-        numbers = {label: number for number, label in enumerate(labels)}
-        return [
-            np.asarray([numbers.get(example.labels[word], UNKNOWN) for word in encoded.words], dtype=np.int64)
-            for example, encoded in zip(self.examples, self.encoded, strict=True)
-        ]
+    @property
+    def truncated_share(self) -> float:
+        """Of the examples, those that were not read to their end."""
+        cut = sum(any(self.sequences[at].truncated for at in span) for span in self.spans)
+        return cut / len(self.spans)
+
+    def batch(self, numbers: Sequence[int], ways: Sequence[int] | None = None) -> tuple[Tensor, Tensor]:
+        """States [B, T, d] float32, zero at padding, and mask [B, T] bool, of these sequences; `ways` says
+        for each which of `states` (default: the first)."""
+        chosen = [0] * len(numbers) if ways is None else ways
+        pieces = [self.states[way].of(number) for number, way in zip(numbers, chosen, strict=True)]
+        longest = max(map(len, pieces))
+        longest = -(-longest // LENGTHS_APART) * LENGTHS_APART
+        states = torch.zeros(len(pieces), longest, pieces[0].shape[1])
+        for row, piece in enumerate(pieces):
+            states[row, : len(piece)] = torch.from_numpy(np.array(piece)).float()
+        lengths = torch.tensor([len(piece) for piece in pieces])
+        return states, torch.arange(longest)[None, :] < lengths[:, None]
 
 
-def prepare(examples: list[Example], task: str, backbone: Backbone, reporter: Reporter) -> Prepared:
-    """Tokenise and look up."""
-    encoded = [encode(example, task, backbone.root.tokenizer) for example in examples]
-    return Prepared(examples, encoded, look_up([e.ids for e in encoded], backbone.chain, reporter))
-
-
-def logits_of(model: TaskModel, backbone: Backbone, split: Prepared, numbers: Sequence[int]) -> Tensor:
-    """Logits [K, C] float32 where labels are read off, those of one text after those of the other."""
-    device = backbone.arithmetic.device
-    states, mask = split.states.batch(numbers)
-    positions = [split.encoded[n].positions for n in numbers]
-    rows = torch.from_numpy(np.repeat(np.arange(len(numbers)), [len(p) for p in positions]))
-    places = torch.from_numpy(np.concatenate(positions))
+def prepare(
+    examples: list[Example],
+    kind: TaskKind,
+    backbone: Backbone,
+    reporter: Reporter,
+    *,
+    ways: Sequence[LowerWay] = ("fallback",),
+    tolerance: float | None = None,
+) -> Prepared:
+    """Tokenise, and make the lower half in each of these ways."""
+    sequences: list[Encoding] = []
+    spans: list[range] = []
+    for number, example in enumerate(examples):
+        if number % SEQUENCES_AT_ONCE == 0:
+            reporter.check()
+        read = kind.encode(example, backbone.root.tokenizer)
+        spans.append(range(len(sequences), len(sequences) + len(read)))
+        sequences += read
     with backbone.arithmetic.autocast():
-        logits: Tensor = model(
-            backbone.root.upper, states.to(device), mask.to(device), rows.to(device), places.to(device)
-        )
-    return logits
+        states = tuple(lower_states(sequences, backbone.half, way, tolerance, reporter) for way in ways)
+    return Prepared(examples, sequences, spans, states)
+
+
+def outputs_of(
+    model: TaskModel,
+    backbone: Backbone,
+    split: Prepared,
+    numbers: Sequence[int],
+    ways: Sequence[int] | None = None,
+) -> Tensor:
+    """Outputs [B, C] or [B, T, C] float32 of these sequences."""
+    device = backbone.arithmetic.device
+    states, mask = split.batch(numbers, ways)
+    with backbone.arithmetic.autocast():
+        outputs: Tensor = model(backbone.root.upper, states.to(device), mask.to(device))
+    return outputs
 
 
 @torch.no_grad()
-def predict(
-    model: TaskModel, backbone: Backbone, split: Prepared, labels: Sequence[str], reporter: Reporter
-) -> list[list[str]]:
-    """For each text the label of each of its words; a word that was cut off belongs to no entity."""
-    answers = [[OUTSIDE] * len(example.labels) for example in split.examples]
-    order = np.argsort([len(e.ids) for e in split.encoded], kind="stable").tolist()
-    for start in range(0, len(order), TEXTS_AT_ONCE):
+def answer(
+    model: TaskModel,
+    backbone: Backbone,
+    split: Prepared,
+    kind: TaskKind,
+    labels: Sequence[str],
+    reporter: Reporter,
+    *,
+    threshold: float = 0.5,
+) -> list[Any]:
+    """What the model answers to each example."""
+    model.eval()
+    outputs: list[Outputs] = [np.empty(0)] * len(split.sequences)
+    order = np.argsort([len(one) for one in split.sequences], kind="stable").tolist()
+    for start in range(0, len(order), SEQUENCES_AT_ONCE):
         reporter.check()
-        numbers = order[start : start + TEXTS_AT_ONCE]
-        best = iter(logits_of(model, backbone, split, numbers).argmax(-1).tolist())
-        for number in numbers:
-            for word in split.encoded[number].words:
-                answers[number][word] = labels[next(best)]
-    return answers
+        numbers = order[start : start + SEQUENCES_AT_ONCE]
+        found = outputs_of(model, backbone, split, numbers).cpu().numpy()
+        for row, number in enumerate(numbers):
+            outputs[number] = found[row, : len(split.sequences[number])] if kind.per_token else found[row]
+    return [
+        kind.decode(
+            example,
+            [outputs[at] for at in span],
+            [split.sequences[at] for at in span],
+            labels,
+            threshold,
+        )
+        for example, span in zip(split.examples, split.spans, strict=True)
+    ]
 
 
-def scores(
-    split: Prepared, predicted: list[list[str]], task: str, baseline_from: list[Example]
-) -> dict[str, Any]:
-    """The task's metric with the trivial answers, learnt on `baseline_from`, beside it."""
-    words = [list(example.words) for example in split.examples]
-    expected = [list(example.labels) for example in split.examples]
-    if task == CLASSIFICATION:
-        result = classification_scores(
-            [labels[0] for labels in expected],
-            [labels[0] for labels in predicted],
-            seen=[example.labels[0] for example in baseline_from],
-        )
-    else:
-        result = tagging_scores(
-            words, expected, predicted, seen=[(example.words, example.labels) for example in baseline_from]
-        )
-    truncated = sum(encoded.truncated for encoded in split.encoded) / len(split.encoded)
-    return {**result, "rows": len(expected), "truncated_share": truncated, "plot_hits": split.states.hits}
+def scores(split: Prepared, answers: list[Any], kind: TaskKind, seen: list[Example]) -> dict[str, Any]:
+    """The task's metric, with the trivial answers learnt on `seen` beside it, and how the texts were read."""
+    counts = kind.counts(split.examples)
+    return {
+        **kind.scores(split.examples, answers, seen),
+        "rows": len(split.examples),
+        "truncated_share": split.truncated_share,
+        "plot_hits": split.states[0].shares,
+        "class_counts": counts,
+        "imbalance": max(counts.values()) / max(1, min(counts.values())) if counts else 1.0,
+    }

@@ -53,7 +53,7 @@ def local_states(
     with arithmetic.autocast():
         slots: Tensor = local(wanted)
     slots = slots.float()[batch.where.to(arithmetic.device)]
-    return compose(slots, batch.lengths.to(arithmetic.device), local.position_bias)
+    return compose(slots, batch.lengths.to(arithmetic.device), local.composition)
 
 
 def fall_back_at_random(

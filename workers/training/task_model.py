@@ -1,4 +1,4 @@
-"""What fine-tuning trains: the adapters in the upper layers and the head (paper section 3.2.2)."""
+"""What fine-tuning trains: a PET in the upper layers and the head (paper section 3.2.2)."""
 
 from collections.abc import Sequence
 
@@ -6,67 +6,75 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from inference.hplm.adapters import AdapterWeights, BatchedAdapters
-from inference.hplm.heads import Head
+from inference.hplm.heads import Head, pooled
 from inference.hplm.hplm import Hplm
+from inference.hplm.pet_batch import SharedPets
+from inference.hplm.pets import PetSpec, PetWeights, Shape
 from inference.hplm.upper import UpperLayers
 
-
-class SharedAdapter(BatchedAdapters):
-    """The adapter of a batch whose rows all use the same one, as in training.
-
-    The same function as that of a mixed batch, by plain products: batched ones are slow to differentiate.
-    """
-
-    def apply(self, layer: int, hidden: Tensor) -> Tensor:
-        """As `BatchedAdapters.apply`."""
-        down, up = self.down_w[layer, 0], self.up_w[layer, 0]
-        narrow = functional.linear(hidden, down.T, self.down_b[layer, 0, 0]).relu()
-        return hidden + functional.linear(narrow, up.T, self.up_b[layer, 0, 0])
+# What a head says at padding: no softmax over the tokens may choose it.
+NEVER = -1e4
 
 
 class TaskModel(nn.Module):
-    """Adapters and a head as parameters, over upper layers that are not its own."""
+    """A PET and a head as parameters, over upper layers that are not its own.
 
-    def __init__(self, adapter: AdapterWeights, head: Head) -> None:
+    dropout: of what the layers read at the cut and of what the head reads, while training.
+    """
+
+    def __init__(self, pet: PetWeights, head: Head, *, dropout: float = 0.0) -> None:
         super().__init__()
-        self.adapter = nn.ParameterDict(_copies(adapter.tensors()))
-        self.head = nn.ParameterDict(_copies(head.tensors()))
+        self._spec: PetSpec = pet.spec
+        self._shape: Shape = pet.shape
+        self._dropout = dropout
+        self.pooling = head.pooling
+        # A parameter's name may not hold a dot.
+        self.pet = nn.ParameterDict({_flat(k): _copy(v) for k, v in pet.weights.items()})
+        self.head = nn.ParameterDict({name: _copy(value) for name, value in head.tensors().items()})
 
-    def forward(
-        self, upper: UpperLayers, states: Tensor, mask: Tensor, rows: Tensor, places: Tensor
-    ) -> Tensor:
-        """Logits [K, C] fp32 of the tokens (`rows`[k], `places`[k]) of a batch of states at the cut [B, T,
-        d].
-        """
-        adapters = SharedAdapter.stack([self.adapter_weights()], [0] * len(states))
-        last: Tensor = upper(states, mask, adapters)
+    def forward(self, upper: UpperLayers, states: Tensor, mask: Tensor) -> Tensor:
+        """Outputs [B, C], or [B, T, C] where the head reads tokens, fp32, of states [B, T, d] at the cut."""
+        pets = SharedPets({name: value.to(upper.dtype) for name, value in self._weights().items()})
+        last: Tensor = upper(functional.dropout(states, self._dropout, self.training), mask, pets)
         with torch.autocast(states.device.type, enabled=False):
-            return self.head_weights().apply(last[rows, places])
+            features = functional.dropout(pooled(last, mask, self.pooling), self._dropout, self.training)
+            outputs = self.trained_head().apply(features)
+        return outputs.masked_fill(~mask[:, :, None], NEVER) if self.pooling == "token" else outputs
 
-    def adapter_weights(self) -> AdapterWeights:
-        """The adapters, sharing memory with the parameters."""
-        return AdapterWeights.from_tensors(dict(self.adapter.items()))
+    def trained_pet(self) -> PetWeights:
+        """The PET, sharing memory with the parameters."""
+        return PetWeights(self._spec, self._shape, self._weights())
 
-    def head_weights(self) -> Head:
+    def trained_head(self) -> Head:
         """The head, sharing memory with the parameters."""
-        return Head.from_tensors(dict(self.head.items()))
+        return Head.from_tensors(dict(self.head.items()), self.pooling)
 
     @torch.no_grad()
-    def take_over(self, earlier: Hplm, labels: Sequence[str]) -> None:
-        """Start from an earlier version: its adapters when they are of the same size, its head's rows for the
-        labels that both know."""
-        same_shape = earlier.adapter.down_w.shape == self.adapter["down_w"].shape
-        if not same_shape:
-            return
-        for name, value in earlier.adapter.tensors().items():
-            self.adapter[name].copy_(value)
-        for row, label in enumerate(labels):
+    def take_over(self, earlier: Hplm, labels: Sequence[str]) -> dict[str, bool]:
+        """Start from an earlier version, and tell what could be taken: its PET when it has the same parts,
+        its head's rows for the labels that both know when they read the same."""
+        same_pet = (earlier.pet.spec, earlier.pet.shape) == (self._spec, self._shape)
+        if same_pet:
+            for name, value in earlier.pet.weights.items():
+                self.pet[_flat(name)].copy_(value)
+        same_head = same_pet and earlier.head.pooling == self.pooling
+        for row, label in enumerate(labels if same_head else ()):
             if label in earlier.labels:
                 known = earlier.labels.index(label)
                 self.head["weight"][row] = earlier.head.weight[known]
                 self.head["bias"][row] = earlier.head.bias[known]
+        return {"pet": same_pet, "head": same_head}
+
+    def _weights(self) -> dict[str, Tensor]:
+        return {name.replace(_DOT, "."): value for name, value in self.pet.items()}
 
 
-def _copies(tensors: dict[str, Tensor]) -> dict[str, nn.Parameter]:
-    return {name: nn.Parameter(value.detach().clone().float()) for name, value in tensors.items()}
+_DOT = "__"
+
+
+def _flat(name: str) -> str:
+    return name.replace(".", _DOT)
+
+
+def _copy(value: Tensor) -> nn.Parameter:
+    return nn.Parameter(value.detach().clone().float())

@@ -25,6 +25,8 @@ READ = {
     "domain_version",
     "root_version",
     "settings",
+    "corpus_fit",
+    "dataset_fit",
 }
 WRITE = {
     "corpus_new", "dataset_new", "domain_new", "hplm_new", "hplm_update", "keys",
@@ -49,6 +51,8 @@ def address(world: World, name: str) -> str:
         "domain": [world.domain.domain_id],
         "domain_update": [world.domain.domain_id],
         "key_revoke": ["abcdefgh"],
+        "corpus_fit": [world.corpus.pk],
+        "dataset_fit": [world.dataset.pk],
         "hplm_version": [world.hplm.name, 1],
         "domain_version": [world.domain.domain_id, 1],
         "root_version": [world.root.root.name, 1],

@@ -110,9 +110,7 @@ def test_a_member_asks_with_their_session(served: Served, viewer: User) -> None:
 
 
 @pytest.mark.parametrize("policy", ["fallback", "compute", "auto"])
-def test_staff_choose_the_miss_policy_and_see_what_it_cost(
-    served: Served, viewer: User, policy: str
-) -> None:
+def test_staff_choose_the_miss_policy_and_see_what_it_cost(served: Served, viewer: User, policy: str) -> None:
     viewer.is_staff = True
     viewer.save(update_fields=["is_staff"])
     client = APIClient()

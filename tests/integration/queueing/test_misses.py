@@ -61,7 +61,7 @@ def test_tables_are_counted_apart_and_cleared_apart(redis: Redis) -> None:
     missed_clear(redis, "one")
     assert missed_fragments(redis, "one", least_count=1, least_tenants=1) == []
     assert len(missed_fragments(redis, "two", least_count=1, least_tenants=1)) == 1
-    assert [key for key in redis.keys("hmi:misses:one*")] == []
+    assert redis.keys("hmi:misses:one*") == []
 
 
 def test_what_is_missed_least_is_forgotten_first(redis: Redis) -> None:

@@ -100,7 +100,9 @@ def test_waiting_goes_on_after_the_server_restarts(own_server: OwnValkey) -> Non
     client = InferClient(own_server.url, capacity=10)
     worker = a_worker(connect(own_server.url), "w1")
     answers: list[InferReply] = []
-    asking = threading.Thread(target=lambda: answers.append(client.ask(MODEL, (InferInput("hello"),), seconds=20)))
+    asking = threading.Thread(
+        target=lambda: answers.append(client.ask(MODEL, (InferInput("hello"),), seconds=20))
+    )
     asking.start()
     entry = read_one(worker)
     own_server.kill()

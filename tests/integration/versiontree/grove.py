@@ -28,6 +28,8 @@ ROLES_MADE = {
     JobKind.BUILD_PLOT: ("plot",),
     JobKind.FINE_TUNE: ("hplm",),
     JobKind.EVALUATE: (),
+    JobKind.COMPACT: ("lower", "plot"),
+    JobKind.GROW: ("lower", "plot"),
 }
 _serial = count(1)
 

@@ -13,6 +13,7 @@ from django.db import connection
 from django.utils import timezone
 from pytest_django import DjangoAssertNumQueries
 
+from tenants.models import Tenant
 from tests.integration.versiontree import grove
 from tests.integration.versiontree.grove import Household
 from versiontree.models import Hplm, Version
@@ -41,8 +42,13 @@ def test_a_model_is_in_the_manifest_as_soon_as_it_is_ready(
     root: Version, domain: Version, model: Version, manifest: Path, artifact_root: Path
 ) -> None:
     said = read(manifest)
-    assert (said["format"], set(said)) == (1, {"format", "revision", "roots", "hplms"})
-    assert said["roots"] == {root.digest: {"name": "bert", "path": f"root/{root.digest[:2]}/{root.digest}"}}
+    assert (said["format"], set(said)) == (2, {"format", "revision", "roots", "lowers", "hplms"})
+    own, nearest = (version.artifact_links.get(role="lower").artifact for version in (root, domain))
+    [(digest, about)] = said["roots"].items()
+    assert (digest, about["name"], about["lower"]) == (root.digest, "bert", own.digest)
+    assert set(about["files"]) == set(root.artifact_links.get(role="root").artifact.files)
+    assert set(said["lowers"]) == {own.digest, nearest.digest}
+    assert set(said["lowers"][nearest.digest]["files"]) == set(nearest.files)
     entry = said["hplms"]["acme/spam:1"]
     files = entry.pop("files")
     assert entry == {
@@ -51,13 +57,28 @@ def test_a_model_is_in_the_manifest_as_soon_as_it_is_ready(
         "version": 1,
         "digest": model.digest,
         "task": "classification",
+        "pairs": False,
+        "shares_counts": True,
         "root": root.digest,
+        "lower": nearest.digest,
         "plots": [domain.digest, root.artifact_links.get(role="plot").artifact.digest],
     }
     folder = artifact_root / "hplm" / model.digest[:2] / model.digest
     assert set(files) == {path.name for path in folder.iterdir()}
     for digest in entry["plots"]:
         assert (artifact_root / "plot" / digest[:2] / digest).is_dir()
+
+
+def test_a_model_of_pairs_and_a_tenant_that_keeps_its_counts_are_marked(
+    domain: Version, acme: Household, manifest: Path
+) -> None:
+    type(acme.dataset).unscoped.filter(pk=acme.dataset.pk).update(pairs=True)
+    acme.dataset.refresh_from_db()
+    grove.ready_hplm(domain, "spam", acme)
+    Tenant.objects.filter(pk=acme.tenant.pk).update(shares_fragment_counts=False)
+    manifest_publish()
+    entry = read(manifest)["hplms"]["acme/spam:1"]
+    assert (entry["pairs"], entry["shares_counts"]) == (True, False)
 
 
 def test_nothing_is_published_before_it_is_ready(domain: Version, acme: Household, manifest: Path) -> None:

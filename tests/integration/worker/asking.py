@@ -5,22 +5,30 @@ import uuid
 from dataclasses import asdict
 from typing import Any
 
-from inference.hplm.reference import predict_alone
+from inference.hplm.predictions import Prediction, predict
+from inference.hplm.reference import outputs_alone
 from inference.queueing.messages import InferInput, InferReply, InferRequest, ModelRef
+from inference.serving.reading import Reading, read
 from tests.integration.queueing.requests import STREAM
 from tests.unit.tiny import TinyHplm, TinyWorld
 
+CONTEXT = "the doctor of a poor patient in the city by the river"
 
-def request_for(hplm: TinyHplm, *texts: str, seconds: float = 60.0) -> InferRequest:
+
+def request_for(
+    hplm: TinyHplm, *texts: str, seconds: float = 60.0, miss_policy: str = "fallback"
+) -> InferRequest:
+    """One input for each text; where the hPLM takes pairs, with the same second text."""
     now = time.time()
+    pair = CONTEXT if hplm.model.pairs else None
     return InferRequest(
         id=uuid.uuid4().hex,
         tenant=hplm.tenant,
         hplm=hplm.hplm,
         version=hplm.version,
         digest=hplm.digest,
-        inputs=tuple(InferInput(text) for text in texts),
-        miss_policy="fallback",
+        inputs=tuple(InferInput(text, pair) for text in texts),
+        miss_policy=miss_policy,
         deadline=now + seconds,
         enqueued_at=now,
         reply_to=STREAM,
@@ -33,12 +41,28 @@ def assert_right(world: TinyWorld, request: InferRequest, reply: InferReply) -> 
     assert reply.model == ModelRef(request.tenant, request.hplm, request.version, request.digest)
     hplm = next(hplm for hplm in world.hplms if hplm.digest == request.digest)
     assert len(reply.results) == len(request.inputs)
-    for text, result in zip((given.text for given in request.inputs), reply.results, strict=True):
-        expected = predict_alone(world.root, world.chain(hplm), hplm.model, text).to_json()
+    for given, result in zip(request.inputs, reply.results, strict=True):
+        reading = read(given, world.root.tokenizer, task=hplm.model.task)
+        expected = prediction(world, hplm, reading).to_json()
         assert_close({key: value for key, value in result.items() if key != "truncated"}, expected)
-        assert result["truncated"] == world.root.tokenizer.encode(text).truncated
+        assert result["truncated"] == reading.truncated
     assert reply.usage.inputs == len(request.inputs)
     assert sum(asdict(reply.plot).values()) == reply.usage.tokens
+
+
+def prediction(world: TinyWorld, hplm: TinyHplm, reading: Reading) -> Prediction:
+    """What the reference says about one input, window by window."""
+    chain, model, given = world.chain(hplm), hplm.model, reading.given
+    outputs = [outputs_alone(world.root, chain, model, one.ids, one.types) for one in reading.encodings]
+    return predict(
+        model.task,
+        model.labels,
+        outputs,
+        reading.encodings,
+        given.text,
+        given.text_pair,
+        threshold=model.threshold,
+    )
 
 
 def assert_close(found: Any, expected: Any) -> None:

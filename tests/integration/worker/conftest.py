@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 from redis import Redis
 
+from inference.hplm.hplm import TASKS
 from tests.integration.worker.desk import Desk
 from tests.processes import InferenceWorker
 from tests.unit.tiny import TinyWorld, tiny_world
@@ -13,8 +14,8 @@ from tests.unit.tiny import TinyWorld, tiny_world
 
 @pytest.fixture
 def world(tmp_path: Path) -> TinyWorld:
-    """Six hPLMs of two tenants in an artifact root, published."""
-    return tiny_world(tmp_path / "artifacts")
+    """Six hPLMs of two tenants and every task in an artifact root, published."""
+    return tiny_world(tmp_path / "artifacts", tasks=TASKS)
 
 
 @pytest.fixture

@@ -6,10 +6,12 @@ from pathlib import Path
 import torch
 
 from inference.engine.batcher import BatchLimits
+from inference.hplm.miss_policy import Misses
 from inference.manifest import ManifestWatcher
 from inference.queueing import keys
 from inference.queueing.connection import connect
 from inference.queueing.messages import InferReply, InferRequest
+from inference.queueing.misses import MissCounter
 from inference.queueing.transport import RequestConsumer, RequestQueue
 from inference.serving.catalogue import Catalogue
 from inference.serving.pace import Pace
@@ -28,6 +30,8 @@ class Desk:
         *,
         rows: int = 32,
         cache_bytes: int = 1 << 30,
+        lower_bytes: int = 1 << 30,
+        misses: Misses | None = None,
         name: str = "desk",
     ) -> None:
         self.redis = connect(redis_url, retries=1)
@@ -36,13 +40,20 @@ class Desk:
         self.consumer = RequestConsumer(self.redis, name)
         watcher = ManifestWatcher(Path(world.artifact_root) / "manifest.json")
         self.catalogue = Catalogue(
-            watcher, device=torch.device("cpu"), dtype=torch.float32, cache_bytes=cache_bytes
+            watcher,
+            device=torch.device("cpu"),
+            dtype=torch.float32,
+            cache_bytes=cache_bytes,
+            lower_bytes=lower_bytes,
+            misses=misses,
         )
+        self.counter = MissCounter(self.redis)
         self.server = Server(
             self.consumer,
             self.catalogue,
             limits=BatchLimits(rows=rows),
             pace=Pace(idle_wait_s=0.002, claim_every_s=0.0),
+            misses=self.counter,
             clock=lambda: time.time() + self.late,
         )
         self.redis.set(keys.worker(name), b"{}")

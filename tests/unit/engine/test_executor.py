@@ -9,7 +9,6 @@ import pytest
 import torch
 
 from inference.engine.rows import Answered, Failed, StageSeconds
-from inference.hplm.adapters import AdapterWeights
 from inference.hplm.errors import HplmError
 from tests.unit.engine.worlds import EngineWorld, damaged
 from tests.unit.tiny import tiny_hplm, tiny_root
@@ -17,8 +16,8 @@ from tests.unit.tiny import tiny_hplm, tiny_root
 
 def test_numbers_that_are_not_finite_fail_their_own_rows_alone(world: EngineWorld) -> None:
     model = world.tiny.hplms[0].model
-    huge = {name: value * 1e30 for name, value in model.adapter.tensors().items()}
-    wild = dataclasses.replace(model, adapter=AdapterWeights.from_tensors(huge))
+    huge = {name: value * 1e30 for name, value in model.pet.weights.items()}
+    wild = dataclasses.replace(model, pet=dataclasses.replace(model.pet, weights=huge))
     world.replaced[world.tiny.hplms[0].digest] = wild
     rows = [world.row(number, "the river") for number in (1, 0, 2, 0, 3)]
     outcomes = world.executor().step(rows)

@@ -108,13 +108,20 @@ def test_the_last_measurement_of_a_conversion_is_what_counts() -> None:
 
 
 def test_levels_of_other_sizes_are_understood() -> None:
-    five = {"5-gram": {"cut": 0.1}, "4-gram_2_1": {"cut": 0.2}, "trigram": {"cut": 0.3}, "unigram": {"cut": 0.4}}
+    five = {
+        "5-gram": {"cut": 0.1},
+        "4-gram_2_1": {"cut": 0.2},
+        "trigram": {"cut": 0.3},
+        "unigram": {"cut": 0.4},
+    }
     assert LevelErrors.from_reports({"distilled": five}) == LevelErrors(0.1, 0.25, 0.4)
     two = {"bigram": {"cut": 0.2}, "unigram": {"cut": 0.4}}
     assert LevelErrors.from_reports({"distilled": two}) == LevelErrors(0.2, pytest.approx(0.3), 0.4)
 
 
-@pytest.mark.parametrize("report", [{}, {"distilled": None}, {"distilled": {"trigram": 3}}, {"distilled": {}}])
+@pytest.mark.parametrize(
+    "report", [{}, {"distilled": None}, {"distilled": {"trigram": 3}}, {"distilled": {}}]
+)
 def test_without_figures_the_usual_ones_count(report: dict[str, object]) -> None:
     assert LevelErrors.from_reports(report) == LevelErrors()
 

@@ -1,4 +1,4 @@
-"""The states at the cut, whatever the tables lack: each way equals its own definition, alone and in company."""
+"""The states at the cut, whatever the tables lack: each way equals its definition, alone or in company."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -12,23 +12,19 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from inference.hplm import fragments
-from inference.hplm.compose import compose
 from inference.hplm.local_lower import LocalLower
 from inference.hplm.miss_plan import CostModel, LevelErrors
 from inference.hplm.miss_policy import Misses, MissPolicy
 from inference.hplm.misses import Counts, Filled, LowerHalf, fill
 from inference.hplm.plot import PlotChain, PlotTable
+from tests.unit.engine.alone import COMPUTE, FALLBACK, WAYS, composed, states_alone
 from tests.unit.engine.worlds import EngineWorld
-from tests.unit.tiny import WORDS, tiny_plot
+from tests.unit.tiny import WORDS, tiny_lower, tiny_plot, tiny_root, tiny_texts
 
 Ids = NDArray[np.int64]
-FALLBACK, COMPUTE = Misses(MissPolicy.FALLBACK), Misses(MissPolicy.COMPUTE)
-WHOLE = Misses(MissPolicy.AUTO, tolerance=0.0)
-"""Nothing is good enough, so that whatever misses a fragment is computed whole."""
-WAYS = (FALLBACK, COMPUTE, WHOLE)
 
 known = st.lists(st.sampled_from([*WORDS, "zebra"]), max_size=40).map(" ".join)
-mixes = st.lists(st.tuples(st.integers(0, 1), st.sampled_from(WAYS), known), min_size=1, max_size=8)
+mixes = st.lists(st.tuples(st.integers(0, 1), st.sampled_from(WAYS), known, known), min_size=1, max_size=8)
 
 
 @pytest.fixture(scope="module")
@@ -46,40 +42,20 @@ def states_of(filled: Filled, at: int) -> Tensor:
     return filled.states[at, filled.mask[at]]
 
 
-def one_by_one(half: LowerHalf, ids: Ids, *, compute: bool) -> Tensor:
-    """Each fragment looked up by itself; with `compute`, those that no table holds are computed instead."""
-    assert half.local is not None
-    rows = []
-    for fragment in fragments.of_sequence(ids, half.chain.missing_id):
-        found = half.chain.lookup(fragment[None])
-        if compute and found.level[0]:
-            rows.append(half.local(torch.from_numpy(fragment[None].copy()))[0].detach())
-        else:
-            rows.append(torch.from_numpy(found.vectors[0]).float())
-    return compose(torch.stack(rows)[None], torch.tensor([len(ids)]), half.chain.position_bias)[0]
-
-
-def expected(half: LowerHalf, ids: Ids, misses: Misses) -> Tensor:
-    lookup = half.chain.lookup(fragments.of_sequence(ids, half.chain.missing_id))
-    if misses is WHOLE and lookup.level.any():
-        assert half.full is not None
-        with torch.no_grad():
-            return half.full(torch.from_numpy(ids)[None], torch.ones(1, len(ids), dtype=torch.bool))[0]
-    return one_by_one(half, ids, compute=misses is COMPUTE)
-
-
 @settings(max_examples=40, deadline=None, suppress_health_check=list(HealthCheck))
 @given(mix=mixes)
 def test_any_mix_of_chains_and_policies_gives_each_text_what_it_gets_alone(
-    shared_world: EngineWorld, halves: list[LowerHalf], mix: list[tuple[int, Misses, str]]
+    shared_world: EngineWorld, halves: list[LowerHalf], mix: list[tuple[int, Misses, str, str]]
 ) -> None:
-    ids = [ids_of(shared_world, text) for _, _, text in mix]
-    own = [halves[number] for number, _, _ in mix]
-    filled = fill(ids, own, [misses for _, misses, _ in mix])
-    for at, (_, misses, _) in enumerate(mix):
-        torch.testing.assert_close(
-            states_of(filled, at), expected(own[at], ids[at], misses), atol=1e-4, rtol=1e-4
-        )
+    """Of two texts where there is a second."""
+    tokenizer = shared_world.tiny.root.tokenizer
+    encoded = [tokenizer.encode(text, pair or None) for _, _, text, pair in mix]
+    own = [halves[number] for number, *_ in mix]
+    ids, types = [one.ids for one in encoded], [one.types for one in encoded]
+    filled = fill(ids, own, [misses for _, misses, _, _ in mix], types)
+    for at, (_, misses, _, _) in enumerate(mix):
+        alone = states_alone(own[at], ids[at], types[at], misses)
+        torch.testing.assert_close(states_of(filled, at), alone, atol=1e-4, rtol=1e-4)
 
 
 def test_the_three_ways_differ(shared_world: EngineWorld, halves: list[LowerHalf]) -> None:
@@ -107,7 +83,7 @@ def test_without_a_table_computing_is_the_lower_layers_own_composition(
     for at, ids in enumerate(texts):
         with torch.no_grad():
             rows = local(torch.from_numpy(fragments.of_sequence(ids, local.missing_id)))
-            states = compose(rows[None], torch.tensor([len(ids)]), local.position_bias)[0]
+        states = composed(rows, np.zeros_like(ids), local.composition)
         torch.testing.assert_close(states_of(filled, at), states, atol=1e-5, rtol=1e-5)
         assert filled.counts[at] == Counts(computed=len(ids))
 
@@ -166,6 +142,21 @@ def test_auto_chooses_by_what_was_measured(shared_world: EngineWorld, halves: li
     assert counts(good, cheap).computed == 0
     assert counts(bad, cheap).computed > 0
     assert counts(bad, dear) == Counts(whole=True)
+
+
+@pytest.mark.parametrize("n", [2, 4, 5])
+def test_fragments_of_other_sizes_are_no_different(tmp_path: Path, n: int) -> None:
+    root = tiny_root(tmp_path / "checkpoint", n=n)
+    local = tiny_lower(root)
+    tiny_plot(tmp_path / "plot", root, local, tiny_texts(20), share=0.5)
+    chain = PlotChain([PlotTable.open(tmp_path / "plot")])
+    half = LowerHalf(chain, local.eval(), root.checkpoint_lower())
+    for misses in WAYS:
+        ids = [root.tokenizer.encode(text).ids for text in (*tiny_texts(4, seed=1), "x")]
+        filled = fill(ids, [half] * 5, [misses] * 5)
+        for at, own in enumerate(ids):
+            alone = states_alone(half, own, np.zeros_like(own), misses)
+            torch.testing.assert_close(states_of(filled, at), alone, atol=1e-4, rtol=1e-4)
 
 
 @pytest.mark.parametrize("count", [1, 5])

@@ -1,6 +1,7 @@
 """The cache of hPLMs: bounded, least recently used first out, never one for another."""
 
 import random
+from dataclasses import replace
 
 import pytest
 from hypothesis import given
@@ -25,7 +26,7 @@ class Shelf:
 
     def load(self, model: ModelIdentity) -> Hplm:
         self.taken.append(model.hplm)
-        return Hplm(self.hplm.task, self.hplm.labels, self.hplm.adapter, self.hplm.head, {"of": model.digest})
+        return replace(self.hplm, about={"of": model.digest})
 
     def cache(self, room_for: int) -> HplmCache:
         return HplmCache(self.load, budget_bytes=room_for * self.hplm.bytes)

@@ -11,24 +11,22 @@ from inference.engine.executor import Executor
 from inference.engine.residency import HplmCache
 from inference.engine.rows import Answered, ModelIdentity, Outcome, Row
 from inference.hplm.errors import HplmError
-from inference.hplm.hplm import Hplm
+from inference.hplm.hplm import TASKS, Hplm
 from inference.hplm.local_lower import LocalLower
 from inference.hplm.miss_policy import Misses, MissPolicy
 from inference.hplm.misses import LowerHalf
-from inference.hplm.reference import logits_alone
+from inference.hplm.reference import outputs_alone, outputs_from
 from inference.hplm.root import Root
+from tests.unit.engine.alone import FALLBACK, states_alone
 from tests.unit.tiny import TinyHplm, TinyWorld, tiny_world
 
 
-FALLBACK = Misses(MissPolicy.FALLBACK)
-
-
 class EngineWorld:
-    """Ten hPLMs of two tenants, both tasks, five adapter sizes, with and without a domain between them and
-    the root; an executor in either number format; and the reference to compare with."""
+    """Ten hPLMs of two tenants, all tasks and kinds of PET, with and without a domain between them and the
+    root; an executor in either number format; and the reference to compare with."""
 
     def __init__(self, folder: Path) -> None:
-        self.tiny: TinyWorld = tiny_world(folder, hplms=10)
+        self.tiny: TinyWorld = tiny_world(folder, hplms=10, tasks=TASKS)
         self.chains = {name_of(hplm): self.tiny.chain(hplm) for hplm in self.tiny.hplms}
         self.lowers = {name_of(hplm): hplm.lower for hplm in self.tiny.hplms}
         self.replaced: dict[str, Hplm | Exception] = {}
@@ -54,23 +52,29 @@ class EngineWorld:
     def row(self, number: int, text: str, misses: Misses = FALLBACK) -> Row:
         """A row of hPLM ``number`` for ``text``."""
         hplm = self.tiny.hplms[number]
-        ids = self.tiny.root.tokenizer.encode(text).ids
-        return Row(text, ids, np.zeros_like(ids), identity_of(hplm), name_of(hplm), misses)
+        # The second text of a pair is as good as any other.
+        encoding = self.tiny.root.tokenizer.encode(text, text[::-1] if hplm.model.pairs else None)
+        return Row(text, encoding.ids, encoding.types, identity_of(hplm), name_of(hplm), misses)
 
     def expected(self, row: Row) -> np.ndarray[tuple[int, ...], np.dtype[np.float32]]:
         """What the reference says about the row."""
         hplm = next(hplm for hplm in self.tiny.hplms if identity_of(hplm) == row.model)
-        return logits_alone(self.tiny.root, self.chains[row.chain], hplm.model, row.ids)
+        if row.misses.policy is MissPolicy.FALLBACK:
+            return outputs_alone(self.tiny.root, self.chains[row.chain], hplm.model, row.ids, row.types)
+        half = LowerHalf(self.chains[row.chain], self.local(row.chain), self.tiny.root.checkpoint_lower())
+        states = states_alone(half, row.ids, row.types, row.misses)
+        return outputs_from(self.tiny.root, hplm.model, states)
 
     def differences(self, outcomes: Sequence[Outcome]) -> list[float]:
-        """Largest difference of each answered row from the reference, relative to its largest logit."""
+        """Largest difference of each answered row from the reference, relative to its largest logit; a value
+        near zero has no relative difference to speak of."""
         found = []
         for outcome in outcomes:
             assert isinstance(outcome, Answered), outcome
             expected = self.expected(outcome.row)
             assert outcome.logits.shape == expected.shape
             assert outcome.used == outcome.row.model
-            found.append(float(np.abs(outcome.logits - expected).max() / np.abs(expected).max()))
+            found.append(float(np.abs(outcome.logits - expected).max() / max(1, np.abs(expected).max())))
         return found
 
 

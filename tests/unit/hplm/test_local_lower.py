@@ -34,7 +34,8 @@ def test_each_slot_is_mapped_by_its_level_from_its_own_state_or_else_the_centre(
 ) -> None:
     fragments = some_fragments(root)
     with torch.no_grad():
-        rows, (states, present) = lower(fragments), lower.states(fragments)
+        rows, states = lower(fragments), lower.states(fragments)
+    present = fragments != root.config.missing_id
     for at, level in enumerate([0, 1, 2, 3, 0, 2]):
         for slot in range(3):
             state = states[at, slot if present[at, slot] else 1]
@@ -47,7 +48,7 @@ def test_the_embedding_behind_a_missing_neighbour_is_never_read(root: Root) -> N
     fragments = some_fragments(root)
     with torch.no_grad():
         before = lower(fragments)
-        lower.embeddings.word_embeddings.weight[root.config.pad_id] = 1000
+        lower.embeddings.words.weight[root.config.pad_id] = 1000
         assert torch.allclose(lower(fragments), before, atol=1e-5)
 
 
@@ -55,12 +56,25 @@ def test_a_trigram_is_a_text_of_three_tokens_before_the_maps(root: Root, lower: 
     ids = torch.tensor([[5, 9, 12]])
     with torch.no_grad():
         full = root.checkpoint_lower()(ids, torch.ones(1, 3, dtype=torch.bool))
-        states, _ = lower.states(ids)
+        states = lower.states(ids)
     assert torch.allclose(states, full, atol=1e-6)
 
 
-def test_no_fragments_give_no_rows(lower: LocalLower) -> None:
-    assert lower(torch.zeros(0, 3, dtype=torch.int64)).shape == (0, 3, lower.bert.hidden_size)
+def test_a_shorter_fragment_is_a_masked_text_in_which_every_token_keeps_its_place(
+    root: Root, lower: LocalLower
+) -> None:
+    fragments = some_fragments(root)
+    present = fragments != root.config.missing_id
+    with torch.no_grad():
+        masked = root.checkpoint_lower()(torch.where(present, fragments, 7), present)
+        states = lower.states(fragments)
+    assert torch.allclose(states[present], masked[present], atol=1e-5)
+    centres = states[:, 1:2].expand(-1, 3, -1)
+    assert torch.equal(states[~present], centres[~present])
+
+
+def test_no_fragments_give_no_rows(root: Root, lower: LocalLower) -> None:
+    assert lower(torch.zeros(0, 3, dtype=torch.int64)).shape == (0, 3, root.config.hidden)
 
 
 def test_gradients_reach_the_maps_of_the_levels_that_occur(root: Root) -> None:
@@ -75,7 +89,7 @@ def test_starting_from_the_checkpoint_leaves_the_checkpoint_alone(root: Root) ->
     before = root.checkpoint_lower().word_embeddings.clone()
     lower = LocalLower.from_full(root.checkpoint_lower(), root.config)
     with torch.no_grad():
-        lower.embeddings.word_embeddings.weight.zero_()
+        lower.embeddings.words.weight.zero_()
     assert torch.equal(root.checkpoint_lower().word_embeddings, before)
 
 
@@ -100,7 +114,7 @@ def test_lower_layers_that_lack_a_file_do_not_load(lower: LocalLower, tmp_path: 
 
 def test_lower_layers_described_by_half_do_not_load(lower: LocalLower, tmp_path: Path) -> None:
     lower.save(tmp_path)
-    (tmp_path / JSON_FILE).write_text('{"format": 1, "lower": 2}')
-    with pytest.raises(HplmError, match="bert") as caught:
+    (tmp_path / JSON_FILE).write_text('{"format": 2, "lower": 2}')
+    with pytest.raises(HplmError, match="architecture") as caught:
         LocalLower.load(tmp_path)
     assert caught.value.code == "corrupt_artifact"

@@ -12,6 +12,7 @@ import torch
 from inference.hplm import fragments
 from inference.hplm.local_lower import LocalLower
 from inference.hplm.plot import PlotTable
+from tests.unit.tiny import tiny_lower, tiny_root
 from tests.unit.training.conftest import Branch
 from tests.unit.training.world import CancelAt, NullReporter, Recorder, contents, corpus_file, repeating_texts
 from workers.training.build_plot import PlotSettings, build_plot
@@ -105,7 +106,7 @@ def test_rows_hold_what_the_lower_half_says(branch: Branch, tmp_path: Path) -> N
     with torch.no_grad():
         expected = lower(torch.from_numpy(fragments.unpack(table.keys)))
     torch.testing.assert_close(torch.from_numpy(table.vectors()).float(), expected, atol=1e-2, rtol=1e-2)
-    assert torch.equal(table.position_bias, lower.position_bias)
+    assert torch.equal(table.composition.position_bias, lower.position_bias)
 
 
 def test_every_stage_reaches_its_end(branch: Branch, tmp_path: Path) -> None:
@@ -176,3 +177,46 @@ def test_a_folder_made_for_the_table_stays_and_is_empty_after_a_cancel(
     with pytest.raises(Cancelled):
         build(branch, tmp_path, reporter=CancelAt(4))
     assert list((tmp_path / "out").iterdir()) == []
+
+
+@pytest.mark.parametrize("n", [2, 4, 5])
+def test_windows_of_other_lengths_are_found_whole_and_by_their_parts(tmp_path: Path, n: int) -> None:
+    root = tiny_root(tmp_path / "checkpoint", n=n)
+    root.save(tmp_path / "root")
+    tiny_lower(root).save(tmp_path / "lower")
+    report = build_plot(
+        root=tmp_path / "root",
+        lower=tmp_path / "lower",
+        corpus=corpus_file(tmp_path / "corpus.txt", repeating_texts(40)),
+        out=tmp_path / "out",
+        alpha=100,
+        settings=SMALL,
+        reporter=NullReporter(),
+        all_unigrams=True,
+    )
+    table, missing = PlotTable.open(tmp_path / "out"), root.config.missing_id
+    for text in repeating_texts(40):
+        exact = fragments.of_sequence(root.tokenizer.encode(text).ids, missing, n)
+        assert (table.find(fragments.pack(exact)) >= 0).all()
+        names = {"left_bigram", "right_bigram", "trigram", "unigram"}
+        parts = [
+            level for level in range(fragments.level_count(n)) if fragments.level_name(level, n) in names
+        ]
+        for level in parts:
+            whole = exact[(exact != missing).all(axis=1)]
+            assert (table.find(fragments.pack(fragments.degrade(whole, level, missing))) >= 0).all()
+    assert report["levels"]["unigram"] == root.config.vocab
+
+
+def test_vectors_of_eight_bits_take_half_the_room_and_hardly_differ(branch: Branch, tmp_path: Path) -> None:
+    sizes, tables = {}, {}
+    for vectors in ("float16", "int8"):
+        (tmp_path / vectors).mkdir()
+        report = build(branch, tmp_path / vectors, settings=replace(SMALL, vectors=vectors))
+        assert report["vectors"] == vectors
+        tables[vectors] = PlotTable.open(tmp_path / vectors / "out")
+        sizes[vectors] = (tmp_path / vectors / "out" / "vectors.bin").stat().st_size
+    exact, rough = tables["float16"].vectors(), tables["int8"].vectors()
+    assert sizes["int8"] < 0.6 * sizes["float16"] + 4 * len(exact) * 3
+    largest = np.abs(exact).max(axis=-1, keepdims=True).astype(np.float32)
+    assert (np.abs(exact.astype(np.float32) - rough) <= largest / 127).all()

@@ -125,7 +125,14 @@ def test_longer_windows_keep_the_short_ends_of_texts_and_the_frequent_long_ones(
             opened.save_counts(kind, tmp_path / f"{kind}.parquet")
         out = tmp_path / CHOSEN_FILE
         report = choose_fragments(
-            opened, window, [tmp_path], out, alpha=20, vocabulary=None, key_of=in_one_number, told=lambda _: None
+            opened,
+            window,
+            [tmp_path],
+            out,
+            alpha=20,
+            vocabulary=None,
+            key_of=in_one_number,
+            told=lambda _: None,
         )
     chosen = {tuple(row) for row in np.fromfile(out, dtype=np.int32).reshape(-1, 4).tolist()}
     assert report["rows"] == len(chosen)

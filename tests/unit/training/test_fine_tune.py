@@ -24,7 +24,20 @@ from workers.training.evaluate import EvaluateSettings, evaluate
 from workers.training.fine_tune import FineTuneSettings, fine_tune
 from workers.training.progress import Cancelled, Reporter
 
-SMALL = FineTuneSettings(precision="float32", adapter_size=16, learning_rate=1e-2, epochs=8, minimum_steps=0)
+SMALL = FineTuneSettings(
+    precision="float32",
+    lora=0,
+    biases=False,
+    norms=False,
+    adapter=16,
+    learning_rate=1e-2,
+    mix=0.0,
+    patience=8,
+    dropout=0.0,
+    pooling="cls",
+    epochs=8,
+    minimum_steps=0,
+)
 ROWS = {"classification": classification_rows, "tagging": tagging_rows}
 
 
@@ -102,7 +115,7 @@ def test_labels_seed_and_metrics_are_stored_with_it(tuned: dict[str, Any]) -> No
     assert stored.task == tuned["task"]
     assert stored.about["seed"] == SMALL.seed
     assert stored.about["test"]["value"] == report["test"]["value"]
-    assert stored.adapter.size == SMALL.adapter_size
+    assert stored.pet.spec == SMALL.spec
 
 
 def test_labels_that_training_never_saw_are_wrong_and_not_fatal(
@@ -149,7 +162,9 @@ def test_an_update_starts_from_what_the_version_before_knew(branch: Branch, tmp_
     update = tune(branch, files, tmp_path / "update", settings=still, start_from=tmp_path / "first")
     assert update["test"]["value"] > fresh["test"]["value"]
     earlier, later = Hplm.load(tmp_path / "first"), Hplm.load(tmp_path / "update")
-    torch.testing.assert_close(earlier.adapter.up_w, later.adapter.up_w, atol=1e-6, rtol=0)
+    torch.testing.assert_close(
+        earlier.pet.weights["adapter.up_w"], later.pet.weights["adapter.up_w"], atol=1e-6, rtol=0
+    )
 
 
 def test_training_stops_when_the_dev_split_gets_no_better(branch: Branch, tmp_path: Path) -> None:

@@ -1,0 +1,158 @@
+"""What the pages of versions, domains, jobs and data say."""
+
+import io
+import json
+from pathlib import Path
+
+import pytest
+from django.conf import settings
+from django.test import Client
+from tokenizers import Tokenizer
+from tokenizers.models import WordLevel
+from tokenizers.pre_tokenizers import Whitespace
+
+from tenants.services.datasets import dataset_upload
+from tests.e2e.world import World, conversion, evaluation, fine_tuning, nothing_of_use, start, versions_finish
+from tests.integration.versiontree.grove import jobs_in_order
+from tests.unit.tenants.files import jsonl, texts
+from versiontree.artifacts import ArtifactStore
+from versiontree.models import Job, Version
+from versiontree.services.hplms import hplm_create, hplm_update
+from versiontree.services.jobs import job_event
+
+
+def page(client: Client, address: str) -> str:
+    """What stands there."""
+    answer = client.get(f"/t/acme/{address}")
+    assert answer.status_code == 200
+    return answer.content.decode()
+
+
+@pytest.fixture
+def second(world: World) -> Version:
+    """A second version of triage, with everything that its jobs can report."""
+    assert world.hplm.hplm is not None
+    made = hplm_update(hplm=world.hplm.hplm, dataset=world.dataset, actor=world.owner)
+    versions_finish(made, {"evaluate": evaluation(0.937), "fine_tune": fine_tuning()}, files=nothing_of_use)
+    return made
+
+
+def test_a_version_shows_all_that_was_measured(owner: Client, second: Version) -> None:
+    shown = page(owner, "hplms/triage/versions/2/")
+    for found in (
+        "93.7%", "Macro-F1", "Confusion", "shade-5", "By label", "Search", "chosen", "Loss by epoch",
+        "Tables in the chain", "Looked up in the PLOT", "left bi-gram", "Stands on", "medicine", "minilm",
+        "Seed", "1.5 to 1",
+    ):  # fmt: skip
+        assert found in shown, found
+
+
+def test_a_version_of_which_little_is_known_shows_that(owner: Client, world: World) -> None:
+    made = hplm_create(
+        tenant=world.tenant, name="fresh", parent=world.root, dataset=world.dataset, actor=world.owner
+    )
+    assert made.number == 1
+    shown = page(owner, "hplms/fresh/versions/1/")
+    assert "Building" in shown
+    assert "Confusion" not in shown
+
+
+def test_a_version_that_is_not_there_is_not_found(owner: Client, world: World) -> None:
+    for address in ("hplms/triage/versions/9/", "domains/9/versions/1/", "roots/none/versions/1/"):
+        assert owner.get(f"/t/acme/{address}").status_code == 404, address
+
+
+def test_a_root_shows_how_far_its_conversion_came(owner: Client, world: World) -> None:
+    shown = page(owner, f"roots/{world.root.root.name}/versions/1/")
+    assert [row in shown for row in ("Closed form", "Distilled", "0.131")] == [True] * 3
+    assert conversion()["distilled"]["trigram"]["cut"] == 0.131
+
+
+def test_a_domain_shows_what_it_gained_and_lost(owner: Client, world: World) -> None:
+    shown = page(owner, f"domains/{world.domain.domain_id}/")
+    assert [row in shown for row in ("12.90", "-39.7%", "+6.3%", "Tables in the chain")] == [True] * 4
+
+
+def test_figures_measured_on_leaking_splits_say_so(owner: Client, world: World) -> None:
+    def rows(count: int) -> io.BytesIO:
+        return io.BytesIO(jsonl(texts(count)).encode())
+
+    files = {"train": ("train.jsonl", rows(40)), "dev": ("dev.jsonl", rows(5))}
+    leaky = dataset_upload(
+        tenant=world.tenant, name="Leaky", task="classification", files=files, allow_leaks=True
+    )
+    made = hplm_create(
+        tenant=world.tenant, name="flattered", parent=world.root, dataset=leaky, actor=world.owner
+    )
+    versions_finish(made, {"evaluate": evaluation(0.99)}, files=nothing_of_use)
+    assert "100.0% of dev stand in train, too" in page(owner, "hplms/flattered/versions/1/")
+
+
+def test_the_errors_of_a_running_job_are_drawn_by_level(owner: Client, world: World) -> None:
+    made = hplm_create(
+        tenant=world.tenant, name="slow", parent=world.root, dataset=world.dataset, actor=world.owner
+    )
+    job = jobs_in_order(made)[0]
+    start(job)
+    for step in range(4):
+        told = {"step": step, "loss": 4.0 - step, "unexplained": {"trigram": 0.5 - step / 10, "unigram": 0.6}}
+        job_event(job_id=job.pk, kind="metrics", data=told)
+    shown = page(owner, f"jobs/{job.pk}/progress/")
+    assert shown.count("<polyline") == 3
+    assert "by level of fragments" in shown
+
+
+def test_a_job_says_that_it_waits_or_goes_on(owner: Client, world: World) -> None:
+    made = hplm_create(
+        tenant=world.tenant, name="slow", parent=world.root, dataset=world.dataset, actor=world.owner
+    )
+    job = jobs_in_order(made)[0]
+    Job.unscoped.filter(pk=job.pk).update(stage="waiting for another job on this machine")
+    assert "begins by itself" in page(owner, f"jobs/{job.pk}/")
+    start(job)
+    Job.unscoped.filter(pk=job.pk).update(attempt=2)
+    assert "goes on from its last checkpoint" in page(owner, f"jobs/{job.pk}/")
+
+
+def test_an_upload_is_held_against_a_root(owner: Client, world: World) -> None:
+    made = Tokenizer(WordLevel({"[UNK]": 0, "the": 1, "parcel": 2}, unk_token="[UNK]"))
+    made.pre_tokenizer = Whitespace()
+    folder = root_folder(world)
+    folder.chmod(0o755)
+    (folder / "tokenizer.json").write_text(made.to_str())
+    (folder / "root.json").write_text(json.dumps({"max_tokens": 8}))
+    for address in (f"data/corpora/{world.corpus.pk}", f"data/datasets/{world.dataset.pk}"):
+        shown = page(owner, f"{address}/fit/?root={world.root.pk}")
+        assert "unknown to the root" in shown
+        assert "beyond 8 tokens" in shown
+        assert "There is no such" in page(owner, f"{address}/fit/?root=none")
+
+
+def root_folder(world: World) -> Path:
+    """Where the artifact of the root lies."""
+    return ArtifactStore(Path(settings.HMI_ARTIFACT_ROOT)).path("root", world.root.digest)
+
+
+def test_an_owner_decides_what_is_counted(owner: Client, world: World) -> None:
+    assert "checked" in page(owner, "settings/")
+    owner.post("/t/acme/settings/", {})
+    world.tenant.refresh_from_db()
+    assert world.tenant.shares_fragment_counts is False
+    assert "checked" not in page(owner, "settings/")
+
+
+def test_a_developer_sees_the_settings_and_leaves_them(client: Client, world: World) -> None:
+    client.force_login(world.developer)
+    assert "An owner of the tenant can change this." in page(client, "settings/")
+    assert client.post("/t/acme/settings/", {}).status_code == 403
+
+
+def test_the_form_of_an_hplm_offers_every_knob_and_sends_those_filled_in(owner: Client, world: World) -> None:
+    form = owner.get("/t/acme/hplms/new/").context["form"]
+    assert {"epochs", "learning_rate", "seed"} <= set(form.more)
+    chosen = {"name": "tuned", "dataset": world.dataset.pk, "parent": world.root.pk}
+    assert owner.post("/t/acme/hplms/new/", chosen | {"epochs": 3, "seed": 7}).status_code == 302
+    version = Version.unscoped.get(hplm__name="tuned")
+    assert version.config["settings"] == {"epochs": 3, "seed": 7}
+    refused = owner.post("/t/acme/hplms/new/", chosen | {"name": "other", "epochs": 0})
+    assert list(refused.context["form"].errors) == ["epochs"]

@@ -1,0 +1,167 @@
+"""One build of a table by several real workers, of which one dies."""
+
+import os
+import signal
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import psutil
+import pytest
+
+from tests.integration.jobs.world import World, finish, let_lease_run_out, state_of, store
+from tests.integration.versiontree.grove import jobs_in_order
+from tests.processes import CeleryWorker, wait_until
+from tests.unit.tiny import tiny_lower, tiny_root
+from tests.unit.training.world import NullReporter, contents
+from versiontree.models import Job, JobShard, VersionArtifact
+from versiontree.models.shard import ShardState
+from versiontree.services.jobs import job_cancel
+from versiontree.staging import staging_folder
+from workers.jobs.inputs import corpus_file
+from workers.sharding import RENEW_EVERY_S
+from workers.training.build_plot import PlotSettings, build_plot
+
+StartNode = Callable[[str], CeleryWorker]
+EXACT = {"HMI_DEVICE": "cpu", "HMI_DTYPE": "float32"}
+
+
+@pytest.fixture
+def build(world: World, tmp_path: Path) -> Job:
+    """A queued build of a root's table, in many small parts."""
+    version = world.register_root()
+    root = tiny_root(tmp_path / "checkpoint")
+    root.save(tmp_path / "root")
+    tiny_lower(root).save(tmp_path / "lower")
+    convert, job = jobs_in_order(version)
+    finish(convert, {"root": tmp_path / "root", "lower": tmp_path / "lower"})
+    params = job.params | {"settings": {"piece_bytes": 300, "fragments_per_batch": 2}}
+    Job.unscoped.filter(pk=job.pk).update(params=params)
+    return Job.unscoped.get(pk=job.pk)
+
+
+@pytest.fixture
+def start_node(world: World, service_env: dict[str, str], tmp_path: Path) -> Iterator[StartNode]:
+    """Starts Celery workers, each on what it takes for a machine of its own."""
+    workers: list[CeleryWorker] = []
+
+    def start(name: str) -> CeleryWorker:
+        folder = tmp_path / name
+        folder.mkdir()
+        workers.append(CeleryWorker({**service_env, **EXACT, "TMPDIR": str(folder)}, folder))
+        return workers[-1]
+
+    yield start
+    for worker in workers:
+        worker.end()
+
+
+def pids(worker: CeleryWorker) -> set[str]:
+    return {str(process.pid) for process in worker.descendants()}
+
+
+def held_by(job: Job, worker: CeleryWorker) -> list[JobShard]:
+    running = JobShard.objects.filter(job=job, state=ShardState.RUNNING)
+    mine = pids(worker)
+    return [shard for shard in running if shard.worker.split(":")[1] in mine]
+
+
+def stop_over_a_shard(job: Job, worker: CeleryWorker) -> JobShard:
+    """Freeze the worker's processes at a moment when it holds a shard."""
+    caught: list[JobShard] = []
+
+    def frozen() -> bool:
+        if not held_by(job, worker):
+            return False
+        processes = worker.descendants()
+        for process in processes:
+            process.send_signal(signal.SIGSTOP)
+        caught.extend(held_by(job, worker))
+        if not caught:
+            for process in processes:
+                process.send_signal(signal.SIGCONT)
+        return bool(caught)
+
+    wait_until(frozen)
+    return caught[0]
+
+
+def kill(worker: CeleryWorker) -> None:
+    """SIGKILL to the worker and all its processes."""
+    processes = worker.descendants()
+    os.killpg(worker.process.pid, signal.SIGKILL)
+    psutil.wait_procs(processes, timeout=10)
+
+
+def alone(job: Job, folder: Path) -> dict[str, bytes]:
+    """The table as one process makes it."""
+    settings = PlotSettings(device="cpu", precision="float32", fragments_per_batch=2)
+    links = {
+        link.role: store().path(link.role, link.artifact.digest)
+        for link in VersionArtifact.unscoped.filter(version=job.version).select_related("artifact")
+    }
+    build_plot(
+        root=links["root"],
+        lower=links["lower"],
+        corpus=corpus_file(job),
+        out=folder / "alone",
+        alpha=job.params["alpha"],
+        settings=settings,
+        reporter=NullReporter(),
+        all_unigrams=True,
+    )
+    return contents(folder / "alone")
+
+
+def made(job: Job) -> dict[str, bytes]:
+    link = VersionArtifact.unscoped.get(version=job.version, role="plot")
+    return contents(store().path("plot", link.artifact.digest))
+
+
+def test_a_helper_that_is_killed_costs_its_one_shard(
+    build: Job, start_node: StartNode, tmp_path: Path
+) -> None:
+    first, second = start_node("first"), start_node("second")
+    wait_until(lambda: JobShard.objects.filter(job=build, state=ShardState.DONE).exists(), first)
+    coordinator = Job.unscoped.get(pk=build.pk).worker.split(":")[1]
+    helper = second if coordinator in pids(first) else first
+    lost = stop_over_a_shard(build, helper)
+    kill(helper)
+    JobShard.objects.filter(pk=lost.pk, worker=lost.worker).update(lease_expires_at="2000-01-01T00:00Z")
+    survivor = first if helper is second else second
+    wait_until(lambda: state_of(build) == "succeeded", survivor)
+    shards = JobShard.objects.filter(job=build)
+    assert set(shards.exclude(pk=lost.pk).values_list("attempts", flat=True)) == {1}
+    heir = shards.get(pk=lost.pk)
+    assert (heir.attempts, heir.worker.split(":")[1]) == (2, coordinator)
+    assert made(build) == alone(build, tmp_path)
+    assert not staging_folder(store().root, build.pk).exists()
+
+
+def test_when_the_worker_that_runs_the_job_is_killed_what_is_sound_stays_done(
+    build: Job, start_node: StartNode, tmp_path: Path
+) -> None:
+    first = start_node("first")
+    wait_until(lambda: JobShard.objects.filter(job=build, stage="vectors", state="done").exists(), first)
+    kill(first)
+    done = set(JobShard.objects.filter(job=build, state=ShardState.DONE).values_list("pk", "worker"))
+    spoilt = JobShard.objects.get(job=build, stage="count", number=0)
+    (staging_folder(store().root, build.pk) / "count-0" / "full.parquet").write_bytes(b"not what was counted")
+    JobShard.objects.filter(job=build, state=ShardState.RUNNING).update(
+        lease_expires_at="2000-01-01T00:00Z"
+    )
+    let_lease_run_out(build)
+    second = start_node("second")
+    wait_until(lambda: state_of(build) == "succeeded", second)
+    after = set(JobShard.objects.filter(job=build).values_list("pk", "worker"))
+    assert done - after == {(spoilt.pk, spoilt.worker)}
+    assert Job.unscoped.get(pk=build.pk).attempt == 2
+    assert made(build) == alone(build, tmp_path)
+
+
+def test_helpers_stop_when_the_job_is_cancelled(build: Job, start_node: StartNode) -> None:
+    first, second = start_node("first"), start_node("second")
+    wait_until(lambda: JobShard.objects.filter(job=build, state=ShardState.DONE).exists(), first)
+    job_cancel(job=build, actor=None)
+    wait_until(lambda: state_of(build) == "cancelled", first)
+    wait_until(lambda: not held_by(build, first) and not held_by(build, second), within_s=RENEW_EVERY_S * 4)
+    assert not staging_folder(store().root, build.pk).exists()

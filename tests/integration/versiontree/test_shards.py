@@ -1,0 +1,133 @@
+"""The parts of a job that many workers share."""
+
+from datetime import timedelta
+
+import pytest
+import redis as redis_library
+from django.conf import settings
+from django.utils import timezone
+
+from tests.integration.versiontree import grove
+from versiontree.errors import LeaseLost
+from versiontree.models import Job, JobShard, Version
+from versiontree.models.shard import MAX_ATTEMPTS, ShardState
+from versiontree.services.jobs import job_cancelled
+from versiontree.services.shards import (
+    shard_claim,
+    shard_done,
+    shard_fail,
+    shard_give_back,
+    shard_redo,
+    shard_renew,
+    shards_nudge,
+    shards_plan,
+    shards_retry,
+)
+
+pytestmark = pytest.mark.django_db
+PIECES = [(0, 10), (10, 20), (20, 25)]
+
+
+@pytest.fixture
+def job(model: Version) -> Job:
+    """A running job with three shards."""
+    job = grove.jobs_in_order(model)[0]
+    grove.claim(job)
+    shards_plan(job_id=job.pk, stage="count", pieces=PIECES)
+    return job
+
+
+def take(job: Job, worker: str = "a") -> JobShard:
+    shard = shard_claim(job_id=job.pk, worker=worker, lease_s=30)
+    assert shard is not None
+    return shard
+
+
+def lose(shard: JobShard) -> None:
+    """The worker of a shard falls silent."""
+    past = timezone.now() - timedelta(seconds=1)
+    JobShard.objects.filter(pk=shard.pk).update(lease_expires_at=past)
+
+
+def test_every_shard_is_taken_once(job: Job) -> None:
+    taken = [take(job, name).piece for name in "abc"]
+    assert taken == [list(piece) for piece in PIECES]
+    assert shard_claim(job_id=job.pk, worker="d", lease_s=30) is None
+
+
+def test_a_shard_whose_worker_died_is_taken_by_another_alone(job: Job) -> None:
+    first, second = take(job, "dead"), take(job, "alive")
+    lose(first)
+    assert take(job, "heir").pk == first.pk
+    second.refresh_from_db()
+    assert (second.worker, second.attempts) == ("alive", 1)
+    with pytest.raises(LeaseLost):
+        shard_done(shard=first, worker="dead", result={})
+    with pytest.raises(LeaseLost):
+        shard_renew(shard=first, worker="dead", lease_s=30)
+    shard_done(shard=first, worker="heir", result={"rows": 1})
+    first.refresh_from_db()
+    assert (first.state, first.attempts, first.result) == (ShardState.DONE, 2, {"rows": 1})
+
+
+def test_a_shard_that_kills_its_workers_fails_in_the_end(job: Job) -> None:
+    shard = take(job)
+    for _ in range(MAX_ATTEMPTS):
+        lose(shard)
+        next_ = take(job)
+    shard.refresh_from_db()
+    assert shard.state == ShardState.FAILED
+    assert "lost 3 times" in shard.error_message
+    assert next_.pk != shard.pk
+
+
+def test_a_stopping_worker_gives_its_shard_back_and_that_costs_nothing(job: Job) -> None:
+    shard = take(job)
+    shard_give_back(shard=shard, worker="a")
+    shard.refresh_from_db()
+    assert (shard.state, shard.attempts) == (ShardState.WAITING, 0)
+
+
+@pytest.mark.parametrize(("final", "state"), [(True, ShardState.FAILED), (False, ShardState.WAITING)])
+def test_only_a_failure_that_would_repeat_itself_is_the_end(job: Job, final: bool, state: str) -> None:
+    shard = take(job)
+    shard_fail(shard=shard, worker="a", code="out_of_memory", message="too much", final=final)
+    shard.refresh_from_db()
+    assert (shard.state, shard.attempts) == (state, 1)
+
+
+def test_nobody_works_for_a_job_that_is_over(job: Job) -> None:
+    shard = take(job)
+    job_cancelled(job_id=job.pk, worker=Job.unscoped.get(pk=job.pk).worker)
+    with pytest.raises(LeaseLost):
+        shard_renew(shard=shard, worker="a", lease_s=30)
+    assert shard_claim(job_id=job.pk, worker="b", lease_s=30) is None
+
+
+def test_a_further_attempt_finds_what_is_done_and_tries_what_failed(job: Job) -> None:
+    done, failed = take(job), take(job)
+    shard_done(shard=done, worker="a", result={})
+    shard_fail(shard=failed, worker="a", code="job_crashed", message="x", final=True)
+    shards_retry(job_id=job.pk)
+    states = [shard.state for shard in shards_plan(job_id=job.pk, stage="count", pieces=PIECES)]
+    assert states == [ShardState.DONE, ShardState.WAITING, ShardState.WAITING]
+    done.refresh_from_db()
+    shard_redo(shard=done)
+    done.refresh_from_db()
+    assert done.state == ShardState.WAITING
+
+
+def test_another_cut_of_the_stage_starts_it_over(job: Job) -> None:
+    shard_done(shard=take(job), worker="a", result={})
+    planned = shards_plan(job_id=job.pk, stage="count", pieces=[(0, 25)])
+    assert [(shard.piece, shard.state) for shard in planned] == [([0, 25], ShardState.WAITING)]
+
+
+def test_helpers_are_asked_for_by_one_message_a_shard(job: Job, broker: str) -> None:
+    client = redis_library.Redis.from_url(settings.REDIS_URL)
+    queues = [b"training", *(f"training\x06\x16{priority}".encode() for priority in (3, 6, 9))]
+    before = sum(client.llen(queue) for queue in queues)
+    shards_nudge(job_id=job.pk, count=2)
+    assert sum(client.llen(queue) for queue in queues) == before + 2
+    shards_nudge(job_id=job.pk, count=0)
+    assert sum(client.llen(queue) for queue in queues) == before + 2

@@ -1,0 +1,81 @@
+"""What a tenant reads of a job that failed."""
+
+import errno
+import subprocess
+import sys
+from pathlib import Path
+
+import duckdb
+import lmdb
+import pytest
+import torch
+
+from inference.hplm.errors import HplmError
+from tenants.errors import ErrorCode, HmiError
+from workers.failures import explain
+
+
+def raised_from(cause: BaseException) -> BaseException:
+    """An error of our own that came from another."""
+    try:
+        try:
+            raise cause
+        except BaseException as error:
+            raise RuntimeError("the batch failed") from error
+    except RuntimeError as error:
+        return error
+
+
+@pytest.mark.parametrize(
+    ("error", "code"),
+    [
+        (OSError(errno.ENOSPC, "No space left on device"), "out_of_disk"),
+        (OSError(errno.EDQUOT, "Disk quota exceeded"), "out_of_disk"),
+        (lmdb.DiskError("/x: No space left on device"), "out_of_disk"),
+        (duckdb.IOException("IO Error: Could not write: No space left on device"), "out_of_disk"),
+        (raised_from(OSError(errno.ENOSPC, "No space left on device")), "out_of_disk"),
+        (MemoryError(), "out_of_memory"),
+        (OSError(errno.ENOMEM, "Cannot allocate memory"), "out_of_memory"),
+        (torch.OutOfMemoryError("CUDA out of memory"), "out_of_memory"),
+        (duckdb.OutOfMemoryException("Out of Memory Error: failed to pin block"), "out_of_memory"),
+        (RuntimeError("[enforce fail] DefaultCPUAllocator: can't allocate memory"), "out_of_memory"),
+        (raised_from(MemoryError()), "out_of_memory"),
+        (HplmError("training_diverged", ""), "training_diverged"),
+        (HplmError("corpus_too_small", "The corpus has 3 texts; at least 8 are needed."), "corpus_too_small"),
+        (HmiError(ErrorCode.NOT_FOUND, "gone"), "not_found"),
+        (ValueError("No space left on device"), "job_crashed"),
+        (HplmError("something_new", "what is this"), "job_crashed"),
+        (KeyError("secret"), "job_crashed"),
+    ],
+)
+def test_causes_are_told_apart(error: BaseException, code: str) -> None:
+    assert explain(error).code == code
+
+
+def test_a_tenant_reads_what_to_do_and_no_internals() -> None:
+    for error in (MemoryError(), OSError(errno.ENOSPC, "x"), HplmError("training_diverged", "")):
+        message = explain(error).message
+        assert message.endswith(".")
+        assert not {"errno", "Error", "NaN", "CUDA"} & set(message.split())
+    assert explain(HplmError("corpus_too_small", "It has 3 texts.")).message == "It has 3 texts."
+
+
+def test_what_torch_says_when_memory_is_short_is_understood() -> None:
+    """The real error, of asking for more than any machine has."""
+    program = (
+        "import torch\n"
+        "from workers.failures import explain\n"
+        "try:\n    torch.empty(2**46)\n"
+        "except Exception as error:\n    print(explain(error).code)\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, check=True, cwd=Path.cwd()
+    )
+    assert done.stdout.strip() == "out_of_memory"
+
+
+def test_what_the_system_says_of_a_full_disk_is_understood() -> None:
+    """The real error, of a device that is always full."""
+    with pytest.raises(OSError) as caught, Path("/dev/full").open("wb", buffering=0) as file:
+        file.write(b"x")
+    assert explain(caught.value).code == ErrorCode.OUT_OF_DISK

@@ -1,0 +1,52 @@
+"""How well a root's vocabulary and length fit an upload, before anything is trained on it."""
+
+import json
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Final
+
+from django.conf import settings
+
+from tenants.errors import ErrorCode, HmiError
+from tenants.formats.fit import Fit, corpus_rows, dataset_rows, tokenizer_fit
+from tenants.models import Corpus, Dataset, Split
+from tenants.storage import stored_path
+from versiontree.artifacts import ArtifactStore
+from versiontree.models import Version
+from versiontree.models.artifact import Role
+from versiontree.models.version import VersionKind
+
+TOKENIZER_FILE: Final = "tokenizer.json"
+CONFIG_FILE: Final = "root.json"
+
+
+def corpus_fit(version: Version, corpus: Corpus) -> Fit:
+    """What the root above the version makes of the first texts of a corpus. Raises ``not_found``."""
+    return _fit(version, corpus_rows(stored_path(corpus.sha256)))
+
+
+def dataset_fit(version: Version, dataset: Dataset) -> Fit:
+    """What the root above the version makes of the first rows of train. Raises ``not_found``."""
+    train = next((split for split in dataset.splits.all() if split.split == Split.TRAIN), None)
+    if train is None:
+        raise HmiError(ErrorCode.NOT_FOUND, "The dataset has no split train.", param="dataset")
+    return _fit(version, dataset_rows(stored_path(train.sha256)))
+
+
+def _fit(version: Version, rows: Iterable[tuple[str, ...]]) -> Fit:
+    folder = _root_folder(version)
+    return tokenizer_fit(rows, tokenizer=folder / TOKENIZER_FILE, max_tokens=_max_tokens(folder))
+
+
+def _root_folder(version: Version) -> Path:
+    root = Version.unscoped.filter(kind=VersionKind.ROOT, root=version.root_id).exclude(digest="").first()
+    if root is None:
+        raise HmiError(ErrorCode.NOT_FOUND, "The root is not ready.", param="root")
+    return ArtifactStore(Path(settings.HMI_ARTIFACT_ROOT)).path(Role.ROOT, root.digest)
+
+
+def _max_tokens(folder: Path) -> int:
+    try:
+        return int(json.loads((folder / CONFIG_FILE).read_text(encoding="utf-8"))["max_tokens"])
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise HmiError(ErrorCode.NOT_FOUND, "The root's own file cannot be read.", param="root") from error

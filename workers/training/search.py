@@ -1,0 +1,198 @@
+"""The search of a fine-tuning: a few learning rates, each trained until the dev split gets no better."""
+
+import copy
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from workers.training.checkpoints import Checkpoints, Saved, draws
+from workers.training.optimise import Optimiser
+from workers.training.prepared import Backbone, Prepared, answer, outputs_of
+from workers.training.progress import Reporter
+from workers.training.task_model import TaskModel
+from workers.training.tasks.base import TaskKind
+
+if TYPE_CHECKING:
+    from workers.training.fine_tune import FineTuneSettings
+
+STAGE = "fine-tune"
+WARMUP_SHARE = 0.06
+Weights = dict[str, Tensor]
+
+
+@dataclass
+class _Trial:
+    """One learning rate: where it stands, and its best epoch."""
+
+    learning_rate: float
+    best: float = -math.inf
+    best_epoch: int = 0
+    epochs: list[dict[str, float]] = field(default_factory=list)
+    weights: Weights = field(default_factory=dict)
+
+    def over(self, epochs: int, patience: int) -> bool:
+        done = len(self.epochs)
+        return done >= epochs or (done > 0 and done - self.best_epoch >= patience)
+
+    def told(self) -> dict[str, Any]:
+        return {
+            "learning_rate": self.learning_rate,
+            "dev": round(self.best, 4),
+            "best_epoch": self.best_epoch,
+            "epochs": self.epochs,
+        }
+
+
+class Search:
+    """Trains `model`, which ends with the weights that were best on the dev split."""
+
+    def __init__(
+        self,
+        model: TaskModel,
+        backbone: Backbone,
+        splits: dict[str, Prepared],
+        kind: TaskKind,
+        labels: list[str],
+        settings: "FineTuneSettings",
+        reporter: Reporter,
+        checkpoints: Checkpoints,
+    ) -> None:
+        self._model, self._backbone, self._splits = model, backbone, splits
+        self._kind, self._labels, self._settings = kind, labels, settings
+        self._reporter, self._checkpoints = reporter, checkpoints
+        train = splits["train"]
+        self._targets = [
+            kind.target(example, train.sequences[at], labels)
+            for example, span in zip(train.examples, train.spans, strict=True)
+            for at in span
+        ]
+        self._lengths = np.asarray([len(one) for one in train.sequences])
+        self._steps = math.ceil(len(self._targets) / settings.batch)
+        wanted = max(settings.epochs, math.ceil(settings.minimum_steps / self._steps))
+        self._epochs = min(wanted, max(settings.epochs, settings.most_epochs))
+        self._weights = self._class_weights()
+
+    def run(self) -> dict[str, Any]:
+        """Train with each learning rate, and report the trials and the epochs of the best."""
+        rates = self._settings.learning_rates
+        self._reporter.stage(STAGE, len(rates) * self._epochs * self._steps)
+        fresh = copy.deepcopy(self._model.state_dict())
+        saved = self._checkpoints.load(STAGE)
+        trials = _restored(saved) if saved is not None else []
+        for number, rate in enumerate(rates):
+            if number < len(trials) - 1:
+                continue  # it was over before the job was stopped
+            if number == len(trials):
+                trials.append(_Trial(rate))
+                self._model.load_state_dict(fresh)
+                saved = None
+            self._train(trials, saved)
+        best = max(trials, key=lambda trial: trial.best)
+        self._model.load_state_dict(best.weights)
+        return {
+            "epochs": best.epochs,
+            "best_epoch": best.best_epoch,
+            "learning_rate": best.learning_rate,
+            "trials": [trial.told() for trial in trials],
+        }
+
+    def _train(self, trials: list[_Trial], saved: Saved | None) -> None:
+        """The last trial, from its beginning or from where it was saved."""
+        trial, total = trials[-1], self._epochs * self._steps
+        optimiser = Optimiser(
+            [{"params": self._model.parameters(), "lr": trial.learning_rate}],
+            steps=total,
+            warmup=round(WARMUP_SHARE * total),
+        )
+        if saved is not None:
+            self._model.load_state_dict(_part(saved.tensors, "model."))
+            optimiser.restore(_part(saved.tensors, "optimiser."))
+        while not trial.over(self._epochs, self._settings.patience):
+            loss = self._epoch(optimiser, len(trials) - 1, len(trial.epochs) + 1)
+            value = self._dev_metric()
+            epoch = len(trial.epochs) + 1
+            trial.epochs.append({"epoch": epoch, "loss": round(loss, 4), "dev": round(value, 4)})
+            self._reporter.advance(self._done(len(trials) - 1, epoch), loss=loss, dev=value)
+            if value > trial.best:
+                trial.best, trial.best_epoch = value, epoch
+                trial.weights = copy.deepcopy(self._model.state_dict())
+            self._save(trials, optimiser)
+
+    def _epoch(self, optimiser: Optimiser, trial: int, epoch: int) -> float:
+        self._model.train()
+        total = 0.0
+        done = self._done(trial, epoch - 1)
+        # Dropout draws from torch's own generator: begun anew, an epoch taken again draws the same.
+        torch.manual_seed(int(draws(self._settings.seed, trial, epoch).integers(1 << 62)))
+        for step, (numbers, ways) in enumerate(self._batches(trial, epoch), start=1):
+            self._reporter.check()
+            outputs = outputs_of(self._model, self._backbone, self._splits["train"], numbers, ways)
+            loss = self._kind.loss(outputs, [self._targets[n] for n in numbers], self._weights)
+            value = optimiser.step(loss)
+            total += value
+            self._reporter.advance(done + step, loss=value)
+        return total / self._steps
+
+    def _batches(self, trial: int, epoch: int) -> Iterator[tuple[list[int], list[int]]]:
+        """Every sequence once, with others of about its length, in a new order each time; and in which way
+        each is read."""
+        rng = draws(self._settings.seed, trial, epoch)
+        order = np.argsort(self._lengths * rng.uniform(0.7, 1.4, len(self._lengths)), kind="stable")
+        several = len(self._splits["train"].states) > 1
+        whole = rng.random(len(order)) < (self._settings.mix if several else 0)
+        starts = np.arange(0, len(order), self._settings.batch)
+        for start in rng.permutation(starts):
+            numbers = order[start : start + self._settings.batch]
+            yield numbers.tolist(), whole[numbers].astype(int).tolist()
+
+    def _dev_metric(self) -> float:
+        dev = self._splits["dev"]
+        found = answer(self._model, self._backbone, dev, self._kind, self._labels, self._reporter)
+        return float(self._kind.scores(dev.examples, found, dev.examples)["value"])
+
+    def _done(self, trial: int, epochs: int) -> int:
+        return (trial * self._epochs + epochs) * self._steps
+
+    def _class_weights(self) -> Tensor | None:
+        """[C] inverse to the square root of how often each label occurs, 1 in the mean; None where all count
+        alike."""
+        counts = self._kind.counts(self._splits["train"].examples)
+        if not self._settings.balance or not counts.keys() >= set(self._labels):
+            return None
+        rarity = torch.tensor([counts[label] ** -0.5 for label in self._labels])
+        return (rarity / rarity.mean()).to(self._backbone.arithmetic.device)
+
+    def _save(self, trials: list[_Trial], optimiser: Optimiser) -> None:
+        if not self._checkpoints.due():
+            return
+        tensors = {f"model.{name}": value for name, value in self._model.state_dict().items()}
+        tensors |= {f"optimiser.{name}": value for name, value in optimiser.state().items()}
+        for number, trial in enumerate(trials):
+            tensors |= {f"best{number}.{name}": value for name, value in trial.weights.items()}
+        done = self._done(len(trials) - 1, len(trials[-1].epochs))
+        told = [
+            {**trial.told(), "best": trial.best if math.isfinite(trial.best) else None} for trial in trials
+        ]
+        self._checkpoints.save(STAGE, done, tensors, {"trials": told})
+
+
+def _restored(saved: Saved) -> list[_Trial]:
+    return [
+        _Trial(
+            told["learning_rate"],
+            -math.inf if told["best"] is None else told["best"],
+            told["best_epoch"],
+            told["epochs"],
+            _part(saved.tensors, f"best{number}."),
+        )
+        for number, told in enumerate(saved.state["trials"])
+    ]
+
+
+def _part(tensors: Weights, prefix: str) -> Weights:
+    return {name.removeprefix(prefix): value for name, value in tensors.items() if name.startswith(prefix)}

@@ -1,0 +1,77 @@
+"""A tag for each word: spans in IOB2."""
+
+from collections import Counter
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+from torch.nn import functional
+
+from inference.hplm.hplm import TAGGING
+from inference.hplm.tokenization import Encoding, TextTokenizer
+from workers.training.datasets import OUTSIDE, Example
+from workers.training.metrics import tagging_scores
+from workers.training.tasks.base import UNKNOWN, Outputs, Target, as_trained, require_two
+
+
+class Tagging:
+    """Softmax at the first token of each word; the metric is strict F1 of entities."""
+
+    name = TAGGING
+    per_token = True
+    stored = staticmethod(as_trained)
+
+    def labels(self, examples: Sequence[Example]) -> list[str]:
+        """Always with "O", and with a B- for each I-."""
+        labels = {label for example in examples for label in example.labels}
+        return require_two(labels | {OUTSIDE} | {"B-" + tag[2:] for tag in labels if tag.startswith("I-")})
+
+    def encode(self, example: Example, tokenizer: TextTokenizer) -> list[Encoding]:
+        return [tokenizer.encode_words(example.words)]
+
+    def target(self, example: Example, encoding: Encoding, labels: Sequence[str]) -> Target:
+        numbers = {label: number for number, label in enumerate(labels)}
+        wanted = np.full(len(encoding), UNKNOWN, dtype=np.int64)
+        for place in np.flatnonzero(encoding.word_starts):
+            wanted[place] = numbers.get(example.labels[encoding.word_index[place]], UNKNOWN)
+        return wanted
+
+    def loss(self, outputs: Tensor, targets: Sequence[Target], weights: Tensor | None) -> Tensor:
+        wanted = torch.full(outputs.shape[:2], UNKNOWN, dtype=torch.int64)
+        for row, target in enumerate(targets):
+            wanted[row, : len(target)] = torch.from_numpy(target)
+        return functional.cross_entropy(
+            outputs.flatten(0, 1), wanted.flatten().to(outputs.device), weight=weights, ignore_index=UNKNOWN
+        )
+
+    def decode(
+        self,
+        example: Example,
+        outputs: Sequence[Outputs],
+        encodings: Sequence[Encoding],
+        labels: Sequence[str],
+        threshold: float,
+    ) -> list[str]:
+        """A tag for each word; one that was cut off belongs to no entity."""
+        (encoding,) = encodings
+        tags = [OUTSIDE] * len(example.words)
+        places = np.flatnonzero(encoding.word_starts)
+        for place, best in zip(places, outputs[0][places].argmax(-1), strict=True):
+            tags[encoding.word_index[place]] = labels[int(best)]
+        return tags
+
+    def scores(
+        self, examples: Sequence[Example], answers: Sequence[Any], seen: Sequence[Example]
+    ) -> dict[str, Any]:
+        return tagging_scores(
+            [list(example.words) for example in examples],
+            [list(example.labels) for example in examples],
+            list(answers),
+            seen=[(example.words, example.labels) for example in seen],
+        )
+
+    def counts(self, examples: Sequence[Example]) -> dict[str, int]:
+        """Of the tags."""
+        return dict(Counter(tag for example in examples for tag in example.labels).most_common())
