@@ -136,7 +136,10 @@ def measure(tokens: int, alpha: float, vectors: str, memory_mb: int, console: Co
         found = _build(parts, folder, stages)
     finally:
         shutil.rmtree(folder, ignore_errors=True)
-    figures = {"peak_beyond_model_mib": float(max(row["beyond the model, MiB"] for row in stages.rows)), **found}
+    figures = {
+        "peak_beyond_model_mib": float(max(row["beyond the model, MiB"] for row in stages.rows)),
+        **found,
+    }
     return Report(
         "plot_memory",
         {"tokens": tokens, "alpha": alpha, "vectors": vectors, "memory_mb": memory_mb},
@@ -188,9 +191,13 @@ def main() -> int:
     """Run from the command line."""
     parser = arguments(__doc__ or "")
     parser.add_argument("--tokens", type=int, help="how long the corpus is (100,000,000; 5,000,000 if quick)")
-    parser.add_argument("--alpha", type=float, default=10.0, help="coverage in %%: low, so that little is computed")
+    parser.add_argument(
+        "--alpha", type=float, default=10.0, help="coverage in %%: low, so that little is computed"
+    )
     parser.add_argument("--vectors", choices=("float16", "int8"), default="float16")
-    parser.add_argument("--memory-mb", type=int, default=PlotSettings.memory_mb, help="what counting may hold")
+    parser.add_argument(
+        "--memory-mb", type=int, default=PlotSettings.memory_mb, help="what counting may hold"
+    )
     options = parser.parse_args()
     tokens = options.tokens or (5_000_000 if options.quick else 100_000_000)
     console = Console(stderr=True)

@@ -34,7 +34,9 @@ class ConsoleReporter:
         if time.monotonic() - self._told_at < TELL_EVERY_S:
             return
         self._told_at = time.monotonic()
-        figures = " ".join(f"{name}={value:.4g}" for name, value in metrics.items() if isinstance(value, float))
+        figures = " ".join(
+            f"{name}={value:.4g}" for name, value in metrics.items() if isinstance(value, float)
+        )
         self._console.print(
             f"[dim]  {self._stage}: {100 * step / self._total:.0f}% {figures}[/]", highlight=False
         )

@@ -2,70 +2,120 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, Final, cast
 
 from tenants.errors import ErrorCode, HmiError
 from versiontree.models.job import JobKind
 
+Setting = int | float | bool | str
+
 DEFAULT_ALPHA: Final = 50.0
 """The coverage of a PLOT in %: about 0.4% of the fragments cover half of the occurrences."""
+
+DEFAULT_VECTORS: Final = "float16"
+"""How a PLOT stores its vectors."""
 
 
 @dataclass(frozen=True, slots=True)
 class Knob:
-    """A number with its bounds, both allowed."""
+    """A number with its bounds, both allowed; or a yes or no; or one of several words. default: what the
+    training code does by itself (None: it depends on the checkpoint)."""
 
-    type: type[int] | type[float]
-    least: float
-    most: float
+    type: type[int] | type[float] | type[bool] | type[str]
+    default: int | float | bool | str | None = None
+    least: float = 0
+    most: float = 1
+    choices: tuple[str, ...] = ()
+    help: str = ""
+
+    def read(self, value: object, param: str) -> Setting:
+        """The value in the knob's own type; else ``invalid_field`` with what it may be."""
+        if self.type is bool:
+            fits, may_be = isinstance(value, bool), "true or false"
+        elif self.type is str:
+            fits, may_be = value in self.choices, f"one of {', '.join(self.choices)}"
+        else:
+            wanted = (int,) if self.type is int else (int, float)
+            # NaN fails the comparison; booleans are integers to Python, not to people.
+            number = isinstance(value, wanted) and not isinstance(value, bool)
+            fits = number and self.least <= cast("float", value) <= self.most
+            kind = "a whole number" if self.type is int else "a number"
+            may_be = f"{kind} from {self.least:g} to {self.most:g}"
+        if not fits:
+            raise HmiError(ErrorCode.INVALID_FIELD, f"This is {may_be}.", param=param)
+        return cast("Setting", self.type(cast("Any", value)))
 
 
-_SEED = Knob(int, 0, 2**31 - 1)
-_LEARNING_RATE = Knob(float, 1e-6, 1.0)
+def _whole(default: int | None, least: float, most: float, help_text: str = "") -> Knob:
+    return Knob(int, default, least, most, help=help_text)
+
+
+def _rate(default: float) -> Knob:
+    return Knob(float, default, 1e-6, 1.0)
+
+
+_SEED = _whole(0, 0, 2**31 - 1)
 
 KNOBS: Final[dict[JobKind, dict[str, Knob]]] = {
     JobKind.CONVERT: {
+        "lower": _whole(None, 1, 64, "Layers that are looked up; half of them by default."),
+        "n": _whole(3, 2, 5, "Tokens of a fragment."),
+        "max_tokens": _whole(None, 8, 4096, "The longest text; what the checkpoint allows by default."),
+        "ridge_tokens": _whole(60_000, 1_000, 10**9, "Read for the closed form."),
+        "distil_tokens": _whole(140_000, 0, 10**10, "Read for the distillation."),
+        "learning_rate": _rate(6e-4),
         "seed": _SEED,
-        "lower": Knob(int, 1, 64),
-        "max_tokens": Knob(int, 8, 4096),
-        "ridge_tokens": Knob(int, 1_000, 10**9),
-        "distil_tokens": Knob(int, 0, 10**10),
-        "learning_rate": _LEARNING_RATE,
     },
     JobKind.FURTHER_PRETRAIN: {
+        "tokens": _whole(80_000, 0, 10**10, "Read from the corpus."),
+        "head_tokens": _whole(60_000, 0, 10**10, "Read to fit a language model head, where there is none."),
+        "likeness": Knob(float, 6.0, 0, 1_000, help="How strongly it is held to the original layers."),
+        "learning_rate": _rate(2e-4),
         "seed": _SEED,
-        "tokens": Knob(int, 0, 10**10),
-        "head_tokens": Knob(int, 0, 10**10),
-        "likeness": Knob(float, 0, 1_000),
-        "learning_rate": _LEARNING_RATE,
     },
-    JobKind.BUILD_PLOT: {},
+    JobKind.BUILD_PLOT: {
+        "vectors": Knob(str, DEFAULT_VECTORS, choices=("float16", "int8"), help="int8 takes half the space."),
+    },
     JobKind.FINE_TUNE: {
+        "lora": _whole(48, 0, 256, "Rank of the updates of every linear map; 0 is none."),
+        "adapter": _whole(0, 0, 1024, "Width of an adapter behind the attention; 0 is none."),
+        "output_adapter": _whole(0, 0, 1024, "Width of an adapter behind the feed-forward; 0 is none."),
+        "biases": Knob(bool, True),
+        "norms": Knob(bool, True),
+        "pooling": Knob(
+            str,
+            "cls_mean",
+            choices=("cls", "cls_mean"),
+            help="What the head of a text reads; not for tagging.",
+        ),
+        "learning_rate": _rate(1e-3),
+        "trials": _whole(1, 1, 3, "Learning rates tried: this one, half of it, twice of it."),
+        "epochs": _whole(8, 1, 100),
+        "batch": _whole(16, 1, 512),
+        "patience": _whole(3, 1, 100, "Epochs without gain on dev after which it stops."),
+        "minimum_steps": _whole(200, 0, 10**6, "Small data is seen again until so many steps are made."),
+        "most_epochs": _whole(30, 1, 1000),
+        "dropout": Knob(float, 0.1, 0, 0.9),
+        "mix": Knob(float, 0.5, 0, 1, help="Share of the texts that are read through the original layers."),
+        "balance": Knob(bool, False, help="Rare classes count for more."),
         "seed": _SEED,
-        "adapter_size": Knob(int, 1, 1024),
-        "learning_rate": _LEARNING_RATE,
-        "batch": Knob(int, 1, 512),
-        "epochs": Knob(int, 1, 100),
-        "minimum_steps": Knob(int, 0, 10**6),
-        "most_epochs": Knob(int, 1, 1000),
-        "patience": Knob(int, 1, 100),
     },
     JobKind.EVALUATE: {},
     JobKind.COMPACT: {},
     JobKind.GROW: {
-        "minimum_count": Knob(int, 1, 10**9),
-        "minimum_tenants": Knob(int, 1, 10_000),
-        "most": Knob(int, 1, 10**7),
+        "minimum_count": _whole(None, 1, 10**9),
+        "minimum_tenants": _whole(None, 1, 10_000),
+        "most": _whole(None, 1, 10**7),
     },
 }
 
 
-def settings_check(kind: JobKind, settings: Mapping[str, Any] | None) -> dict[str, int | float]:
+def settings_check(kind: JobKind, settings: Mapping[str, Any] | None) -> dict[str, Setting]:
     """The settings of a job of this kind, each a known knob within its bounds; else ``invalid_field``."""
     if settings is not None and not isinstance(settings, Mapping):
-        raise HmiError(ErrorCode.INVALID_FIELD, "Settings are an object of numbers.", param="settings")
+        raise HmiError(ErrorCode.INVALID_FIELD, "Settings are an object.", param="settings")
     knobs = KNOBS[kind]
-    checked: dict[str, int | float] = {}
+    checked: dict[str, Setting] = {}
     for name, value in (settings or {}).items():
         if name not in knobs:
             known = ", ".join(sorted(knobs)) or "none"
@@ -74,21 +124,10 @@ def settings_check(kind: JobKind, settings: Mapping[str, Any] | None) -> dict[st
                 f"Unknown setting {name!r} (known: {known}).",
                 param=f"settings.{name}",
             )
-        checked[name] = _number(value, knobs[name], f"settings.{name}")
+        checked[name] = knobs[name].read(value, f"settings.{name}")
     return checked
 
 
 def alpha_check(alpha: object) -> float:
     """The coverage in %, 0 to 100; else ``invalid_field``."""
-    return float(_number(alpha, Knob(float, 0, 100), "alpha"))
-
-
-def _number(value: object, knob: Knob, param: str) -> int | float:
-    wanted = (int,) if knob.type is int else (int, float)
-    # NaN fails the comparison; booleans are integers to Python, not to people.
-    if isinstance(value, bool) or not isinstance(value, wanted) or not knob.least <= value <= knob.most:
-        kind = "a whole number" if knob.type is int else "a number"
-        raise HmiError(
-            ErrorCode.INVALID_FIELD, f"This is {kind} from {knob.least:g} to {knob.most:g}.", param=param
-        )
-    return knob.type(value)
+    return float(Knob(float, least=0, most=100).read(alpha, "alpha"))

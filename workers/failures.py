@@ -31,8 +31,8 @@ _SENTENCES: Final = {
     ErrorCode.TRAINING_DIVERGED: DIVERGED,
     ErrorCode.CORPUS_TOO_SMALL: TOO_SMALL,
 }
-# Libraries without a class of error for it; those of theirs that tell are known by name, so that nothing large
-# is imported only to look at an error.
+# What libraries say that have no class of error for it; theirs that have one are known by its name, so that
+# nothing large is imported only to look at an error.
 _FULL_DISK_WORDS: Final = ("No space left on device", "Disk quota exceeded", "os error 28", "os error 122")
 _NO_MEMORY_WORDS: Final = ("can't allocate memory", "not enough memory", "Cannot allocate memory")
 _NO_MEMORY_CLASSES: Final = frozenset({"OutOfMemoryError", "OutOfMemoryException"})

@@ -97,9 +97,7 @@ def worker_name() -> str:
     return f"{socket.gethostname()}:{os.getpid()}:{uuid4().hex[:12]}"
 
 
-def do_shards(
-    job_id: UUID, staging: Path, work: ShardWork, told: ShardTold | None = None
-) -> int:
+def do_shards(job_id: UUID, staging: Path, work: ShardWork, told: ShardTold | None = None) -> int:
     """Take shards of a job until there is none to take; returns how many this process did.
 
     ``told`` hears how far the shard at hand is, and may raise to stop.
@@ -194,7 +192,7 @@ def _do(
                 told(shard, 0)
         except (DatabaseError, InterfaceError):
             raise
-        except Exception as error:  # noqa: BLE001 - whatever it was, the shard must say so
+        except Exception as error:
             failure = explain(error)
             log.warning("%s failed", shard, exc_info=error)
             final = failure.code not in WORTH_ANOTHER_TRY

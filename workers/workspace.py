@@ -1,7 +1,8 @@
 """The folders of a job, both on the store's own disk.
 
 In its workspace an attempt builds artifacts; it is gone when the attempt ends. In its staging folder a job
-keeps what the next attempt, or another worker, goes on from; it outlives workers and is gone when the job ends.
+keeps what the next attempt, or another worker, goes on from; it outlives workers and is gone when the job
+ends.
 """
 
 import shutil

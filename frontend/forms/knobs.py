@@ -46,8 +46,8 @@ def _field(name: str, knob: Any) -> forms.Field:
     label = LABELS.get(name, name.replace("_", " ").capitalize())
     shown: dict[str, Any] = {"label": label, "required": False, "help_text": getattr(knob, "help", "")}
     if knob.type is bool:
-        choices = [("", OTHERWISE), ("true", "Yes"), ("false", "No")]
-        return forms.ChoiceField(**shown, choices=choices)
+        answers = [("", OTHERWISE), ("true", "Yes"), ("false", "No")]
+        return forms.ChoiceField(**shown, choices=answers)
     if choices := getattr(knob, "choices", ()):
         offered = [(choice, str(choice).replace("_", " ")) for choice in choices]
         if knob.type in (list, tuple):

@@ -54,7 +54,7 @@ def answer_of(text: str, reply: Mapping[str, Any]) -> Answer:
         model=f"{model['name']} v{model['version']} · {model['digest'][:12]}",
         headline=headline or _nothing(result),
         muted=not headline,
-        bars=score_bars(result.get("scores", {})),
+        bars=score_bars(result.get("scores", {}), result.get("labels", [result.get("label")])),
         pieces=_marked(text, result),
         counted=_counted(result),
         truncated=result["truncated"],

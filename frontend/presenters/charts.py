@@ -1,6 +1,6 @@
 """Figures as the shared chart partials draw them."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import accumulate
 
@@ -104,10 +104,10 @@ def _span(begin: float, end: float) -> str:
     return f"{begin:.4g}" if begin == end else f"{begin:.4g} to {end:.4g}"
 
 
-def score_bars(scores: Mapping[str, float]) -> list[Bar]:
-    """Probabilities, the highest first; all but the first are quiet."""
+def score_bars(scores: Mapping[str, float], answered: Collection[str]) -> list[Bar]:
+    """Probabilities, the highest first; those that were not answered are quiet."""
     ranked = sorted(scores.items(), key=lambda item: -item[1])
-    return [Bar(name, score, f"{score:.1%}", quiet=place > 0) for place, (name, score) in enumerate(ranked)]
+    return [Bar(name, score, f"{score:.1%}", quiet=name not in answered) for name, score in ranked]
 
 
 def parts(figures: Iterable[tuple[str, float, str]]) -> list[Part]:

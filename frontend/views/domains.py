@@ -1,6 +1,7 @@
 """Domains: the page of one, making one, updating one."""
 
 from collections.abc import Callable
+from typing import Any
 
 from django.http import HttpResponse
 from django.views.decorators.http import require_GET, require_http_methods, require_POST
@@ -37,7 +38,13 @@ def domain(request: TenantRequest, pk: int) -> HttpResponse:
     versions = version_rows(found)
     hplms = [hplm for hplm in hplm_rows(tree_for(tenant)) if hplm.domain_id == domain.pk]
     own = domain.tenant_id == tenant.pk
-    context = {"versions": versions, "hplms": hplms, "own": own, "newest": newest, "learned": learned}
+    context: dict[str, Any] = {
+        "versions": versions,
+        "hplms": hplms,
+        "own": own,
+        "newest": newest,
+        "learned": learned,
+    }
     context["compactable"] = own and sum(table.of_domain for table in learned.get("tables", [])) > 1
     return show(request, "domains/domain.html", domain=domain, **context)
 

@@ -177,10 +177,12 @@ def _rows_of(half: LowerHalf, fragments: Ids, found: Lookup, wanted: NDArray[np.
         return table, found.inverse
     assert half.local is not None
     unique, inverse = np.unique(fragments[wanted], axis=0, return_inverse=True)
-    computed = [half.local(part) for part in torch.split(torch.from_numpy(unique).to(device), FRAGMENTS_AT_ONCE)]
+    computed = [
+        half.local(part) for part in torch.split(torch.from_numpy(unique).to(device), FRAGMENTS_AT_ONCE)
+    ]
     place = found.inverse.copy()
     place[wanted] = len(table) + inverse.reshape(-1)
-    return torch.cat([table.float(), *(part.float() for part in computed)]), place
+    return torch.cat([table.float(), *computed]), place
 
 
 def _counts(levels: Ids, way: Way) -> Counts:

@@ -62,8 +62,8 @@ def tokenizer_fit(
     reader = _open(tokenizer)
     unknown = {number for name in UNKNOWN_TOKENS if (number := reader.token_to_id(name)) is not None}
     fit = Fit(max_tokens=max_tokens)
-    for texts in islice(rows, most_rows):
-        ids = reader.encode(*texts[:2]).ids
+    for text, *pair in islice(rows, most_rows):
+        ids = reader.encode(text, pair[0] if pair else None).ids
         lost = sum(number in unknown for number in ids)
         fit.rows += 1
         fit.tokens += len(ids)

@@ -32,8 +32,8 @@ class JobShard(models.Model):
         done    -> waiting   its files are gone
 
     As with jobs, a worker claims by compare-and-set and holds a lease; unlike jobs, anybody may take over a
-    shard whose lease has run out, so a dead worker costs its one shard and nobody needs a reaper. ``piece`` is
-    the part [first, last), ``result`` says what was made of it.
+    shard whose lease has run out, so a dead worker costs its one shard and nobody needs a reaper. ``piece``
+    is the part [first, last), ``result`` says what was made of it.
     """
 
     State = ShardState

@@ -1,4 +1,4 @@
-"""Attaching artifacts and collecting them keep out of each other's way: many may attach at once, one collects.
+"""Attaching artifacts and collecting them keep out of each other's way: many attach at once, one collects.
 
 Whoever attaches sees an artifact that is there and stays; whoever collects sees every link there is.
 """

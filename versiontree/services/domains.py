@@ -16,7 +16,7 @@ from versiontree.models.job import JobKind
 from versiontree.models.version import VersionKind, VersionState
 from versiontree.names import require_slug
 from versiontree.services.planting import JobPlan, corpus_check, parent_check, room_for_version, version_plant
-from versiontree.training_settings import DEFAULT_ALPHA, alpha_check, settings_check
+from versiontree.training_settings import DEFAULT_ALPHA, DEFAULT_VECTORS, alpha_check, settings_check
 
 
 def domain_create(
@@ -29,6 +29,7 @@ def domain_create(
     alpha: float = DEFAULT_ALPHA,
     settings: Mapping[str, Any] | None = None,
     description: str = "",
+    vectors: str = DEFAULT_VECTORS,
 ) -> Version:
     """A new domain under a ready version of a root or domain; without a tenant it is the platform's.
 
@@ -36,7 +37,7 @@ def domain_create(
     ``corpus_too_small``, ``quota_exceeded``.
     """
     require_slug(name)
-    config = _config(corpus, tenant, alpha, settings)
+    config = _config(corpus, tenant, alpha, settings, vectors)
     with transaction.atomic():
         room_for_version(tenant=tenant, jobs=2)
         if tenant is not None:
@@ -53,10 +54,11 @@ def domain_update(
     actor: Actor,
     alpha: float | None = None,
     settings: Mapping[str, Any] | None = None,
+    vectors: str | None = None,
 ) -> Version:
     """A further version of a domain, pretrained on more text on top of its newest ready version.
 
-    Keeps the coverage of that version unless told otherwise. Raises ``conflict`` while another version is
+    Keeps the coverage of that version and how its vectors are stored unless told otherwise. Raises ``conflict`` while another version is
     being built, ``model_not_ready`` when there is none to build upon, and what ``domain_create`` raises.
     """
     with transaction.atomic():
@@ -66,12 +68,17 @@ def domain_update(
             raise not_found("domain", param="domain")
         above = _newest_ready(locked)
         coverage = above.config.get("alpha", DEFAULT_ALPHA) if alpha is None else alpha
-        config = _config(corpus, locked.tenant, coverage, settings)
+        stored = above.config.get("vectors", DEFAULT_VECTORS) if vectors is None else vectors
+        config = _config(corpus, locked.tenant, coverage, settings, stored)
         return _plant(locked, above, corpus, config, actor, verb="domain.update")
 
 
 def _config(
-    corpus: Corpus, tenant: Tenant | None, alpha: float, settings: Mapping[str, Any] | None
+    corpus: Corpus,
+    tenant: Tenant | None,
+    alpha: float,
+    settings: Mapping[str, Any] | None,
+    vectors: str,
 ) -> dict[str, Any]:
     kept = corpus_check(corpus=corpus, tenant=tenant)
     least = django_settings.HMI_CORPUS_MIN_WORDS
@@ -86,6 +93,7 @@ def _config(
         "corpus": kept,
         "alpha": alpha_check(alpha),
         "settings": settings_check(JobKind.FURTHER_PRETRAIN, settings),
+        **settings_check(JobKind.BUILD_PLOT, {"vectors": vectors}),
     }
 
 
@@ -134,7 +142,12 @@ def _plant(
             JobPlan(JobKind.FURTHER_PRETRAIN, {"corpus": config["corpus"], "settings": config["settings"]}),
             JobPlan(
                 JobKind.BUILD_PLOT,
-                {"corpus": config["corpus"], "alpha": config["alpha"], "all_unigrams": False, "settings": {}},
+                {
+                    "corpus": config["corpus"],
+                    "alpha": config["alpha"],
+                    "all_unigrams": False,
+                    "settings": {"vectors": config["vectors"]},
+                },
             ),
         ],
         actor=actor,

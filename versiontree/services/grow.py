@@ -15,7 +15,7 @@ from versiontree.services.tips import domain_tables, domain_tip
 from versiontree.training_settings import settings_check
 
 DEFAULTS: Final = {"minimum_count": 20, "minimum_tenants": 3, "most": 100_000}
-"""A fragment that few tenants have might say whose text it is from, so it stays out of what all of them read."""
+"""A fragment that few tenants have might say whose text it is from, so it stays out of what all read."""
 
 
 @transaction.atomic
@@ -23,7 +23,7 @@ def domain_grow(*, domain: Domain, actor: Actor, settings: Mapping[str, Any] | N
     """A version of the domain with a table of what was missed at least ``minimum_count`` times in all, by at
     least ``minimum_tenants`` tenants that share their counts; the ``most`` missed of them.
 
-    Made with the lower layers of its newest version. Raises ``invalid_field``, and what ``domain_tip`` raises.
+    Made with the lower layers of its newest version. Raises ``invalid_field`` and what ``domain_tip`` raises.
     """
     chosen = DEFAULTS | settings_check(JobKind.GROW, settings)
     if domain.tenant_id is not None:

@@ -13,7 +13,7 @@ from versiontree.models import Root, Version
 from versiontree.models.job import JobKind
 from versiontree.names import require_slug
 from versiontree.services.planting import JobPlan, corpus_check, version_plant
-from versiontree.training_settings import DEFAULT_ALPHA, alpha_check, settings_check
+from versiontree.training_settings import DEFAULT_ALPHA, DEFAULT_VECTORS, alpha_check, settings_check
 
 
 def root_register(
@@ -25,11 +25,12 @@ def root_register(
     lower: int | None = None,
     alpha: float = DEFAULT_ALPHA,
     settings: Mapping[str, Any] | None = None,
+    vectors: str = DEFAULT_VECTORS,
 ) -> Version:
     """Register a checkpoint as a new root: jobs convert it and build its PLOT from a platform corpus.
 
     ``lower`` is the number of layers below the cut (half of them by default), ``alpha`` the coverage in % of
-    the root's PLOT. Raises ``invalid_field``, ``conflict`` (the name), ``not_found`` (the corpus) and what
+    the root's PLOT, ``vectors`` how it stores them ("float16" or "int8"). Raises ``invalid_field``, ``conflict`` (the name), ``not_found`` (the corpus) and what
     ``checkpoint_source`` raises.
     """
     require_slug(name)
@@ -39,6 +40,7 @@ def root_register(
         knobs |= settings_check(JobKind.CONVERT, {"lower": lower})
     kept = corpus_check(corpus=corpus, tenant=None)
     coverage = alpha_check(alpha)
+    plot = settings_check(JobKind.BUILD_PLOT, {"vectors": vectors})
     with transaction.atomic():
         root = _create(name, place, actor)
         version = version_plant(
@@ -47,12 +49,12 @@ def root_register(
             parent=None,
             tenant=None,
             corpus=corpus,
-            config={"source": place, "corpus": kept, "alpha": coverage, "settings": knobs},
+            config={"source": place, "corpus": kept, "alpha": coverage, "settings": knobs, **plot},
             plans=[
                 JobPlan(JobKind.CONVERT, {"source": place, "name": name, "corpus": kept, "settings": knobs}),
                 JobPlan(
                     JobKind.BUILD_PLOT,
-                    {"corpus": kept, "alpha": coverage, "all_unigrams": True, "settings": {}},
+                    {"corpus": kept, "alpha": coverage, "all_unigrams": True, "settings": plot},
                 ),
             ],
             actor=actor,

@@ -121,7 +121,7 @@ def shards_nudge(*, job_id: UUID, count: int) -> None:
     if helpers < 1:
         return
     message = current_app.signature(RUN_SHARDS_TASK, args=[str(job_id)], immutable=True)
-    message = message.set(queue=TRAINING_QUEUE, priority=HELPER_PRIORITY, ignore_result=True)
+    message = message.set(queue=TRAINING_QUEUE, priority=HELPER_PRIORITY)
     try:
         with current_app.connection_for_write(transport_options=IMPATIENT) as connection:
             group([message.clone() for _ in range(helpers)]).apply_async(connection=connection)

@@ -34,7 +34,7 @@ def domain_tip(*, domain: Domain) -> Version:
 
 
 def domain_tables(version: Version) -> list[tuple[Version, Artifact]]:
-    """The tables of domains that are read for a version, nearest first; those of the root are not among them."""
+    """The tables of domains that are read for a version, nearest first; not those of the root."""
     branch: list[Version] = []
     node: Version | None = version
     while node is not None and node.kind == VersionKind.DOMAIN:

@@ -2,6 +2,8 @@
 
 from pathlib import Path
 
+from django.conf import settings
+
 from versiontree.artifacts import ArtifactStore
 from versiontree.models import Job
 from versiontree.selectors import build_inputs
@@ -14,7 +16,7 @@ STAGES = (("look up", 0.5), ("evaluate", 0.5))
 
 def run(job: Job, store: ArtifactStore, workspace: Path, reporter: Reporter) -> JobOutcome:  # noqa: ARG001
     """Makes nothing but figures."""
-    from workers.training.evaluate import evaluate
+    from workers.training.evaluate import EvaluateSettings, evaluate
 
     inputs = build_inputs(job.version)
     metrics = evaluate(
@@ -23,7 +25,9 @@ def run(job: Job, store: ArtifactStore, workspace: Path, reporter: Reporter) -> 
         hplm=artifact_folder(store, inputs.hplm),
         dataset_file=dataset_file(job, "test"),
         train_file=dataset_file(job, "train"),
+        settings=EvaluateSettings(device=settings.HMI_DEVICE, precision=settings.HMI_DTYPE),
         task=job.params["dataset"]["task"],
         reporter=reporter,
+        lower=artifact_folder(store, inputs.lower),
     )
     return JobOutcome(metrics)

@@ -1,4 +1,4 @@
-"""Train a tenant's adapters and head."""
+"""Train a tenant's PET and head."""
 
 from pathlib import Path
 
@@ -10,12 +10,14 @@ from versiontree.selectors import build_inputs
 from workers.jobs.inputs import artifact_folder, dataset_file
 from workers.jobs.outcome import JobOutcome
 from workers.training.progress import Reporter
+from workers.workspace import job_staging
 
 STAGES = (("look up", 0.2), ("look up", 0.05), ("look up", 0.05), ("fine-tune", 0.7))
 
 
 def run(job: Job, store: ArtifactStore, workspace: Path, reporter: Reporter) -> JobOutcome:
     """Makes `hplm`, going on from the version that this one updates."""
+    from workers.training.checkpoints import Checkpoints
     from workers.training.datasets import DatasetFiles
     from workers.training.fine_tune import FineTuneSettings, fine_tune
 
@@ -33,6 +35,8 @@ def run(job: Job, store: ArtifactStore, workspace: Path, reporter: Reporter) -> 
             device=settings.HMI_DEVICE, precision=settings.HMI_DTYPE, **job.params["settings"]
         ),
         reporter=reporter,
+        lower=artifact_folder(store, inputs.lower),
+        checkpoints=Checkpoints(job_staging(store, job.pk)),
         start_from=artifact_folder(store, inputs.start_from) if inputs.start_from else None,
     )
     return JobOutcome(report, {"hplm": out})

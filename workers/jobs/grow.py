@@ -13,6 +13,7 @@ from versiontree.models import Job
 from versiontree.selectors import build_inputs
 from versiontree.services.grow import tenants_that_share
 from versiontree.services.tips import nearest_lower
+from versiontree.training_settings import DEFAULT_VECTORS
 from workers.jobs.inputs import artifact_folder
 from workers.jobs.outcome import JobOutcome
 from workers.jobs.reuse import shared
@@ -38,7 +39,11 @@ def run(job: Job, store: ArtifactStore, workspace: Path, reporter: Reporter) -> 
         missed=[(fragment.ids, fragment.count) for fragment in missed],
         most=wanted["most"],
         out=out,
-        settings=PlotSettings(device=settings.HMI_DEVICE, precision=settings.HMI_DTYPE),
+        settings=PlotSettings(
+            device=settings.HMI_DEVICE,
+            precision=settings.HMI_DTYPE,
+            vectors=job.version.config.get("vectors", DEFAULT_VECTORS),
+        ),
         reporter=reporter,
     )
     return JobOutcome(
@@ -62,8 +67,8 @@ def _missed(tables: list[str], least_count: int, least_tenants: int) -> list[Mis
     if not found:
         raise HmiError(
             ErrorCode.TOO_FEW_ROWS,
-            f"No fragment was missed {least_count} times in all by at least {least_tenants} tenants that share"
-            " their counts, so there is nothing to add yet.",
+            f"No fragment was missed {least_count} times in all by at least {least_tenants} tenants that"
+            " share their counts, so there is nothing to add yet.",
         )
     return found
 

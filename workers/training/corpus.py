@@ -55,7 +55,7 @@ def read_corpus(path: Path) -> Corpus:
 
 
 def require_texts(path: Path) -> None:
-    """Raises HplmError("corpus_too_small") for a file of fewer than eight texts; reads no more than it must."""
+    """Raises HplmError("corpus_too_small") for fewer than eight texts; reads no more than it must."""
     found = 0
     with path.open("rb") as file:
         for _, line in _lines(file, path.stat().st_size):

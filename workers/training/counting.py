@@ -1,5 +1,7 @@
 """Counting fragments out of core: DuckDB groups and sorts, on disk where memory does not suffice."""
 
+# ruff: noqa: S608 - queries are put together from this module's own names and from numbers
+
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from fractions import Fraction
@@ -80,8 +82,8 @@ class FragmentTables:
         """
         least, ties = self._threshold(kind, alpha)
         if ties:
-            chosen = f"SELECT {self._key} FROM {_counted(kind)} WHERE count = {least} ORDER BY {self._key} LIMIT {ties}"
-            self._run(f"CREATE OR REPLACE TEMP TABLE ties AS {chosen}")
+            equal = f"SELECT {self._key} FROM {_counted(kind)} WHERE count = {least}"
+            self._run(f"CREATE OR REPLACE TEMP TABLE ties AS {equal} ORDER BY {self._key} LIMIT {ties}")
             at_the_edge = f"SELECT *, {least} AS count FROM ties"
             query = f"SELECT * FROM {_counted(kind)} WHERE count > {least} UNION ALL {at_the_edge}"
         else:

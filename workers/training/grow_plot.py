@@ -89,8 +89,8 @@ def _valid(missed: Iterable[Missed], config: RootConfig) -> Counter[tuple[int, .
 
 
 def _lacking(counts: Counter[tuple[int, ...]], plots: Sequence[Path], most: int) -> tuple[Ids, int]:
-    """The most missed fragments [F, n] that no table holds, in the order of their keys, and how often they were
-    missed."""
+    """The most missed fragments [F, n] that no table holds, in the order of their keys, and how often
+    they were missed."""
     if not counts:
         return np.empty((0, fragments.N), dtype=np.int64), 0
     ordered = sorted(counts.items(), key=lambda item: (-item[1], item[0]))

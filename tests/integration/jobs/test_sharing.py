@@ -34,7 +34,7 @@ def build(world: World, tmp_path: Path) -> Job:
     tiny_lower(root).save(tmp_path / "lower")
     convert, job = jobs_in_order(version)
     finish(convert, {"root": tmp_path / "root", "lower": tmp_path / "lower"})
-    params = job.params | {"settings": {"piece_bytes": 300, "fragments_per_batch": 2}}
+    params = job.params | {"settings": {"piece_bytes": 1500, "fragments_per_batch": 4}}
     Job.unscoped.filter(pk=job.pk).update(params=params)
     return Job.unscoped.get(pk=job.pk)
 
@@ -94,7 +94,7 @@ def kill(worker: CeleryWorker) -> None:
 
 def alone(job: Job, folder: Path) -> dict[str, bytes]:
     """The table as one process makes it."""
-    settings = PlotSettings(device="cpu", precision="float32", fragments_per_batch=2)
+    settings = PlotSettings(device="cpu", precision="float32", fragments_per_batch=4)
     links = {
         link.role: store().path(link.role, link.artifact.digest)
         for link in VersionArtifact.unscoped.filter(version=job.version).select_related("artifact")
@@ -146,9 +146,7 @@ def test_when_the_worker_that_runs_the_job_is_killed_what_is_sound_stays_done(
     done = set(JobShard.objects.filter(job=build, state=ShardState.DONE).values_list("pk", "worker"))
     spoilt = JobShard.objects.get(job=build, stage="count", number=0)
     (staging_folder(store().root, build.pk) / "count-0" / "full.parquet").write_bytes(b"not what was counted")
-    JobShard.objects.filter(job=build, state=ShardState.RUNNING).update(
-        lease_expires_at="2000-01-01T00:00Z"
-    )
+    JobShard.objects.filter(job=build, state=ShardState.RUNNING).update(lease_expires_at="2000-01-01T00:00Z")
     let_lease_run_out(build)
     second = start_node("second")
     wait_until(lambda: state_of(build) == "succeeded", second)

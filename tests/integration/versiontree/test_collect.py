@@ -14,17 +14,19 @@ from django.core.management import call_command
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from tenants.errors import HmiError
 from tests.integration.versiontree import grove
 from tests.integration.versiontree.grove import Household, do_job, do_jobs, jobs_in_order
 from versiontree.artifacts import ArtifactDamaged, ArtifactStore
 from versiontree.models import Artifact, Job, Version, VersionArtifact
 from versiontree.models.version import VersionKind, VersionState
+from versiontree.selectors import build_inputs
 from versiontree.services.collect import artifacts_collect
 from versiontree.services.compact import domain_compact
 from versiontree.services.domains import domain_create, domain_update
 from versiontree.services.grow import domain_grow
 from versiontree.services.hplms import hplm_create, hplm_delete, hplm_update
-from versiontree.services.jobs import job_cancel, job_retry
+from versiontree.services.jobs import job_cancel, job_retry, job_succeed
 from versiontree.services.transitions import version_move
 from versiontree.staging import staging_folder
 
@@ -114,7 +116,7 @@ def test_a_job_cannot_attach_what_was_collected_meanwhile(model: Version) -> Non
     made = grove.stored("hplm")
     assert collect() == [f"hplm/{made.digest[:12]}"]
     with pytest.raises(ArtifactDamaged):
-        grove.job_succeed(job_id=tuning.pk, worker=worker, metrics={}, artifacts=[("hplm", made)])
+        job_succeed(job_id=tuning.pk, worker=worker, metrics={}, artifacts=[("hplm", made)])
 
 
 def test_staging_folders_go_with_their_jobs(model: Version, domain: Version) -> None:
@@ -147,9 +149,7 @@ def _new_domain(place: int, home: Household) -> None:
     above = _pick(place, "root", "domain")
     if above is not None:
         text = grove.corpus(None, f"text{next(_serial)}")
-        do_jobs(
-            domain_create(tenant=None, parent=above, name=f"d{next(_serial)}", corpus=text, actor=None)
-        )
+        do_jobs(domain_create(tenant=None, parent=above, name=f"d{next(_serial)}", corpus=text, actor=None))
 
 
 def _update_domain(place: int, home: Household) -> None:
@@ -234,8 +234,6 @@ trees = st.lists(st.tuples(st.sampled_from(sorted(GROWTH)), st.integers(0, 5)), 
 def test_whatever_the_tree_all_that_lives_can_still_be_read_built_upon_and_retried(
     tree: list[tuple[str, int]], root: Version, acme: Household
 ) -> None:
-    from tenants.errors import HmiError
-
     acme.tenant.quota.max_active_jobs = acme.tenant.quota.max_hplms = 10_000
     acme.tenant.quota.save(update_fields=["max_active_jobs", "max_hplms"])
     for act, place in tree:
@@ -256,8 +254,6 @@ def test_whatever_the_tree_all_that_lives_can_still_be_read_built_upon_and_retri
 
 def _check_whole(version: Version) -> None:
     """Everything that serving, building upon or retrying this version reads is there."""
-    from versiontree.selectors import build_inputs
-
     inputs = build_inputs(version)
     for artifact in (inputs.root, inputs.lower, *inputs.plots):
         assert artifact is not None
@@ -268,8 +264,8 @@ def _check_whole(version: Version) -> None:
         for digest in job.params["plots"]:
             store().verify("plot", digest)
     if version.state == VersionState.FAILED:
-        job = Job.unscoped.filter(version=version, state="cancelled").order_by("created_at").first()
-        if job is not None:
-            job_retry(job=job, actor=None)
+        cancelled = Job.unscoped.filter(version=version, state="cancelled").order_by("created_at").first()
+        if cancelled is not None:
+            job_retry(job=cancelled, actor=None)
             do_jobs(version)
             assert Version.unscoped.get(pk=version.pk).state == VersionState.READY

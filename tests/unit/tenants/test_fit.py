@@ -8,7 +8,7 @@ from tokenizers.models import WordLevel
 from tokenizers.pre_tokenizers import Whitespace
 
 from tenants.errors import ErrorCode
-from tenants.formats.examples import AnswerExample, TagExample, TextExample
+from tenants.formats.examples import AnswerExample, Example, TagExample, TextExample
 from tenants.formats.fit import corpus_rows, dataset_rows, fit_warnings, tokenizer_fit
 from tests.unit.tenants.files import refused
 
@@ -60,6 +60,10 @@ def test_both_kinds_of_upload_give_their_rows(tmp_path: Path) -> None:
     corpus.write_text("one\ntwo\n")
     assert list(corpus_rows(corpus)) == [("one",), ("two",)]
     split = tmp_path / "train.jsonl"
-    kinds = [TextExample("a", "x", "b"), TagExample(("a", "b"), ("O", "O")), AnswerExample("q", "c", ())]
+    kinds: list[Example] = [
+        TextExample("a", "x", "b"),
+        TagExample(("a", "b"), ("O", "O")),
+        AnswerExample("q", "c", ()),
+    ]
     split.write_text("".join(example.to_line() for example in kinds))
     assert list(dataset_rows(split)) == [("a", "b"), ("a b",), ("q", "c")]

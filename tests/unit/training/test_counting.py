@@ -1,6 +1,7 @@
 """Counting fragments out of core, and choosing those that cover a share of them."""
 
 from collections import Counter
+from collections.abc import Sequence
 from fractions import Fraction
 from pathlib import Path
 
@@ -34,7 +35,7 @@ def tables(folder: Path, packing: Packing = PACKING, *, memory_mb: int = 64) -> 
     return FragmentTables(where, packing, memory_mb=memory_mb, threads=1)
 
 
-def load(opened: FragmentTables, folder: Path, *parts: list[Fragment]) -> None:
+def load(opened: FragmentTables, folder: Path, *parts: Sequence[Fragment]) -> None:
     """Count the parts apart and put the counts together."""
     paths = []
     for number, part in enumerate(parts):
@@ -108,10 +109,8 @@ def test_what_does_not_fit_in_memory_is_counted_on_disk(folder: Path) -> None:
 
 def test_what_does_not_fit_anywhere_is_said_so(folder: Path) -> None:
     with tables(folder, Packing(Window(2, 5_000)), memory_mb=1) as opened:
-        values = np.random.default_rng(0).integers(0, 5_000, (500_000, 2))
         with pytest.raises(HplmError) as caught:
-            opened.add(FULL, values)
-            opened.save_counts(FULL, folder / "counts.parquet")
+            load(opened, folder, np.random.default_rng(0).integers(0, 5_000, (500_000, 2)).tolist())
     assert caught.value.code == "out_of_memory"
 
 

@@ -1,5 +1,7 @@
 """Fragments of running text, of any length."""
 
+from itertools import pairwise
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -40,7 +42,7 @@ def test_shorter_fragments_stand_around_the_middle(texts: list[list[int]], n: in
     middle = n // 2
     assert sorted(found[TOKEN][:, middle].tolist()) == sorted(id_ for ids in texts for id_ in ids)
     if n > 2:
-        pairs = [pair for ids in texts for pair in zip(ids, ids[1:], strict=False)]
+        pairs = [pair for ids in texts for pair in pairwise(ids)]
         assert rows(found[PAIR][:, middle - 1 : middle + 1]) == sorted(pairs)
         assert (np.delete(found[PAIR], [middle - 1, middle], axis=1) == MISSING).all()
     if n > 3:

@@ -44,7 +44,8 @@ def test_a_state_is_shown_by_its_word_and_colour() -> None:
 
 @given(
     st.dictionaries(
-        st.sampled_from(sorted(KNOBS[JobKind.FINE_TUNE])), st.integers() | st.floats() | st.text()
+        st.sampled_from(sorted(KNOBS[JobKind.FINE_TUNE])),
+        st.integers() | st.floats() | st.text() | st.booleans() | st.sampled_from(["cls", "cls_mean"]),
     )
 )
 def test_settings_come_back_within_their_bounds_or_are_refused(settings: dict[str, object]) -> None:
@@ -55,8 +56,11 @@ def test_settings_come_back_within_their_bounds_or_are_refused(settings: dict[st
         return
     for name, value in checked.items():
         knob = KNOBS[JobKind.FINE_TUNE][name]
-        assert isinstance(value, knob.type)
-        assert knob.least <= value <= knob.most
+        assert type(value) is knob.type
+        if knob.type is str:
+            assert value in knob.choices
+        else:
+            assert knob.least <= float(value) <= knob.most
 
 
 def test_no_settings_are_settings() -> None:
@@ -73,12 +77,16 @@ def test_coverage_is_a_percentage(alpha: float) -> None:
     [
         (JobKind.CONVERT, "convert.ConvertSettings"),
         (JobKind.FURTHER_PRETRAIN, "further_pretrain.FurtherPretrainSettings"),
+        (JobKind.BUILD_PLOT, "build_plot.PlotSettings"),
         (JobKind.FINE_TUNE, "fine_tune.FineTuneSettings"),
     ],
 )
-def test_every_knob_turns_something_in_the_training_code(kind: JobKind, settings: str) -> None:
+def test_every_knob_tells_what_the_training_code_does_by_itself(kind: JobKind, settings: str) -> None:
     module, name = settings.split(".")
     known = getattr(import_module(f"workers.training.{module}"), name)()
+    assert {knob: bounds.default for knob, bounds in KNOBS[kind].items()} == {
+        knob: getattr(known, knob) for knob in KNOBS[kind]
+    }
     for knob, bounds in KNOBS[kind].items():
-        default = getattr(known, knob)
-        assert default is None or bounds.least <= default <= bounds.most
+        if bounds.default is not None:
+            assert bounds.read(bounds.default, knob) == bounds.default

@@ -12,7 +12,9 @@ class Command(BaseCommand):
     help = "Remove artifacts that no living version needs, and what ended jobs left behind."
 
     def add_arguments(self, parser: ArgumentParser) -> None:
-        parser.add_argument("--dry-run", action="store_true", help="say what would be removed, and remove nothing")
+        parser.add_argument(
+            "--dry-run", action="store_true", help="say what would be removed, and remove nothing"
+        )
         parser.add_argument(
             "--grace-hours",
             type=float,

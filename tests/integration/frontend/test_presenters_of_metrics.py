@@ -1,0 +1,142 @@
+"""What pages make of the figures that jobs report, whatever is missing among them."""
+
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from frontend.presenters.answers import answer_of
+from frontend.presenters.branches import perplexity_rows, stage_tables, warnings_of
+from frontend.presenters.charts import histogram_bars, line_chart
+from frontend.presenters.metrics import confusion_of, hit_parts, learning_curves, measured_of, trials_of
+from frontend.presenters.progress import by_level, series_of
+
+TEXT = "take two tablets"
+
+
+def reply(**result: Any) -> dict[str, Any]:
+    return {
+        "results": [{"truncated": False, **result}],
+        "model": {"name": "acme/a", "version": 1, "digest": "f" * 64},
+        "timings_ms": {"total": 4, "queue": 1, "retrieval": 1, "adapter_load": 1, "compute": 1},
+        "plot": {"trigram": 6, "bigram": 1, "unigram": 1, "computed": 2, "whole_rows": 0},
+    }
+
+
+@pytest.mark.parametrize(
+    ("result", "headline", "muted"),
+    [
+        ({"label": "a", "scores": {"a": 0.9, "b": 0.1}}, "a", False),
+        ({"labels": ["a", "b"], "scores": {"a": 0.9, "b": 0.8, "c": 0.1}}, "a, b", False),
+        ({"labels": [], "scores": {"a": 0.2}}, "No label fits", True),
+        ({"value": 3.14159}, "3.142", False),
+        ({"answer": "two tablets", "start": 5, "end": 16, "score": 0.7}, "two tablets", False),
+        (
+            {"answer": None, "start": None, "end": None, "score": 0.7},
+            "The context does not answer this",
+            True,
+        ),
+    ],
+)
+def test_every_kind_of_answer_has_its_headline(result: dict[str, Any], headline: str, muted: bool) -> None:
+    answer = answer_of(TEXT, reply(**result))
+    assert (answer.headline, answer.muted) == (headline, muted)
+    assert [part.figure for part in answer.hits] == ["60%", "10%", "10%", "20%"]
+
+
+def test_an_answer_is_marked_where_it_stands() -> None:
+    answer = answer_of(TEXT, reply(answer="two tablets", start=5, end=16, score=0.7))
+    assert [(piece.text, piece.label) for piece in answer.pieces] == [
+        ("take ", ""),
+        ("two tablets", "answer"),
+    ]
+    quiet = answer_of(TEXT, reply(labels=["b"], scores={"a": 0.9, "b": 0.8})).bars
+    assert [(bar.name, bar.quiet) for bar in quiet] == [("a", True), ("b", False)]
+
+
+@given(
+    st.integers(2, 5).flatmap(
+        lambda n: st.lists(st.lists(st.integers(0, 99), min_size=n, max_size=n), min_size=n, max_size=n)
+    )
+)
+def test_a_confusion_is_shaded_by_the_share_of_its_row(rows: list[list[int]]) -> None:
+    drawn = confusion_of({"labels": [str(n) for n in range(len(rows))], "rows": rows})
+    assert drawn is not None
+    for row, counts in zip(drawn.rows, rows, strict=True):
+        assert [cell.count for cell in row.cells] == counts
+        assert all((cell.shade == 0) == (cell.count == 0) and cell.shade <= 5 for cell in row.cells)
+
+
+@pytest.mark.parametrize("found", [{}, {"labels": ["a"]}, {"labels": ["a", "b"], "rows": [[1, 2]]}])
+def test_a_broken_confusion_is_left_out(found: dict[str, Any]) -> None:
+    assert confusion_of(found) is None
+
+
+def test_what_was_not_measured_is_left_out() -> None:
+    assert measured_of({}) is None
+    assert measured_of({"metric": "accuracy", "value": None}) is None
+    bare = measured_of({"metric": "pearson", "value": 0.5})
+    assert bare is not None
+    assert (bare.name, bare.value, bare.figures, bare.labels) == ("Pearson", "0.500", [], [])
+    assert (learning_curves({}), trials_of({}), stage_tables({}), perplexity_rows({})) == ([], [], [], [])
+
+
+def test_hits_stand_from_the_whole_fragment_down() -> None:
+    parts = hit_parts({"unigram": 1, "trigram": 2, "left_bigram": 1, "note": "x"})
+    assert [(part.name, part.figure) for part in parts] == [
+        ("tri-gram", "50%"),
+        ("left bi-gram", "25%"),
+        ("uni-gram", "25%"),
+    ]
+
+
+def test_the_search_shows_the_best_try_first() -> None:
+    tries = [{"learning_rate": 0.001, "dev": 0.5, "epochs": 3}, {"learning_rate": 0.003, "dev": 0.7}]
+    assert [(one.settings, one.best) for one in trials_of({"trials": tries})] == [
+        ("learning rate 0.003", True),
+        ("learning rate 0.001", False),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("name", "title", "level"),
+    [
+        ("unexplained_trigram_cut", "unexplained cut", "tri-gram"),
+        ("unexplained left_bigram last", "unexplained last", "left bi-gram"),
+        ("unigram", "error", "uni-gram"),
+        ("loss", "loss", ""),
+    ],
+)
+def test_a_figure_is_told_from_its_level(name: str, title: str, level: str) -> None:
+    assert by_level(name) == (title, level)
+
+
+def test_nested_figures_become_series_and_those_told_once_do_not() -> None:
+    told = [{"step": n, "loss": 1.0 / (n + 1), "error": {"trigram": 0.5}} for n in range(3)]
+    assert set(series_of([*told, {"once": 1}])) == {"loss", "error trigram"}
+    chart = line_chart("error", {"a": [1.0, 0.0], "b": [0.5, 0.5]})
+    assert [line.points for line in chart.lines] == ["0.00,4.00 100.00,96.00", "0.00,50.00 100.00,50.00"]
+
+
+def test_perplexities_are_compared_by_text() -> None:
+    report = {
+        "before": {"perplexity": {"domain": 20.0}},
+        "after": {"perplexity": {"domain": 10, "general": 9}},
+    }
+    assert [(row.text, row.change) for row in perplexity_rows(report)] == [("The domain's text", -0.5)]
+    one = {"before": {"perplexity": 20.0}, "after": {"perplexity": 15.0}}
+    assert [row.text for row in perplexity_rows(one)] == ["Held-out text"]
+
+
+def test_every_warning_is_told_once() -> None:
+    metrics = {"convert": {"warnings": ["a", "b"]}, "evaluate": {"warnings": None}, "grow": None}
+    assert warnings_of(metrics, {"warnings": ["b"]}) == ["b", "a"]
+
+
+def test_a_histogram_names_its_steps() -> None:
+    assert [(bar.name, bar.figure) for bar in histogram_bars(0, 4, [3, 1])] == [
+        ("0 to 2", "3"),
+        ("2 to 4", "1"),
+    ]
+    assert [bar.name for bar in histogram_bars(2, 2, [5])] == ["2"]

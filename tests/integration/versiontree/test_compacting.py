@@ -1,0 +1,85 @@
+"""A chain of tables is compacted into a version of its own; what others pin stays as it is."""
+
+import pytest
+
+from tenants.errors import ErrorCode, HmiError
+from tests.integration.versiontree import grove
+from tests.integration.versiontree.grove import Household, do_jobs, jobs_in_order
+from versiontree.models import Artifact, Version, VersionArtifact
+from versiontree.selectors import build_inputs
+from versiontree.services.compact import LONGEST_CHAIN, domain_compact, domains_compact_due
+from versiontree.services.domains import domain_update
+from versiontree.services.jobs import job_cancel
+from versiontree.serving import manifest_content
+
+pytestmark = pytest.mark.django_db
+
+
+def longer(version: Version, tables: int) -> Version:
+    """Update a domain until it reads so many tables of its own."""
+    for number in range(tables - len(plots(version)) + 1):
+        text = grove.corpus(None, f"{version.name}-more-{number}-{version.pk}")
+        version = do_jobs(domain_update(domain=grove.domain_of(version), corpus=text, actor=None))
+    return version
+
+
+def plots(version: Version) -> list[str]:
+    return [artifact.digest for artifact in build_inputs(version).plots]
+
+
+def own_plot(version: Version) -> str:
+    return VersionArtifact.unscoped.get(version=version, role="plot").artifact.digest
+
+
+def test_the_new_version_reads_its_own_table_and_the_roots(root: Version, domain: Version) -> None:
+    tip = longer(domain, 3)
+    before = plots(tip)
+    compacted = do_jobs(domain_compact(domain=grove.domain_of(tip), actor=None))
+    assert jobs_in_order(compacted)[0].params["plots"] == before[:-1]
+    assert plots(compacted) == [own_plot(compacted), own_plot(root)]
+    assert plots(tip) == before
+
+
+def test_a_model_keeps_its_tables_and_a_new_one_gets_fewer(domain: Version, acme: Household) -> None:
+    tip = longer(domain, 3)
+    old = grove.ready_hplm(tip, "old", acme)
+    served = manifest_content()["hplms"]["acme/old:1"]["plots"]
+    compacted = do_jobs(domain_compact(domain=grove.domain_of(tip), actor=None))
+    new = grove.ready_hplm(compacted, "new", acme)
+    found = manifest_content()["hplms"]
+    assert found["acme/old:1"]["plots"] == served == plots(old)
+    assert found["acme/new:1"]["plots"] == plots(new) == plots(compacted)
+    assert len(plots(new)) == 2
+
+
+def test_an_update_on_top_of_a_compacted_version_adds_one_table(domain: Version) -> None:
+    compacted = do_jobs(domain_compact(domain=grove.domain_of(longer(domain, 3)), actor=None))
+    text = grove.corpus(None, "even more")
+    updated = do_jobs(domain_update(domain=grove.domain_of(compacted), corpus=text, actor=None))
+    assert plots(updated) == [own_plot(updated), *plots(compacted)]
+
+
+def test_a_chain_that_passes_the_bound_is_compacted_by_itself_once(domain: Version) -> None:
+    tip = longer(domain, LONGEST_CHAIN)
+    assert domains_compact_due() == 0
+    tip = longer(tip, LONGEST_CHAIN + 1)
+    assert domains_compact_due() == 1
+    assert domains_compact_due() == 0
+    newest = Version.unscoped.filter(domain=tip.domain).latest("number")
+    assert len(plots(do_jobs(newest))) == 2
+    assert domains_compact_due() == 0
+
+
+def test_a_compaction_that_failed_is_not_begun_again_and_again(domain: Version) -> None:
+    longer(domain, LONGEST_CHAIN + 1)
+    domains_compact_due()
+    newest = Version.unscoped.filter(domain=domain.domain).latest("number")
+    job_cancel(job=jobs_in_order(newest)[0], actor=None)
+    assert domains_compact_due() == 0
+
+
+def test_one_table_is_nothing_to_compact(domain: Version) -> None:
+    with pytest.raises(HmiError) as refused:
+        domain_compact(domain=grove.domain_of(domain), actor=None)
+    assert refused.value.code == ErrorCode.NOT_FOUND
+    assert Artifact.objects.count() == 5
