@@ -55,15 +55,16 @@ def manifest_publish_on_commit() -> None:
 
 def manifest_content() -> dict[str, Any]:
     """What the database says is served, without the revision; three queries for any number of hPLMs."""
-    by_role = _links_by_role()
-    lowers, plots, hplms = by_role["lower"], by_role["plot"], by_role["hplm"]
-    parents = dict(Version.unscoped.values_list("pk", "parent_id"))
-    compacts = {pk: compacted_by(link.version.config) for pk, link in plots.items()}
-    served = (
+    served = list(
         Version.unscoped.filter(kind=VersionKind.HPLM, state=VersionState.READY, hplm__deleted_at=None)
         .select_related("hplm__tenant")
         .order_by("pk")
     )
+    # After them, so that nothing is served whose artifacts were not yet there to be read.
+    by_role = _links_by_role()
+    lowers, plots, hplms = by_role["lower"], by_role["plot"], by_role["hplm"]
+    parents = dict(Version.unscoped.values_list("pk", "parent_id"))
+    compacts = {pk: compacted_by(link.version.config) for pk, link in plots.items()}
     content: dict[str, dict[str, Any]] = {"roots": {}, "lowers": {}, "hplms": {}}
     for version in served:
         hplm = version.hplm

@@ -110,9 +110,21 @@ class _Batch:
         fragments = np.concatenate(own)
         found = half.chain.lookup(fragments)
         of_row = np.repeat(np.arange(len(rows)), [len(part) for part in own])
-        levels = np.zeros((len(rows), 3), dtype=np.int64)
-        np.add.at(levels, (of_row, found.level), 1)
-        ways = plan(
+        levels = np.bincount(3 * of_row + found.level, minlength=3 * len(rows)).reshape(-1, 3)
+        ways = self._plan(half, rows, levels)
+        absent, whole = found.level != HIT_TRI, ways == Way.WHOLE
+        if not whole.all():
+            table, place = _rows_of(half, fragments, found, absent & (ways == Way.FRAGMENTS)[of_row])
+            self._compose(half, _chosen(rows, ~whole), table, place[~whole[of_row]])
+        if whole.any():
+            self._compute(half, _chosen(rows, whole))
+        lacking = np.split(fragments[absent], np.cumsum(levels[:, 1:].sum(1))[:-1])
+        for number, at in enumerate(rows):
+            self.counts[at] = _counts(levels[number], Way(ways[number]))
+            self.missed[at] = lacking[number]
+
+    def _plan(self, half: LowerHalf, rows: list[int], levels: Ids) -> NDArray[np.int8]:
+        return plan(
             levels,
             [self._misses[at] for at in rows],
             half.errors,
@@ -120,19 +132,6 @@ class _Batch:
             has_local=half.local is not None,
             has_full=half.full is not None,
         )
-        absent = found.level != HIT_TRI
-        wanted = absent & (ways[of_row] == Way.FRAGMENTS)
-        looked_up = [at for at, way in zip(rows, ways, strict=True) if way != Way.WHOLE]
-        kept = (ways != Way.WHOLE)[of_row]
-        if looked_up:
-            table, place = _rows_of(half, fragments, found, wanted)
-            self._compose(half, looked_up, table, place[kept])
-        whole = [at for at, way in zip(rows, ways, strict=True) if way == Way.WHOLE]
-        if whole:
-            self._compute(half, whole)
-        for number, at in enumerate(rows):
-            self.counts[at] = _counts(levels[number], Way(ways[number]))
-            self.missed[at] = own[number][absent[of_row == number]]
 
     def _compose(self, half: LowerHalf, rows: list[int], table: Tensor, place: Ids) -> None:
         """From contributions `table` [U, n, d] and the place in it of each token of `rows`, one after the
@@ -183,6 +182,10 @@ def _rows_of(half: LowerHalf, fragments: Ids, found: Lookup, wanted: NDArray[np.
     place = found.inverse.copy()
     place[wanted] = len(table) + inverse.reshape(-1)
     return torch.cat([table.float(), *computed]), place
+
+
+def _chosen(rows: list[int], which: NDArray[np.bool_]) -> list[int]:
+    return [row for row, chosen in zip(rows, which.tolist(), strict=True) if chosen]
 
 
 def _counts(levels: Ids, way: Way) -> Counts:

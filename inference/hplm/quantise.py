@@ -31,10 +31,11 @@ def stored(vectors: NDArray[np.floating], dtype: str) -> NDArray[np.void]:
         finite = bool(np.isfinite(rows["values"]).all())
     else:
         finite = bool(np.isfinite(vectors).all())
+        vectors = np.nan_to_num(vectors, posinf=0, neginf=0)
         scales = np.abs(vectors).max(axis=-1).astype(np.float32) / _LARGEST
         divided = vectors / np.where(scales > 0, scales, 1)[..., None]
         rows["scales"] = scales
-        rows["values"] = np.clip(np.rint(np.nan_to_num(divided)), -_LARGEST, _LARGEST)
+        rows["values"] = np.clip(np.rint(divided), -_LARGEST, _LARGEST)
     if not finite:
         raise HplmError(
             "inference_failed", "a vector is not finite in half precision; the lower layers diverged"

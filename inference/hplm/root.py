@@ -132,7 +132,9 @@ class Root:
 
 
 def tokenizer_of(folder: Path, config: RootConfig) -> TextTokenizer:
-    """The tokenizer of the stored root in `folder`."""
+    """The tokenizer of the stored root in `folder`; HplmError(corrupt_artifact) when it is gone."""
+    if not (folder / TOKENIZER_FILE).is_file():
+        raise HplmError("corrupt_artifact", f"{TOKENIZER_FILE} is missing")
     return TextTokenizer.from_file(
         folder / TOKENIZER_FILE,
         config.max_tokens,

@@ -4,47 +4,79 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
+import torch
 from torch import Tensor
 
 from inference.hplm.checkpoint import open_checkpoint
+from inference.hplm.fragments import N
 from inference.hplm.full_lower import FullLower
 from inference.hplm.local_lower import LocalLower
 from inference.hplm.root import Root
+from workers.training.checkpoints import Checkpoints
+from workers.training.closed_form import STAGE as CLOSED_FORM_STAGE
 from workers.training.closed_form import ClosedForm
-from workers.training.corpus import CorpusReader, Ids, read_corpus
-from workers.training.distil import Distillation, variances
+from workers.training.context import batches_for, fit_context
+from workers.training.corpus import CorpusReader, read_corpus
+from workers.training.distil import STAGE as DISTIL_STAGE
+from workers.training.distil import (
+    Distillation,
+    DistilRates,
+    local_tensors,
+    restore_local,
+    variances,
+)
+from workers.training.gaps import Frequencies, Patterns, Reading, TableGaps
+from workers.training.general import write_general
+from workers.training.learning import Budget, learn
 from workers.training.precision import Arithmetic, arithmetic
 from workers.training.progress import Reporter
 from workers.training.states import Teacher
-from workers.training.texts import TrainingTexts
+from workers.training.texts import Course, TrainingTexts
 from workers.training.tidy import written_whole
-from workers.training.unexplained import LEVELS, measure
+from workers.training.unexplained import level_readings, measure, measure_mixed
 
 BATCHES_FOR_VARIANCE = 16
+# The coverage of the table whose gaps a conversion learns with and is measured with.
+ALPHA = 50.0
 
 
 @dataclass(frozen=True, kw_only=True)
 class ConvertSettings:
-    """Budgets are in tokens, so that the same seed gives the same root whatever the machine's load.
+    """Budgets are in tokens, so that the same seed gives the same root whatever the machine's load; with
+    `distil_minutes` distillation takes that long instead (over its tokens again and again).
 
-    name: of the root (None: the checkpoint's). lower: layers below the cut (None: half). max_tokens:
-    longest input (None: what the checkpoint allows).
+    name: of the root (None: the checkpoint's). lower: layers below the cut (None: half). n: tokens of a
+    fragment. max_tokens: longest input (None: what the checkpoint allows). counted_tokens: of the corpus, to
+    know its frequent fragments by. context_rank: of the term for what no fragment sees. general_tokens: of
+    the held-out text kept with the root, to measure domains by. complete_share, table_share: of the
+    sequences that distillation reads with every fragment and as a table gives them; the rest by uni-grams.
     """
 
     name: str | None = None
     lower: int | None = None
+    n: int = N
     max_tokens: int | None = None
     seed: int = 0
     device: str = "auto"
     precision: str = "auto"
+    counted_tokens: int = 2_000_000
     ridge_tokens: int = 60_000
     ridge_penalty: float = 10.0
-    distil_tokens: int = 140_000
-    held_out_tokens: int = 4_000
+    context_rank: int = 64
+    context_tokens: int = 30_000
+    distil_tokens: int = 1_000_000
+    distil_minutes: float | None = None
+    held_out_tokens: int = 6_000
+    watched_tokens: int = 1_000
+    general_tokens: int = 6_000
     held_out_share: float = 0.02
-    batch_tokens: int = 1_280
+    batch_tokens: int = 900
     learning_rate: float = 6e-4
     position_learning_rate: float = 1e-3
+    complete_share: float = 0.35
+    table_share: float = 0.5
+    last_weight: float = 0.5
+    last_share: float = 0.25
 
 
 def convert_root(
@@ -55,6 +87,7 @@ def convert_root(
     out_lower: Path,
     settings: ConvertSettings,
     reporter: Reporter,
+    checkpoints: Checkpoints | None = None,
 ) -> dict[str, Any]:
     """Write a root and its local lower half; report the variance left unexplained on held-out text.
 
@@ -65,7 +98,7 @@ def convert_root(
     reporter.stage("open checkpoint", 1)
     source = open_checkpoint(checkpoint)
     root = Root.from_checkpoint(
-        source, lower=settings.lower, max_tokens=settings.max_tokens, name=settings.name
+        source, lower=settings.lower, max_tokens=settings.max_tokens, n=settings.n, name=settings.name
     )
     reader = CorpusReader(source.tokenizer_file, root.config)
     texts = TrainingTexts.split(
@@ -75,11 +108,12 @@ def convert_root(
         batch_tokens=settings.batch_tokens,
         seed=settings.seed,
     )
-    conversion = _Conversion(root, texts, settings, computing, reporter)
+    conversion = _Conversion(root, texts, settings, computing, reporter, checkpoints or Checkpoints())
     reporter.advance(1)
     report = conversion.run()
     with written_whole(out_root, out_lower):
         root.save(out_root, report)
+        write_general(out_root, texts.held_out(settings.general_tokens))
         conversion.local.cpu().save(out_lower, report)
     return report
 
@@ -92,64 +126,103 @@ class _Conversion:
         settings: ConvertSettings,
         computing: Arithmetic,
         reporter: Reporter,
+        checkpoints: Checkpoints,
     ) -> None:
         full = root.checkpoint_lower().to(computing.device)
-        self.local = LocalLower.from_full(full, root.config)
+        rank = min(settings.context_rank, root.config.hidden)
+        self.local = LocalLower.from_full(full, root.config, context_rank=rank)
         self._teacher = Teacher(full, root.upper.to(computing.device), computing)
         self._positions = _position_features(full, root.config.max_tokens)
         self._config, self._texts, self._settings = root.config, texts, settings
-        self._computing, self._reporter = computing, reporter
+        self._computing, self._reporter, self._checkpoints = computing, reporter, checkpoints
         self._held_out = texts.held_out(settings.held_out_tokens)
+        counted = Frequencies.of(
+            texts.counted(settings.counted_tokens), root.config.n, root.config.missing_id
+        )
+        self._gaps = TableGaps(counted, ALPHA)
 
     def run(self) -> dict[str, Any]:
-        report: dict[str, Any] = {"settings": asdict(self._settings)}
-        report["unconverted"] = self._measure("trigram")
-        groups = self._texts.to_learn(self._settings.ridge_tokens, stage=1)
-        self._fit(groups)
-        report["closed_form"] = self._measure(*LEVELS)
+        report = self._closed_form()
         if self._settings.distil_tokens:
-            self._distil(groups)
-            report["distilled"] = self._measure(*LEVELS)
+            self._distil()
+            report["distilled"] = self._measure(self._levels)
+        table = self._gaps.reading(counted=False)
+        report["table"] = self._measure({f"alpha_{ALPHA:g}": table})
+        report["mixed"] = measure_mixed(
+            self.local, self._teacher, self._held_out, self._config, self._reporter, table
+        )
         return report
 
-    def _measure(self, *levels: str) -> dict[str, dict[str, float]]:
-        return measure(
-            self.local,
-            self._teacher,
-            self._held_out,
-            self._config,
-            self._computing,
-            self._reporter,
-            levels=levels,
-        )
-
-    def _fit(self, groups: list[list[Ids]]) -> None:
-        closed_form = ClosedForm(
+    def _closed_form(self) -> dict[str, Any]:
+        """Fit it, and report so far; both from the checkpoint when they were done before a kill."""
+        saved = self._checkpoints.load("closed form")
+        if saved is not None:
+            restore_local(self.local, saved.tensors)
+            return saved.state
+        complete = dict(list(self._levels.items())[:1])
+        report: dict[str, Any] = {"settings": asdict(self._settings)}
+        report["unconverted"] = self._measure(complete)
+        settings = self._settings
+        groups = self._texts.to_learn(settings.ridge_tokens, stage=CLOSED_FORM_STAGE)
+        ClosedForm(
             local=self.local,
             teacher=self._teacher,
             position_features=self._positions,
             config=self._config,
             arithmetic=self._computing,
-            penalty=self._settings.ridge_penalty,
-            seed=self._settings.seed,
-        )
-        closed_form.fit(groups, self._reporter)
+            patterns=Patterns(self._gaps, complete=0.0, table=0.6),
+            penalty=settings.ridge_penalty,
+            seed=settings.seed,
+        ).fit(groups, self._reporter)
+        if len(self.local.context_up):
+            few = batches_for(groups, settings.context_tokens)
+            table = self._gaps.reading(counted=True)
+            fit_context(self.local, self._teacher, few, table, self._config, self._reporter)
+        report["closed_form"] = self._measure(self._levels)
+        self._checkpoints.save("closed form", 1, local_tensors(self.local), report)
+        return report
 
-    def _distil(self, groups: list[list[Ids]]) -> None:
+    def _distil(self) -> None:
+        settings, texts = self._settings, self._texts
+        few = texts.to_learn(settings.ridge_tokens, stage=CLOSED_FORM_STAGE)[:BATCHES_FOR_VARIANCE]
+        course = Course(texts, settings.distil_tokens, DISTIL_STAGE)
         distillation = Distillation(
-            local=self.local,
-            teacher=self._teacher,
-            config=self._config,
-            arithmetic=self._computing,
-            scale=variances(self._teacher, groups[:BATCHES_FOR_VARIANCE], self._config, self._reporter),
-            learning_rate=self._settings.learning_rate,
-            position_learning_rate=self._settings.position_learning_rate,
-            seed=self._settings.seed,
+            self.local,
+            self._teacher,
+            self._config,
+            variances(self._teacher, few, self._config, self._reporter),
+            Patterns(self._gaps, complete=settings.complete_share, table=settings.table_share),
+            course,
+            DistilRates(
+                settings.learning_rate,
+                settings.position_learning_rate,
+                settings.last_weight,
+                settings.last_share,
+            ),
         )
-        distillation.run(self._texts.to_learn(self._settings.distil_tokens, stage=2), self._reporter)
+        budget = Budget(len(course), settings.distil_minutes)
+        learn("distil", distillation, budget, self._reporter, self._checkpoints, self._watch)
+        self.local.requires_grad_(False)
+
+    def _watch(self) -> dict[str, float]:
+        """A few held-out figures: whole fragments, and uni-grams alone."""
+        names = list(self._levels)
+        readings = {name: self._levels[name] for name in (names[0], names[-1])}
+        few = batches_for(self._held_out, self._settings.watched_tokens)
+        found = self._measure(readings, few)
+        return {f"unexplained_{name}_{at}": found[name][at] for name in readings for at in ("cut", "last")}
+
+    @property
+    def _levels(self) -> dict[str, Reading]:
+        return level_readings(self._config.n)
+
+    def _measure(self, readings: dict[str, Reading], groups: Any = None) -> dict[str, dict[str, Any]]:
+        held_out = self._held_out if groups is None else groups
+        return measure(self.local, self._teacher, held_out, self._config, self._reporter, readings)
 
 
 def _position_features(full: FullLower, max_tokens: int) -> Tensor:
-    """[max_tokens, d]: the checkpoint's own position embeddings."""
+    """[max_tokens, e]: the checkpoint's own position embeddings."""
     first = full.shape.position_offset
-    return full.embeddings.positions.weight[first : first + max_tokens].detach()
+    with torch.no_grad():
+        return full.embeddings.positions.weight[first : first + max_tokens].clone()

@@ -2,7 +2,8 @@
 
 # ruff: noqa: S608 - queries are put together from this module's own names and from numbers
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor, wait
 from contextlib import contextmanager
 from fractions import Fraction
 from pathlib import Path
@@ -19,19 +20,31 @@ from workers.training.ngrams import Ids, Packing
 
 CHUNK: Final = 200_000
 """Rows that are in memory at once when a table is read."""
+WATCH_EVERY_S: Final = 1.0
 
 
 class FragmentTables:
     """Counts of fragments in one scratch database, a table for each kind.
 
     folder: where the database and what it spills lie; memory_mb: what DuckDB may hold in memory, its spilling
-    begins there; threads: its own. What comes out is the same whatever these are.
+    begins there; threads: its own. What comes out is the same whatever these are. watch: called every second
+    while a query is at work, which stops when it raises: sorting a large corpus takes minutes.
     """
 
-    def __init__(self, folder: Path, packing: Packing, *, memory_mb: int, threads: int) -> None:
+    def __init__(
+        self,
+        folder: Path,
+        packing: Packing,
+        *,
+        memory_mb: int,
+        threads: int,
+        watch: Callable[[], None] = lambda: None,
+    ) -> None:
         folder.mkdir(parents=True, exist_ok=True)
         self._packing = packing
         self._key = ", ".join(packing.columns)
+        self._watch = watch
+        self._thread = ThreadPoolExecutor(1, "counting")
         self._connection = duckdb.connect(
             str(folder / "counts.duckdb"),
             config={
@@ -48,6 +61,7 @@ class FragmentTables:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
+        self._thread.shutdown()
         self._connection.close()
 
     def add(self, kind: str, fragments: Ids) -> None:
@@ -144,8 +158,19 @@ class FragmentTables:
         self._connection.unregister("block")
 
     def _run(self, query: str) -> duckdb.DuckDBPyConnection:
+        pending = self._thread.submit(self._connection.execute, query)
         with _engine_failures_told():
-            return self._connection.execute(query)
+            while not wait([pending], WATCH_EVERY_S).done:
+                self._watch_or_stop(pending)
+            return pending.result()
+
+    def _watch_or_stop(self, pending: Future[duckdb.DuckDBPyConnection]) -> None:
+        try:
+            self._watch()
+        except BaseException:
+            self._connection.interrupt()
+            wait([pending])
+            raise
 
 
 @contextmanager

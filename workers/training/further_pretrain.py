@@ -1,39 +1,51 @@
 """Further-pretrain a domain: its lower half learns the domain's language (paper sections 3.1 and 5.1)."""
 
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
+from torch import Tensor
 
 from inference.hplm.lm_head import LmHead
 from inference.hplm.local_lower import LocalLower
 from inference.hplm.root import LM_HEAD_FILE, TOKENIZER_FILE, Root
-from workers.training.corpus import CorpusReader, Ids, read_corpus
-from workers.training.distil import squared_error
-from workers.training.language_model import LanguageModel, new_head
-from workers.training.masking import masked_batch
-from workers.training.optimise import Optimiser
+from workers.training.checkpoints import Checkpoints, draws
+from workers.training.context import batches_for
+from workers.training.convert import ALPHA
+from workers.training.corpus import CorpusReader, read_corpus
+from workers.training.distil import local_optimiser, local_tensors, restore_local, squared_error
+from workers.training.gaps import Frequencies, Patterns, TableGaps
+from workers.training.general import read_general
+from workers.training.language_model import HEAD_STAGE, LanguageModel, new_head
+from workers.training.learning import Budget, learn
+from workers.training.masking import Hidden, hide, masked_batch
 from workers.training.precision import arithmetic
 from workers.training.progress import Reporter
+from workers.training.sequences import Framed, batches_of, make_batch
 from workers.training.states import Teacher
-from workers.training.texts import TrainingTexts
+from workers.training.texts import Course, TrainingTexts
 from workers.training.tidy import written_whole
-from workers.training.unexplained import Spread, measure
+from workers.training.unexplained import Spread, level_readings, measure
 
 BATCHES_FOR_VARIANCE = 8
 WARMUP_STEPS = 10
-LEVELS = ("trigram", "unigram")
+STAGE = 2
+STAGE_NAME = "further pretrain"
+# The share of held-out tokens that the vocabulary does not know above which the report warns.
+MUCH_UNKNOWN = 0.05
 
 
 @dataclass(frozen=True, kw_only=True)
 class FurtherPretrainSettings:
-    """Budgets are in tokens. head_tokens: to fit a language model head with, where there is none yet.
+    """Budgets are in tokens; with `minutes` the lower layers learn that long instead (over their tokens again
+    and again). head_tokens: to fit a language model head with, where there is none yet.
 
     likeness: weight of the normalised squared error at the cut against the original lower layers, beside the
     language model loss; it keeps the states such as the shared upper layers, and the root's rows, expect
-    them.
+    them. complete_share, table_share: as in the root's conversion.
     """
 
     seed: int = 0
@@ -41,13 +53,18 @@ class FurtherPretrainSettings:
     precision: str = "auto"
     head_tokens: int = 60_000
     head_passes: int = 5
-    tokens: int = 80_000
+    tokens: int = 300_000
+    minutes: float | None = None
+    counted_tokens: int = 2_000_000
     held_out_tokens: int = 6_000
+    watched_tokens: int = 1_000
     held_out_share: float = 0.03
-    batch_tokens: int = 1_280
+    batch_tokens: int = 900
     head_learning_rate: float = 2e-3
-    learning_rate: float = 2e-4
+    learning_rate: float = 3e-4
     likeness: float = 6.0
+    complete_share: float = 0.5
+    table_share: float = 0.3
 
 
 def further_pretrain(
@@ -58,26 +75,24 @@ def further_pretrain(
     out: Path,
     settings: FurtherPretrainSettings,
     reporter: Reporter,
+    general: Path | None = None,
+    checkpoints: Checkpoints | None = None,
 ) -> dict[str, Any]:
-    """Write the domain's lower half to `out`; report the language model loss on held-out text before and
-    after.
+    """Write the domain's lower half to `out`; report perplexity on held-out text, the domain's and general,
+    before and after, and that of the root's own layers with full context.
 
-    Only the lower layers, their embeddings and maps learn. The bias of positions does not: a text's rows
-    come from the tables of the domain and of the root together, and are summed with one bias. A head that
-    had to be fitted is kept beside the lower half, for the domain's next update.
+    Only the lower layers, their embeddings and maps learn. What enters after the sum does not: a text's rows
+    come from the tables of the domain and of the root together, and are composed in one way. A head that had
+    to be fitted is kept beside the lower half, for the domain's next update. general: a corpus of general
+    text; without it the sample kept with the root is measured.
     """
     computing = arithmetic(device=settings.device, precision=settings.precision, seed=settings.seed)
+    kept = checkpoints or Checkpoints()
     loaded = Root.load(root, computing.device)
     full = loaded.checkpoint_lower()
-    texts = TrainingTexts.split(
-        read_corpus(corpus),
-        CorpusReader(root / TOKENIZER_FILE, loaded.config),
-        held_out_share=settings.held_out_share,
-        batch_tokens=settings.batch_tokens,
-        seed=settings.seed,
-    )
+    texts = _texts(root, corpus, loaded, settings)
     known = _known_head(loaded, lower)
-    head_groups = texts.to_learn(settings.head_tokens, stage=1) if known is None else []
+    head_groups = texts.to_learn(settings.head_tokens, stage=HEAD_STAGE) if known is None else []
     model = LanguageModel(
         local=LocalLower.load(lower, computing.device),
         teacher=Teacher(full, loaded.upper, computing),
@@ -92,13 +107,34 @@ def further_pretrain(
             passes=settings.head_passes,
             seed=settings.seed,
             reporter=reporter,
+            checkpoints=kept,
         )
-    report = _learn(model, texts, settings, reporter) | {"head_fitted": known is None}
+    elsewhere = _general(root, general, loaded, settings)
+    report = _Domain(model, texts, elsewhere, settings, reporter, kept).run()
+    report["head_fitted"] = known is None
     with written_whole(out):
         model.local.cpu().save(out, report)
         if loaded.lm_head() is None:
             model.head.save(out / LM_HEAD_FILE)
     return report
+
+
+def _texts(root: Path, corpus: Path, loaded: Root, settings: FurtherPretrainSettings) -> TrainingTexts:
+    return TrainingTexts.split(
+        read_corpus(corpus),
+        CorpusReader(root / TOKENIZER_FILE, loaded.config),
+        held_out_share=settings.held_out_share,
+        batch_tokens=settings.batch_tokens,
+        seed=settings.seed,
+    )
+
+
+def _general(
+    root: Path, general: Path | None, loaded: Root, settings: FurtherPretrainSettings
+) -> list[list[Framed]]:
+    if general is not None:
+        return _texts(root, general, loaded, settings).held_out(settings.held_out_tokens)
+    return batches_of(read_general(root), batch_tokens=settings.batch_tokens, rng=None)
 
 
 def _known_head(root: Root, lower: Path) -> LmHead | None:
@@ -109,54 +145,155 @@ def _known_head(root: Root, lower: Path) -> LmHead | None:
     return own.requires_grad_(False) if own is not None else None
 
 
-def _learn(
-    model: LanguageModel, texts: TrainingTexts, settings: FurtherPretrainSettings, reporter: Reporter
-) -> dict[str, Any]:
-    held_out = texts.held_out(settings.held_out_tokens)
+class _Domain:
+    """One domain while it learns."""
 
-    def measured() -> dict[str, Any]:
-        loss = model.held_out_loss(held_out, settings.seed, reporter)
-        computing = model.teacher.arithmetic
-        unexplained = measure(
-            model.local, model.teacher, held_out, model.config, computing, reporter, levels=LEVELS
+    def __init__(
+        self,
+        model: LanguageModel,
+        texts: TrainingTexts,
+        general: list[list[Framed]],
+        settings: FurtherPretrainSettings,
+        reporter: Reporter,
+        checkpoints: Checkpoints,
+    ) -> None:
+        self._model, self._texts, self._settings = model, texts, settings
+        self._reporter, self._checkpoints = reporter, checkpoints
+        self._held_out = {"domain": texts.held_out(settings.held_out_tokens)}
+        if general:
+            self._held_out["general"] = general
+
+    def run(self) -> dict[str, Any]:
+        saved = self._checkpoints.load("before")
+        before = saved.state["before"] if saved is not None else self._measured()
+        self._checkpoints.save("before", 1, {}, {"before": before})
+        if self._settings.tokens:
+            self._learn()
+        after, root = self._measured(), self._perplexities(original=True)
+        gain = {text: round(before["perplexity"][text] / after["perplexity"][text], 4) for text in root}
+        unknown = self._unknown_share()
+        return {
+            "settings": asdict(self._settings),
+            "root": {"perplexity": root},
+            "before": before,
+            "after": after,
+            "gain": gain,
+            "unknown_share": unknown,
+            "warnings": _warnings(gain, unknown),
+        }
+
+    def _learn(self) -> None:
+        settings, config = self._settings, self._model.config
+        course = Course(self._texts, settings.tokens, STAGE)
+        counted = Frequencies.of(self._texts.counted(settings.counted_tokens), config.n, config.missing_id)
+        patterns = Patterns(
+            TableGaps(counted, ALPHA), complete=settings.complete_share, table=settings.table_share
         )
-        return {"mlm_loss": round(loss, 4), "unexplained": unexplained}
+        few = batches_for(course.batches, settings.batch_tokens * BATCHES_FOR_VARIANCE)
+        learning = _Learning(self._model, course, patterns, settings, self._variance(few))
+        budget = Budget(len(course), settings.minutes)
+        learn(STAGE_NAME, learning, budget, self._reporter, self._checkpoints, self._watch)
+        self._model.local.requires_grad_(False)
 
-    before = measured()
-    _train(model, texts.to_learn(settings.tokens, stage=2), settings, reporter)
-    return {"settings": asdict(settings), "before": before, "after": measured()}
+    @torch.no_grad()
+    def _variance(self, groups: Sequence[list[Framed]]) -> float:
+        spread, rng = Spread(), draws(self._settings.seed, STAGE)
+        for sequences in groups:
+            self._reporter.check()
+            hidden = [hide(one, self._model.config, rng).framed for one in sequences]
+            batch = make_batch(hidden, self._model.config)
+            states = self._model.teacher.at_cut(batch)
+            spread.add(states[batch.mask.to(states.device)])
+        return spread.variance
+
+    def _measured(self) -> dict[str, Any]:
+        model = self._model
+        levels = level_readings(model.config.n)
+        ends = {name: levels[name] for name in (next(iter(levels)), list(levels)[-1])}
+        unexplained = measure(
+            model.local, model.teacher, self._held_out["domain"], model.config, self._reporter, ends
+        )
+        return {"perplexity": self._perplexities(), "unexplained": unexplained}
+
+    def _perplexities(self, *, original: bool = False) -> dict[str, float]:
+        return {
+            text: round(
+                self._model.perplexity(groups, self._settings.seed, self._reporter, original=original), 3
+            )
+            for text, groups in self._held_out.items()
+        }
+
+    def _watch(self) -> dict[str, float]:
+        few = {
+            text: batches_for(groups, self._settings.watched_tokens)
+            for text, groups in self._held_out.items()
+        }
+        return {
+            f"perplexity_{text}": self._model.perplexity(groups, self._settings.seed, self._reporter)
+            for text, groups in few.items()
+        }
+
+    def _unknown_share(self) -> float:
+        ids = np.concatenate([one.ids for group in self._held_out["domain"] for one in group])
+        return round(float((ids == self._model.config.unk_id).mean()), 4)
 
 
-def _train(
-    model: LanguageModel, groups: list[list[Ids]], settings: FurtherPretrainSettings, reporter: Reporter
-) -> None:
-    variance = _variance(model, groups[:BATCHES_FOR_VARIANCE], settings.seed, reporter)
-    rng = np.random.default_rng(settings.seed + 2)
-    model.local.requires_grad_(True)
-    for shared in model.local.composition.tensors().values():
-        shared.requires_grad_(False)
-    learning = [parameter for parameter in model.local.parameters() if parameter.requires_grad]
-    optimiser = Optimiser(
-        [{"params": learning, "lr": settings.learning_rate}], steps=len(groups), warmup=WARMUP_STEPS
-    )
-    reporter.stage("further pretrain", len(groups))
-    for done, sequences in enumerate(groups, start=1):
-        reporter.check()
-        masked = masked_batch(sequences, model.config, rng)
-        states = model.states(masked, rng)
-        language = model.loss(masked, states)
-        likeness = squared_error(states, model.teacher.at_cut(masked.batch), masked.batch, variance)
-        optimiser.step(language + settings.likeness * likeness)
-        reporter.advance(done, loss=float(language.detach()), unlikeness=float(likeness.detach()))
-    model.local.requires_grad_(False)
+class _Learning:
+    """Takes the steps of a domain's lower half."""
+
+    def __init__(
+        self,
+        model: LanguageModel,
+        course: Course,
+        patterns: Patterns,
+        settings: FurtherPretrainSettings,
+        variance: float,
+    ) -> None:
+        self._model, self._course, self._patterns = model, course, patterns
+        self._settings, self._variance = settings, variance
+        self._words, self._optimiser = local_optimiser(
+            model.local,
+            steps=len(course),
+            warmup=WARMUP_STEPS,
+            learning_rate=settings.learning_rate,
+            composition_rate=None,
+        )
+
+    def step(self, number: int, progress: float | None) -> dict[str, float]:
+        rng = draws(self._settings.seed, STAGE, number)
+        config = self._model.config
+        hidden = [hide(one, config, rng, self._patterns) for one in self._course.batch(number)]
+        self._words.take(np.concatenate([one.read for one in hidden]))
+        return {"loss": self._optimiser.descend(hidden, self._loss, progress=progress)}
+
+    def _loss(self, hidden: list[Hidden]) -> Tensor:
+        masked = masked_batch(hidden, self._model.config)
+        states = self._model.states(masked, self._words)
+        loss = self._model.loss(masked, states)
+        if not self._settings.likeness:
+            return loss
+        original = self._model.teacher.at_cut(masked.batch)
+        unlikeness = squared_error(states, original, masked.batch, self._variance)
+        return loss + self._settings.likeness * unlikeness
+
+    def tensors(self) -> Mapping[str, Tensor]:
+        return local_tensors(self._model.local) | self._optimiser.tensors()
+
+    def restore(self, tensors: Mapping[str, Tensor], done: int) -> None:
+        restore_local(self._model.local, tensors)
+        self._optimiser.restore(tensors, done)
 
 
-@torch.no_grad()
-def _variance(model: LanguageModel, groups: list[list[Ids]], seed: int, reporter: Reporter) -> float:
-    spread, rng = Spread(), np.random.default_rng(seed)
-    for sequences in groups:
-        reporter.check()
-        batch = masked_batch(sequences, model.config, rng).batch
-        states = model.teacher.at_cut(batch)
-        spread.add(states[batch.mask.to(states.device)])
-    return spread.variance
+def _warnings(gain: Mapping[str, float], unknown: float) -> list[str]:
+    found = []
+    if gain["domain"] <= 1:
+        found.append(
+            "The domain's held-out text is guessed no better than before: more text or more training may "
+            "help."
+        )
+    if unknown > MUCH_UNKNOWN:
+        found.append(
+            f"{100 * unknown:.0f}% of the corpus's tokens are unknown to the root's vocabulary: is it in "
+            "another language?"
+        )
+    return found

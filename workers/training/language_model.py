@@ -1,6 +1,7 @@
 """The root as a masked language model with a local lower half: its loss, and a head where it has none."""
 
-from collections.abc import Sequence
+import math
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -12,20 +13,26 @@ from inference.hplm.lm_head import LmHead
 from inference.hplm.local_lower import LocalLower
 from inference.hplm.root import Root
 from inference.hplm.root_config import RootConfig
-from workers.training.corpus import Ids
-from workers.training.distil import FALL_BACK
-from workers.training.masking import MaskedBatch, masked_batch
+from workers.training.checkpoints import Checkpoints, draws, torch_draws
+from workers.training.learning import Budget, finished, learn
+from workers.training.masking import MaskedBatch, hide, masked_batch
 from workers.training.optimise import Optimiser
 from workers.training.progress import Reporter
-from workers.training.states import Teacher, fall_back_at_random, local_states
+from workers.training.sequences import Framed
+from workers.training.states import Teacher, local_states
+from workers.training.word_rows import WordRows
 
+HEAD_STAGE = 1
+HEAD_STAGE_NAME = "fit language model head"
 HEAD_WARMUP_STEPS = 10
 HEAD_BATCH = 256
+# Of the draws of a job: which tokens are hidden in held-out text.
+_HELD_OUT = 2001
 
 
 @dataclass(frozen=True)
 class LanguageModel:
-    """words: [vocab, d], the root's own word embeddings: the head is tied to them, they are never trained."""
+    """words: [vocab, e], the root's own word embeddings: the head is tied to them, they are never trained."""
 
     local: LocalLower
     teacher: Teacher
@@ -33,12 +40,9 @@ class LanguageModel:
     words: Tensor
     config: RootConfig
 
-    def states(self, masked: MaskedBatch, rng: np.random.Generator | None) -> Tensor:
-        """States at the cut [B, T, d]; with `rng`, some fragments are read at a fall-back level."""
-        unique = masked.batch.unique
-        if rng is not None:
-            unique = fall_back_at_random(unique, self.config.missing_id, rng, FALL_BACK)
-        return local_states(self.local, masked.batch, self.teacher.arithmetic, unique)
+    def states(self, masked: MaskedBatch, rows: WordRows | None = None) -> Tensor:
+        """States at the cut from fragments, [B, T, d]."""
+        return local_states(self.local, masked.batch, self.teacher.arithmetic, rows)
 
     def loss(self, masked: MaskedBatch, at_cut: Tensor) -> Tensor:
         """Mean cross-entropy, in nats, of the hidden tokens."""
@@ -48,56 +52,59 @@ class LanguageModel:
         return functional.cross_entropy(logits.float(), masked.wanted.to(at_cut.device))
 
     @torch.no_grad()
-    def held_out_loss(self, groups: Sequence[list[Ids]], seed: int, reporter: Reporter) -> float:
-        """Mean loss per hidden token; the same seed hides the same tokens."""
-        rng = np.random.default_rng(seed)
+    def perplexity(
+        self, groups: Sequence[list[Framed]], seed: int, reporter: Reporter, *, original: bool = False
+    ) -> float:
+        """exp of the mean loss of a hidden token; the same seed hides the same tokens.
+
+        original: with the root's own lower layers and full context, in place of the local ones.
+        """
         total, count = 0.0, 0
-        for sequences in groups:
+        for number, sequences in enumerate(groups):
             reporter.check()
-            masked = masked_batch(sequences, self.config, rng)
-            total += float(self.loss(masked, self.states(masked, None))) * len(masked.wanted)
+            rng = draws(seed, _HELD_OUT, number)
+            masked = masked_batch([hide(one, self.config, rng) for one in sequences], self.config)
+            at_cut = self.teacher.at_cut(masked.batch) if original else self.states(masked)
+            total += float(self.loss(masked, at_cut)) * len(masked.wanted)
             count += len(masked.wanted)
-        return total / count
+        return math.exp(total / count)
 
     def fit_head(
-        self, groups: Sequence[list[Ids]], *, learning_rate: float, passes: int, seed: int, reporter: Reporter
+        self,
+        groups: Sequence[list[Framed]],
+        *,
+        learning_rate: float,
+        passes: int,
+        seed: int,
+        reporter: Reporter,
+        checkpoints: Checkpoints,
     ) -> None:
         """Train the head alone, `passes` times over the final states of the tokens hidden in the batches.
 
         Nothing below the head moves, so these states are computed once.
         """
+        done = finished(checkpoints, HEAD_STAGE_NAME)
+        if done is not None:
+            _restore_head(self.head, done.tensors)
+            return
         states, wanted = self._final_states(groups, seed, reporter)
-        order = [torch.randperm(len(wanted)) for _ in range(passes)]
-        steps = [
-            whole[start : start + HEAD_BATCH] for whole in order for start in range(0, len(whole), HEAD_BATCH)
-        ]
-        reporter.stage("fit language model head", len(steps))
         self.head.requires_grad_(True)
-        optimiser = Optimiser(
-            [{"params": self.head.parameters(), "lr": learning_rate}],
-            steps=len(steps),
-            warmup=HEAD_WARMUP_STEPS,
-        )
-        for done, part in enumerate(steps, start=1):
-            reporter.check()
-            with self.teacher.arithmetic.autocast():
-                logits = self.head(states[part], self.words)
-            loss = optimiser.step(functional.cross_entropy(logits.float(), wanted[part]))
-            reporter.advance(done, loss=loss)
+        fitting = _HeadFitting(self, states, wanted, learning_rate, passes, seed)
+        learn(HEAD_STAGE_NAME, fitting, Budget(len(fitting.steps)), reporter, checkpoints)
         self.head.requires_grad_(False)
 
     @torch.no_grad()
     def _final_states(
-        self, groups: Sequence[list[Ids]], seed: int, reporter: Reporter
+        self, groups: Sequence[list[Framed]], seed: int, reporter: Reporter
     ) -> tuple[Tensor, Tensor]:
         """States after the last layer [K, d] of hidden tokens, and what these were [K]."""
         reporter.stage("read for the language model head", len(groups))
-        rng = np.random.default_rng(seed)
         states, wanted = [], []
         for done, sequences in enumerate(groups, start=1):
             reporter.check()
-            masked = masked_batch(sequences, self.config, rng)
-            states.append(self._guessing(masked, self.states(masked, None)))
+            rng = draws(seed, HEAD_STAGE, done)
+            masked = masked_batch([hide(one, self.config, rng) for one in sequences], self.config)
+            states.append(self._guessing(masked, self.states(masked)))
             wanted.append(masked.wanted.to(states[-1].device))
             reporter.advance(done)
         return torch.cat(states), torch.cat(wanted)
@@ -108,10 +115,60 @@ class LanguageModel:
         return last[masked.rows.to(at_cut.device), masked.places.to(at_cut.device)]
 
 
-def new_head(root: Root, groups: Sequence[list[Ids]]) -> LmHead:
+class _HeadFitting:
+    def __init__(
+        self,
+        model: LanguageModel,
+        states: Tensor,
+        wanted: Tensor,
+        learning_rate: float,
+        passes: int,
+        seed: int,
+    ) -> None:
+        self._model, self._states, self._wanted = model, states, wanted
+        orders = [
+            torch.randperm(len(wanted), generator=torch_draws(seed, HEAD_STAGE, 0, number))
+            for number in range(passes)
+        ]
+        self.steps = [part for order in orders for part in order.split(HEAD_BATCH)]
+        self._optimiser = Optimiser(
+            [{"params": model.head.parameters(), "lr": learning_rate}],
+            steps=len(self.steps),
+            warmup=HEAD_WARMUP_STEPS,
+        )
+
+    def step(self, number: int, progress: float | None) -> dict[str, float]:
+        loss = self._optimiser.descend(self.steps[number].tolist(), self._loss, weight_of=_one)
+        return {"loss": loss}
+
+    def _loss(self, part: list[int]) -> Tensor:
+        with self._model.teacher.arithmetic.autocast():
+            logits = self._model.head(self._states[part], self._model.words)
+        return functional.cross_entropy(logits.float(), self._wanted[part])
+
+    def tensors(self) -> Mapping[str, Tensor]:
+        own = {f"head.{name}": value for name, value in self._model.head.state_dict().items()}
+        return own | self._optimiser.tensors()
+
+    def restore(self, tensors: Mapping[str, Tensor], done: int) -> None:
+        _restore_head(self._model.head, tensors)
+        self._optimiser.restore(tensors, done)
+
+
+def _one(_: int) -> float:
+    return 1.0
+
+
+def _restore_head(head: LmHead, tensors: Mapping[str, Tensor]) -> None:
+    prefix = "head."
+    head.load_state_dict({n[len(prefix) :]: value for n, value in tensors.items() if n.startswith(prefix)})
+    head.requires_grad_(False)
+
+
+def new_head(root: Root, groups: Sequence[list[Framed]]) -> LmHead:
     """An untrained head that answers with the frequencies of the tokens in the batches."""
     head = LmHead(root.config.architecture)
-    ids = np.concatenate([sequence for group in groups for sequence in group])
+    ids = np.concatenate([sequence.ids for group in groups for sequence in group])
     counts = np.bincount(ids, minlength=root.config.vocab) + 0.1
     with torch.no_grad():
         head.bias.copy_(torch.from_numpy(np.log(counts / counts.sum())))

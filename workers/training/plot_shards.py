@@ -134,29 +134,40 @@ class PlotParts:
 
     def _count(self, piece: Piece, folder: Path, told: Told) -> Report:
         nothing = np.empty((0, self.window.n), dtype=np.int64)
-        tokens = 0
-        with self._tables(folder) as tables:
+        tokens = reached = 0
+
+        def heard(done: int) -> None:
+            nonlocal reached
+            reached = done
+            told(done)
+
+        with self._tables(folder, lambda: told(reached)) as tables:
             for kind in self.window.kinds:
                 tables.add(kind, nothing)
-            for sequences in _gathered(self.batches(piece, told)):
+            for sequences in _gathered(self.batches(piece, heard)):
                 tokens += sum(map(len, sequences))
                 for kind, found in self.window.of_sequences(sequences).items():
                     tables.add(kind, found)
             for kind in self.window.kinds:
-                told(piece[1] - piece[0])
+                heard(piece[1] - piece[0])
                 tables.save_counts(kind, folder / f"{kind}.parquet")
         return {"tokens": tokens}
 
     @contextmanager
-    def _tables(self, folder: Path) -> Iterator[FragmentTables]:
+    def _tables(self, folder: Path, watch: Callable[[], None]) -> Iterator[FragmentTables]:
         scratch = folder / "scratch"
-        memory = self._settings.memory_mb
-        with FragmentTables(scratch, self._packing, memory_mb=memory, threads=self._threads) as tables:
+        with FragmentTables(
+            scratch,
+            self._packing,
+            memory_mb=self._settings.memory_mb,
+            threads=self._threads,
+            watch=watch,
+        ) as tables:
             yield tables
         shutil.rmtree(scratch)
 
     def _choose(self, counted: Sequence[Path], folder: Path, told: Told) -> Report:
-        with self._tables(folder) as tables:
+        with self._tables(folder, lambda: told(0)) as tables:
             return choose_fragments(
                 tables,
                 self.window,

@@ -34,3 +34,18 @@ class NormalEquations:
         factor = torch.linalg.cholesky(self._xx + torch.diag(penalties))
         solution = torch.cholesky_solve(self._xy, factor)
         return solution[:-1].float(), solution[-1].float()
+
+    def solve_low_rank(self, rank: int, penalty_share: float) -> tuple[Tensor, Tensor]:
+        """`down` [features, rank] and `up` [rank, targets], float32, without a bias: of all maps of that rank
+        the one nearest to the full solution on the data (reduced-rank regression).
+
+        penalty_share: the penalty, of the mean variance of a feature.
+        """
+        xx, xy, count = self._xx[:-1, :-1], self._xy[:-1], self._xx[-1, -1].clamp(min=1)
+        variance = xx.diagonal() - self._xx[-1, :-1].square() / count
+        penalty = penalty_share * variance.mean() + 1e-6
+        factor = torch.linalg.cholesky(xx + penalty * torch.eye(self.features, dtype=torch.float64))
+        weights = torch.cholesky_solve(xy, factor)
+        _, directions = torch.linalg.eigh(weights.T @ xx @ weights)
+        up = directions[:, -rank:].T
+        return (weights @ up.T).float(), up.float()

@@ -15,7 +15,7 @@ from workers.training.optimise import Optimiser
 from workers.training.prepared import Backbone, Prepared, answer, outputs_of
 from workers.training.progress import Reporter
 from workers.training.task_model import TaskModel
-from workers.training.tasks.base import TaskKind
+from workers.training.tasks.base import UNKNOWN, TaskKind
 
 if TYPE_CHECKING:
     from workers.training.fine_tune import FineTuneSettings
@@ -23,17 +23,22 @@ if TYPE_CHECKING:
 STAGE = "fine-tune"
 WARMUP_SHARE = 0.06
 Weights = dict[str, Tensor]
+Item = tuple[int, int]
+"""The number of a training sequence, and which of its states is read."""
 
 
 @dataclass
 class _Trial:
-    """One learning rate: where it stands, and its best epoch."""
+    """One learning rate: its whole epochs and the best of them, and the epoch under way (steps made, sum of
+    their losses)."""
 
     learning_rate: float
     best: float = -math.inf
     best_epoch: int = 0
     epochs: list[dict[str, float]] = field(default_factory=list)
     weights: Weights = field(default_factory=dict)
+    steps: int = 0
+    loss: float = 0.0
 
     def over(self, epochs: int, patience: int) -> bool:
         done = len(self.epochs)
@@ -46,6 +51,11 @@ class _Trial:
             "best_epoch": self.best_epoch,
             "epochs": self.epochs,
         }
+
+    def kept(self) -> dict[str, Any]:
+        """What a checkpoint keeps beside the weights; `_restored` reads it."""
+        best = self.best if math.isfinite(self.best) else None
+        return {**self.told(), "best": best, "steps": self.steps, "loss": self.loss}
 
 
 class Search:
@@ -111,36 +121,49 @@ class Search:
         )
         if saved is not None:
             self._model.load_state_dict(_part(saved.tensors, "model."))
-            optimiser.restore(_part(saved.tensors, "optimiser."))
+            optimiser.restore(saved.tensors, len(trial.epochs) * self._steps + trial.steps)
         while not trial.over(self._epochs, self._settings.patience):
-            loss = self._epoch(optimiser, len(trials) - 1, len(trial.epochs) + 1)
+            loss = self._epoch(trials, optimiser)
             value = self._dev_metric()
             epoch = len(trial.epochs) + 1
             trial.epochs.append({"epoch": epoch, "loss": round(loss, 4), "dev": round(value, 4)})
+            trial.steps, trial.loss = 0, 0.0
             self._reporter.advance(self._done(len(trials) - 1, epoch), loss=loss, dev=value)
             if value > trial.best:
                 trial.best, trial.best_epoch = value, epoch
                 trial.weights = copy.deepcopy(self._model.state_dict())
             self._save(trials, optimiser)
 
-    def _epoch(self, optimiser: Optimiser, trial: int, epoch: int) -> float:
+    def _epoch(self, trials: list[_Trial], optimiser: Optimiser) -> float:
+        """The rest of the last trial's epoch; the mean loss of all its steps."""
         self._model.train()
-        total = 0.0
-        done = self._done(trial, epoch - 1)
-        # Dropout draws from torch's own generator: begun anew, an epoch taken again draws the same.
-        torch.manual_seed(int(draws(self._settings.seed, trial, epoch).integers(1 << 62)))
-        for step, (numbers, ways) in enumerate(self._batches(trial, epoch), start=1):
+        trial, number = trials[-1], len(trials) - 1
+        epoch = len(trial.epochs) + 1
+        done = self._done(number, epoch - 1)
+        for step, items in enumerate(self._batches(number, epoch), start=1):
+            if step <= trial.steps:
+                continue  # it was made before the job was stopped
             self._reporter.check()
-            outputs = outputs_of(self._model, self._backbone, self._splits["train"], numbers, ways)
-            loss = self._kind.loss(outputs, [self._targets[n] for n in numbers], self._weights)
-            value = optimiser.step(loss)
-            total += value
+            # Dropout draws from torch's own generator: begun anew, a step taken again draws the same.
+            torch.manual_seed(int(draws(self._settings.seed, number, epoch, step).integers(1 << 62)))
+            value = optimiser.descend(items, self._loss, weight_of=self._counted)
+            trial.steps, trial.loss = step, trial.loss + value
             self._reporter.advance(done + step, loss=value)
-        return total / self._steps
+            self._save(trials, optimiser)
+        return trial.loss / self._steps
 
-    def _batches(self, trial: int, epoch: int) -> Iterator[tuple[list[int], list[int]]]:
-        """Every sequence once, with others of about its length, in a new order each time; and in which way
-        each is read."""
+    def _loss(self, items: list[Item]) -> Tensor:
+        """The mean over what `_counted` counts."""
+        numbers, ways = [number for number, _ in items], [way for _, way in items]
+        outputs = outputs_of(self._model, self._backbone, self._splits["train"], numbers, ways)
+        return self._kind.loss(outputs, [self._targets[n] for n in numbers], self._weights)
+
+    def _counted(self, item: Item) -> float:
+        """How many targets of a sequence are known."""
+        return float((self._targets[item[0]] != UNKNOWN).sum())
+
+    def _batches(self, trial: int, epoch: int) -> Iterator[list[Item]]:
+        """Every sequence once, with others of about its length, in a new order each time."""
         rng = draws(self._settings.seed, trial, epoch)
         order = np.argsort(self._lengths * rng.uniform(0.7, 1.4, len(self._lengths)), kind="stable")
         several = len(self._splits["train"].states) > 1
@@ -148,7 +171,7 @@ class Search:
         starts = np.arange(0, len(order), self._settings.batch)
         for start in rng.permutation(starts):
             numbers = order[start : start + self._settings.batch]
-            yield numbers.tolist(), whole[numbers].astype(int).tolist()
+            yield list(zip(numbers.tolist(), whole[numbers].astype(int).tolist(), strict=True))
 
     def _dev_metric(self) -> float:
         dev = self._splits["dev"]
@@ -171,14 +194,11 @@ class Search:
         if not self._checkpoints.due():
             return
         tensors = {f"model.{name}": value for name, value in self._model.state_dict().items()}
-        tensors |= {f"optimiser.{name}": value for name, value in optimiser.state().items()}
+        tensors |= optimiser.tensors()
         for number, trial in enumerate(trials):
             tensors |= {f"best{number}.{name}": value for name, value in trial.weights.items()}
-        done = self._done(len(trials) - 1, len(trials[-1].epochs))
-        told = [
-            {**trial.told(), "best": trial.best if math.isfinite(trial.best) else None} for trial in trials
-        ]
-        self._checkpoints.save(STAGE, done, tensors, {"trials": told})
+        done = self._done(len(trials) - 1, len(trials[-1].epochs)) + trials[-1].steps
+        self._checkpoints.save(STAGE, done, tensors, {"trials": [trial.kept() for trial in trials]})
 
 
 def _restored(saved: Saved) -> list[_Trial]:
@@ -189,6 +209,8 @@ def _restored(saved: Saved) -> list[_Trial]:
             told["best_epoch"],
             told["epochs"],
             _part(saved.tensors, f"best{number}."),
+            told["steps"],
+            told["loss"],
         )
         for number, told in enumerate(saved.state["trials"])
     ]

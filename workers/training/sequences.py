@@ -1,6 +1,6 @@
 """Sequences a root or domain learns from, cut from a corpus, and batches of them."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -10,6 +10,7 @@ from torch import Tensor
 
 from inference.hplm import fragments
 from inference.hplm.errors import HplmError
+from inference.hplm.families.registry import FAMILIES
 from inference.hplm.root_config import RootConfig
 from workers.training.corpus import Corpus, CorpusReader, Ids
 
@@ -18,8 +19,37 @@ LONGEST_ALONE = 128
 SHORTEST_PACKED = 64
 # The share of the tokens that stands in packed sequences.
 PACKED_SHARE = 0.5
+# Of the packed sequences, the share that is framed as two texts.
+PAIR_SHARE = 0.3
 # A corpus smaller than the budget is seen at most this many times.
 MOST_PASSES = 8
+
+
+@dataclass(frozen=True, eq=False)
+class Framed:
+    """A sequence as the root reads it: ids [T] int64 with the special tokens around, types [T] int64."""
+
+    ids: Ids
+    types: Ids
+
+    def __len__(self) -> int:
+        return len(self.ids)
+
+
+def alone(ids: Ids) -> Framed:
+    """A framed sequence of one text."""
+    return Framed(ids, np.zeros_like(ids))
+
+
+def pair(first: Ids, second: Ids, config: RootConfig) -> Framed:
+    """Plain ids of two texts, framed as the root's family frames a pair."""
+    separators = FAMILIES[config.family].specials.separators
+    between = np.full(separators, config.sep_id, dtype=np.int64)
+    ids = np.concatenate(([config.cls_id], first, between, second, [config.sep_id])).astype(np.int64)
+    types = np.zeros(len(ids), dtype=np.int64)
+    if config.type_count > 1:
+        types[1 + len(first) + separators :] = 1
+    return Framed(ids, types)
 
 
 def draw_sequences(
@@ -28,17 +58,16 @@ def draw_sequences(
     reader: CorpusReader,
     *,
     tokens: int,
-    seed: int,
-) -> list[Ids]:
-    """About `tokens` ids in shuffled sequences `[CLS] … [SEP]` of at most the root's maximum.
+    rng: np.random.Generator,
+) -> list[Framed]:
+    """About `tokens` ids in shuffled sequences of at most the root's maximum.
 
     A share of the tokens comes from neighbouring texts packed into one sequence of random length up to that,
-    because otherwise a corpus of short texts would teach nothing about far positions.
-    Raises HplmError("corpus_too_small") when the texts give no sequence at all.
+    because otherwise a corpus of short texts would teach nothing about far positions; some of these are
+    framed as a pair. Raises HplmError("corpus_too_small") when the texts give no sequence at all.
     """
-    rng = np.random.default_rng(seed)
     longest = reader.config.max_tokens
-    drawn: list[Ids] = []
+    drawn: list[Framed] = []
     total = 0
     for _ in range(MOST_PASSES):
         for start in rng.permutation(len(numbers)):
@@ -46,7 +75,8 @@ def draw_sequences(
                 return drawn
             if rng.random() < PACKED_SHARE / _mean_ratio(longest):
                 goal = round(float(np.exp(rng.uniform(np.log(SHORTEST_PACKED), np.log(max(longest, 65))))))
-                new = _packed(corpus, numbers[start:], reader, min(goal, longest))
+                ids = _neighbours(corpus, numbers[start:], reader, min(goal, longest) - 2)
+                new = _packed(ids, reader, rng)
             else:
                 new = _alone(corpus, numbers[start : start + 1], reader, min(LONGEST_ALONE, longest))
             drawn.extend(new)
@@ -63,73 +93,95 @@ def _mean_ratio(longest: int) -> float:
     return max(1.0, min(longest, 256) / 32)
 
 
-def _alone(corpus: Corpus, numbers: npt.NDArray[np.int64], reader: CorpusReader, longest: int) -> list[Ids]:
+def _alone(
+    corpus: Corpus, numbers: npt.NDArray[np.int64], reader: CorpusReader, longest: int
+) -> list[Framed]:
     (text,) = corpus.texts(numbers)
     # A very long text gives its first pieces only: no text may outweigh the others.
-    return list(reader.framed(reader.plain(text)[: 8 * longest], longest))
+    return [alone(ids) for ids in reader.framed(reader.plain(text)[: 8 * longest], longest)]
 
 
-def _packed(corpus: Corpus, numbers: npt.NDArray[np.int64], reader: CorpusReader, length: int) -> list[Ids]:
+def _neighbours(corpus: Corpus, numbers: npt.NDArray[np.int64], reader: CorpusReader, length: int) -> Ids:
     parts: list[Ids] = []
     total = 0
     for text in corpus.texts(numbers[:length]):
         parts.append(reader.plain(text))
         total += len(parts[-1])
-        if total >= length - 2:
+        if total >= length:
             break
-    return list(reader.framed(np.concatenate(parts)[: length - 2], length))
+    return np.concatenate(parts)[:length]
 
 
-@dataclass(frozen=True)
+def _packed(ids: Ids, reader: CorpusReader, rng: np.random.Generator) -> list[Framed]:
+    config = reader.config
+    separators = FAMILIES[config.family].specials.separators
+    room = len(ids) - separators
+    if room < 2 or rng.random() >= PAIR_SHARE:
+        return [alone(one) for one in reader.framed(ids, len(ids) + 2)] if len(ids) else []
+    cut = int(rng.integers(1, room))
+    return [pair(ids[:cut], ids[cut:room], config)]
+
+
+@dataclass(frozen=True, eq=False)
 class Batch:
     """Sequences padded to one length, and their fragments without repetition.
 
-    ids [B, T] int64 and mask [B, T] bool on the CPU; lengths [B] int64; unique [U, 3] int64 (numpy); where
-    [B, T] int64, the row of `unique` that each token's fragment is (0 at padding).
+    ids and types [B, T] int64 and mask [B, T] bool on the CPU; lengths [B] int64; fragments [N, n] int64
+    (numpy), those of all tokens, one sequence after the other; unique [U, n] int64 (numpy), what is read;
+    where [B, T] int64, the row of `unique` that each token's fragment is (0 at padding).
     """
 
     ids: Tensor
+    types: Tensor
     mask: Tensor
     lengths: Tensor
-    unique: npt.NDArray[np.int64]
+    fragments: Ids
+    unique: Ids
     where: Tensor
 
+    def reading(self, read: Ids) -> "Batch":
+        """The same batch with `read` [N, n] looked up in place of its own fragments, as fall-back does."""
+        _, unique, inverse = fragments.unique(read)
+        where = torch.zeros_like(self.ids)
+        where[self.mask] = torch.from_numpy(inverse)
+        return Batch(self.ids, self.types, self.mask, self.lengths, self.fragments, unique, where)
 
-def make_batch(sequences: list[Ids], config: RootConfig) -> Batch:
+
+def make_batch(sequences: Sequence[Framed], config: RootConfig) -> Batch:
     """Pad the sequences and find their unique fragments."""
-    lengths = np.asarray([len(ids) for ids in sequences], dtype=np.int64)
-    ids = np.full((len(sequences), int(lengths.max())), config.pad_id, dtype=np.int64)
-    for row, sequence in enumerate(sequences):
-        ids[row, : len(sequence)] = sequence
-    mask = np.arange(ids.shape[1])[None, :] < lengths[:, None]
-    keys = np.concatenate([fragments.pack(fragments.of_sequence(s, config.missing_id)) for s in sequences])
-    unique, inverse = np.unique(keys, return_inverse=True)
-    where = np.zeros(ids.shape, dtype=np.int64)
+    lengths = np.asarray([len(one) for one in sequences], dtype=np.int64)
+    mask = np.arange(int(lengths.max()))[None, :] < lengths[:, None]
+    ids = np.full(mask.shape, config.pad_id, dtype=np.int64)
+    types = np.zeros(mask.shape, dtype=np.int64)
+    ids[mask] = np.concatenate([one.ids for one in sequences])
+    types[mask] = np.concatenate([one.types for one in sequences])
+    whole = np.concatenate([fragments.of_sequence(one.ids, config.missing_id, config.n) for one in sequences])
+    _, unique, inverse = fragments.unique(whole)
+    where = np.zeros(mask.shape, dtype=np.int64)
     where[mask] = inverse
-    return Batch(
-        torch.from_numpy(ids),
-        torch.from_numpy(mask),
-        torch.from_numpy(lengths),
-        fragments.unpack(unique),
-        torch.from_numpy(where),
-    )
+    padded = (torch.from_numpy(part) for part in (ids, types, mask, lengths))
+    return Batch(*padded, whole, unique, torch.from_numpy(where))
 
 
-def batches_of(sequences: list[Ids], *, batch_tokens: int, seed: int | None) -> list[list[Ids]]:
+def batches_of(
+    sequences: list[Framed], *, batch_tokens: int, rng: np.random.Generator | None
+) -> list[list[Framed]]:
     """Group sequences of like length so that each padded batch holds at most `batch_tokens` ids.
 
-    With a seed the batches are shuffled and sequences of like length are mixed; without, they go by length.
+    With `rng` the batches are shuffled and sequences of like length are mixed; without, they go by length.
     """
-    return [[sequences[i] for i in group] for group in index_batches(sequences, batch_tokens, seed)]
+    groups = index_batches([len(one) for one in sequences], batch_tokens, rng)
+    return [[sequences[i] for i in group] for group in groups]
 
 
-def index_batches(sequences: list[Ids], batch_tokens: int, seed: int | None) -> list[list[int]]:
-    """As `batches_of`, giving the places of the sequences in the list."""
-    lengths = np.asarray([len(ids) for ids in sequences])
-    rng = np.random.default_rng(seed) if seed is not None else None
+def index_batches(
+    lengths: Sequence[int], batch_tokens: int, rng: np.random.Generator | None
+) -> list[list[int]]:
+    """As `batches_of`, giving the places of sequences of these lengths."""
+    sizes = np.asarray(lengths)
     # A little noise on the length mixes neighbours from pass to pass without costing much padding.
-    noise = rng.uniform(0.9, 1.1, len(lengths)) if rng is not None else np.ones(len(lengths))
-    groups = list(_filled(np.argsort(lengths * noise, kind="stable"), lengths, batch_tokens))
+    noise = rng.uniform(0.9, 1.1, len(sizes)) if rng is not None else np.ones(len(sizes))
+    groups = list(_filled(np.argsort(sizes * noise, kind="stable"), sizes, batch_tokens))
     if rng is not None:
         rng.shuffle(groups)
     return groups

@@ -2,18 +2,19 @@
 
 from dataclasses import dataclass
 
-import numpy as np
-import numpy.typing as npt
 import torch
 from torch import Tensor
+from torch.func import functional_call
 
-from inference.hplm import fragments
-from inference.hplm.compose import compose
+from inference.hplm.compose import Composition, compose
 from inference.hplm.full_lower import FullLower
 from inference.hplm.local_lower import LocalLower
 from inference.hplm.upper import UpperLayers
 from workers.training.precision import Arithmetic
 from workers.training.sequences import Batch
+from workers.training.word_rows import WordRows
+
+WORDS = "embeddings.words.weight"
 
 
 @dataclass(frozen=True)
@@ -29,7 +30,7 @@ class Teacher:
         """States after the lower layers, [B, T, d] float32."""
         device = self.arithmetic.device
         with self.arithmetic.autocast():
-            states: Tensor = self.lower(batch.ids.to(device), batch.mask.to(device))
+            states: Tensor = self.lower(batch.ids.to(device), batch.mask.to(device), batch.types.to(device))
         return states.float()
 
     def upper_states(self, at_cut: Tensor, batch: Batch) -> Tensor:
@@ -38,37 +39,41 @@ class Teacher:
             states: Tensor = self.upper(at_cut, batch.mask.to(at_cut.device), None)
         return states.float()
 
+    @torch.no_grad()
+    def every_layer(self, at_cut: Tensor, batch: Batch) -> list[Tensor]:
+        """States at the cut and after each upper layer, [B, T, d] float32 all."""
+        found, mask = [at_cut], batch.mask.to(at_cut.device)
+        with self.arithmetic.autocast():
+            for index in range(len(self.upper.layers)):
+                found.append(self.upper.step(index, found[-1].to(self.upper.dtype), mask, None))
+        return [states.float() for states in found]
+
+
+def local_slots(
+    local: LocalLower, batch: Batch, arithmetic: Arithmetic, words: WordRows | None = None
+) -> Tensor:
+    """Contributions [B, T, n, d] float32 of what is read for each token.
+
+    words: rows of the word embeddings that are being trained, in place of the table.
+    """
+    read = batch.unique if words is None else words.local(batch.unique)
+    wanted = torch.from_numpy(read).to(arithmetic.device)
+    with arithmetic.autocast():
+        if words is None:
+            rows: Tensor = local(wanted)
+        else:
+            rows = functional_call(local, {WORDS: words.rows}, (wanted,))
+    return rows.float()[batch.where.to(arithmetic.device)]
+
 
 def local_states(
-    local: LocalLower,
-    batch: Batch,
-    arithmetic: Arithmetic,
-    degraded: npt.NDArray[np.int64] | None = None,
+    local: LocalLower, batch: Batch, arithmetic: Arithmetic, words: WordRows | None = None
 ) -> Tensor:
-    """States at the cut from fragments, [B, T, d] float32.
-
-    degraded: [U, 3], what to read instead of `batch.unique`, as fall-back would.
-    """
-    wanted = torch.from_numpy(batch.unique if degraded is None else degraded).to(arithmetic.device)
-    with arithmetic.autocast():
-        slots: Tensor = local(wanted)
-    slots = slots.float()[batch.where.to(arithmetic.device)]
-    return compose(slots, batch.lengths.to(arithmetic.device), local.composition)
+    """States at the cut from fragments, [B, T, d] float32."""
+    slots = local_slots(local, batch, arithmetic, words)
+    return composed(slots, batch, local.composition)
 
 
-def fall_back_at_random(
-    unique: npt.NDArray[np.int64],
-    missing_id: int,
-    rng: np.random.Generator,
-    shares: dict[int, float],
-) -> npt.NDArray[np.int64]:
-    """Degrade a random share of the complete tri-grams to each level, as an incomplete table does."""
-    result = unique.copy()
-    draw = rng.random(len(unique))
-    complete = fragments.level_of(unique, missing_id) == fragments.LEVEL_TRI
-    edge = 0.0
-    for level, share in shares.items():
-        chosen = complete & (draw >= edge) & (draw < edge + share)
-        result[chosen] = fragments.degrade(unique[chosen], level, missing_id)
-        edge += share
-    return result
+def composed(slots: Tensor, batch: Batch, parts: Composition) -> Tensor:
+    """`compose` for a batch."""
+    return compose(slots, batch.lengths.to(slots.device), parts, batch.types.to(slots.device))

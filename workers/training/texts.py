@@ -1,12 +1,17 @@
 """A corpus as training reads it: a part to learn from and a part kept apart, in batches of sequences."""
 
-from dataclasses import dataclass
+from collections.abc import Iterator
+from dataclasses import dataclass, field
 
 import numpy as np
 import numpy.typing as npt
 
+from workers.training.checkpoints import draws
 from workers.training.corpus import Corpus, CorpusReader, Ids
-from workers.training.sequences import batches_of, draw_sequences
+from workers.training.sequences import Framed, batches_of, draw_sequences
+
+# Of the draws of a job: the split, the held-out sample, and what is counted; stages of training come after.
+_SPLIT, _HELD_OUT, _COUNTED = 1000, 1001, 1002
 
 
 @dataclass(frozen=True)
@@ -27,17 +32,61 @@ class TrainingTexts:
         """Keep a random share of the texts apart, at least one and at most half."""
         count = max(1, min(len(corpus) // 2, round(held_out_share * len(corpus))))
         apart = np.zeros(len(corpus), dtype=bool)
-        apart[np.random.default_rng(seed).choice(len(corpus), size=count, replace=False)] = True
+        apart[draws(seed, _SPLIT).choice(len(corpus), size=count, replace=False)] = True
         return cls(corpus, reader, np.flatnonzero(~apart), np.flatnonzero(apart), batch_tokens, seed)
 
-    def to_learn(self, tokens: int, *, stage: int) -> list[list[Ids]]:
-        """About `tokens` tokens, drawn differently for every stage of a job."""
-        return self._batches(self.learn, tokens, self.seed + stage)
+    def to_learn(self, tokens: int, *, stage: int, cycle: int = 0) -> list[list[Framed]]:
+        """About `tokens` tokens, drawn differently for every stage of a job and every cycle of a stage."""
+        return self._batches(self.learn, tokens, draws(self.seed, stage, cycle))
 
-    def held_out(self, tokens: int) -> list[list[Ids]]:
+    def held_out(self, tokens: int) -> list[list[Framed]]:
         """About `tokens` tokens that no stage learns from."""
-        return self._batches(self.kept, tokens, self.seed)
+        return self._batches(self.kept, tokens, draws(self.seed, _HELD_OUT))
 
-    def _batches(self, numbers: npt.NDArray[np.int64], tokens: int, seed: int) -> list[list[Ids]]:
-        sequences = draw_sequences(self.corpus, numbers, self.reader, tokens=tokens, seed=seed)
-        return batches_of(sequences, batch_tokens=self.batch_tokens, seed=seed)
+    def counted(self, tokens: int) -> Iterator[Ids]:
+        """Whole texts to learn from, framed each, until there are `tokens` tokens: to count fragments in."""
+        total = 0
+        order = draws(self.seed, _COUNTED).permutation(self.learn)
+        for sequence in self.reader.sequences(self.corpus.texts(order)):
+            yield sequence
+            total += len(sequence)
+            if total >= tokens:
+                return
+
+    def _batches(
+        self, numbers: npt.NDArray[np.int64], tokens: int, rng: np.random.Generator
+    ) -> list[list[Framed]]:
+        sequences = draw_sequences(self.corpus, numbers, self.reader, tokens=tokens, rng=rng)
+        return batches_of(sequences, batch_tokens=self.batch_tokens, rng=rng)
+
+
+@dataclass
+class Course:
+    """The batches of one stage, drawn anew when they are used up (as a budget of minutes may do)."""
+
+    texts: TrainingTexts
+    tokens: int
+    stage: int
+    _cycle: int = 0
+    _groups: list[list[Framed]] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self._groups = self.texts.to_learn(self.tokens, stage=self.stage) if self.tokens else []
+        self._length = len(self._groups)
+
+    def __len__(self) -> int:
+        """Batches of one cycle."""
+        return self._length
+
+    @property
+    def batches(self) -> list[list[Framed]]:
+        """Those of the present cycle."""
+        return self._groups
+
+    def batch(self, step: int) -> list[Framed]:
+        """The batch of that step, counted from 0; the same whenever it is asked for."""
+        cycle, place = divmod(step, self._length)
+        if cycle != self._cycle:
+            self._groups = self.texts.to_learn(self.tokens, stage=self.stage, cycle=cycle)
+            self._cycle = cycle
+        return self._groups[place % len(self._groups)]

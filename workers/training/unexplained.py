@@ -1,20 +1,19 @@
 """How far a local lower half is from the original model, as a share of variance left unexplained."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor
 
 from inference.hplm import fragments
 from inference.hplm.local_lower import LocalLower
 from inference.hplm.root_config import RootConfig
-from workers.training.corpus import Ids
-from workers.training.precision import Arithmetic
+from workers.training.gaps import Reading, everywhere, read_at
 from workers.training.progress import Reporter
-from workers.training.sequences import make_batch
+from workers.training.sequences import Batch, Framed, make_batch
 from workers.training.states import Teacher, local_states
-
-LEVELS = dict(zip(fragments.LEVEL_NAMES, fragments.LEVELS, strict=True))
 
 
 class Spread:
@@ -45,31 +44,82 @@ class Spread:
         return self._errors / (self._count * self.variance)
 
 
+def level_readings(n: int) -> dict[str, Reading]:
+    """Every text read at one level, by the level's name; the complete fragment first."""
+    return {fragments.level_name(level, n): everywhere(level) for level in fragments.search_order(n)}
+
+
 @torch.no_grad()
 def measure(
     local: LocalLower,
     teacher: Teacher,
-    groups: Sequence[list[Ids]],
+    groups: Sequence[list[Framed]],
     config: RootConfig,
-    arithmetic: Arithmetic,
     reporter: Reporter,
-    *,
-    levels: Sequence[str] = tuple(LEVELS),
+    readings: Mapping[str, Reading],
+) -> dict[str, dict[str, Any]]:
+    """{reading: {"cut": share, "last": share, "layers": [share, ...]}}: at the cut, after the last layer, and
+    at the cut and after each layer above.
+    """
+    spreads: dict[str, list[Spread]] = {name: [] for name in readings}
+    for batch, exact in _exact(teacher, groups, config, reporter):
+        mask = batch.mask.to(exact[0].device)
+        for name, reading in readings.items():
+            states = local_states(local, _as_read(batch, reading, config), teacher.arithmetic)
+            spreads[name] = spreads[name] or [Spread() for _ in exact]
+            found = teacher.every_layer(states, batch)
+            for spread, target, estimate in zip(spreads[name], exact, found, strict=True):
+                spread.add(target[mask], estimate[mask])
+    return {name: _figures(layers) for name, layers in spreads.items()}
+
+
+@torch.no_grad()
+def measure_mixed(
+    local: LocalLower,
+    teacher: Teacher,
+    groups: Sequence[list[Framed]],
+    config: RootConfig,
+    reporter: Reporter,
+    reading: Reading,
 ) -> dict[str, dict[str, float]]:
-    """{level: {"cut": share, "last": share}}, every fragment of the text read at that level."""
-    spreads = {level: (Spread(), Spread()) for level in levels}
+    """Of texts read as a table gives them, by the level of a token's own fragment: {level: {"cut": share,
+    "share": of the tokens}}; the variance is that of all tokens.
+    """
+    names = fragments.level_names(config.n)
+    errors, counts, spread = np.zeros(len(names)), np.zeros(len(names)), Spread()
+    for batch, exact in _exact(teacher, groups, config, reporter):
+        read = _as_read(batch, reading, config)
+        states = local_states(local, read, teacher.arithmetic)
+        mask = batch.mask.to(states.device)
+        spread.add(exact[0][mask])
+        own = fragments.level_of(read.unique, config.missing_id)[read.where[read.mask].numpy()]
+        squared = (states - exact[0])[mask].square().sum(-1).double().cpu().numpy()
+        errors += np.bincount(own, weights=squared, minlength=len(names))
+        counts += np.bincount(own, minlength=len(names))
+    return {
+        names[level]: {
+            "cut": round(float(errors[level] / counts[level] / spread.variance), 4),
+            "share": round(float(counts[level] / counts.sum()), 4),
+        }
+        for level in fragments.search_order(config.n)
+        if counts[level]
+    }
+
+
+def _exact(
+    teacher: Teacher, groups: Sequence[list[Framed]], config: RootConfig, reporter: Reporter
+) -> Iterable[tuple[Batch, list[Tensor]]]:
     for sequences in groups:
         reporter.check()
         batch = make_batch(sequences, config)
-        mask = batch.mask.to(arithmetic.device)
-        cut = teacher.at_cut(batch)
-        last = teacher.upper_states(cut, batch)
-        for level, (at_cut, at_last) in spreads.items():
-            degraded = fragments.degrade(batch.unique, LEVELS[level], config.missing_id)
-            states = local_states(local, batch, arithmetic, degraded)
-            at_cut.add(cut[mask], states[mask])
-            at_last.add(last[mask], teacher.upper_states(states, batch)[mask])
-    return {
-        level: {"cut": round(at_cut.unexplained, 4), "last": round(at_last.unexplained, 4)}
-        for level, (at_cut, at_last) in spreads.items()
-    }
+        yield batch, teacher.every_layer(teacher.at_cut(batch), batch)
+
+
+def _as_read(batch: Batch, reading: Reading, config: RootConfig) -> Batch:
+    """The levels of a text's fragments go by its fragments alone, so all texts are read in one go."""
+    return batch.reading(read_at(batch.fragments, reading(batch.fragments), config.missing_id))
+
+
+def _figures(layers: Sequence[Spread]) -> dict[str, Any]:
+    shares = [round(layer.unexplained, 4) for layer in layers]
+    return {"cut": shares[0], "last": shares[-1], "layers": shares}

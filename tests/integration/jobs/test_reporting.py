@@ -89,6 +89,7 @@ def test_the_time_left_follows_from_the_time_spent() -> None:
     reporter = DatabaseReporter(listener, (("learn", 1.0),), clock=clock)
     reporter.stage("learn", 100)
     assert listener.reports[-1].eta_seconds is None
+    reporter.advance(0)
     clock.now = 30.0
     reporter.advance(25)
     assert listener.reports[-1].eta_seconds == pytest.approx(90.0)
@@ -202,8 +203,8 @@ def test_what_was_told_last_is_written_when_the_work_ends(claimed: Job) -> None:
         (HmiError(ErrorCode.NOT_FOUND, "Gone."), "not_found", "Gone."),
         (HplmError("one_label", "Only one."), "one_label", "Only one."),
         (HplmError("never_heard_of", "Odd."), "job_crashed", "Odd."),
-        (MemoryError(), "job_crashed", "memory"),
-        (OSError(errno.ENOSPC, "full"), "job_crashed", "disk is full"),
+        (MemoryError(), "out_of_memory", "memory"),
+        (OSError(errno.ENOSPC, "full"), "out_of_disk", "disk is full"),
         (ValueError("a tenant's text \0 \ud83d"), "job_crashed", "internal error"),
     ],
 )

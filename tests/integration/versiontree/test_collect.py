@@ -87,6 +87,32 @@ def test_a_retired_domain_stays_as_long_as_something_stands_on_it(domain: Versio
     assert kept_roles(domain) == set()
 
 
+def test_a_failed_version_keeps_what_its_retry_needs(root: Version) -> None:
+    text = grove.corpus(None, "text")
+    version = domain_create(tenant=None, parent=root, name="half", corpus=text, actor=None)
+    do_job(jobs_in_order(version)[0])
+    job_cancel(job=jobs_in_order(version)[1], actor=None)
+    assert collect() == []
+    job_retry(job=jobs_in_order(version)[1], actor=None)
+    do_jobs(version)
+    assert kept_roles(version) == {"lower", "plot"}
+
+
+def test_tables_are_kept_until_they_are_compacted_and_then_only_for_those_who_read_them(
+    domain: Version,
+) -> None:
+    text = grove.corpus(None, "more text")
+    tip = do_jobs(domain_update(domain=grove.domain_of(domain), corpus=text, actor=None))
+    compacted = domain_compact(domain=grove.domain_of(tip), actor=None)
+    for version in (domain, tip):
+        version_move(version_id=version.pk, from_state=VersionState.READY, to=VersionState.RETIRED)
+    assert collect() == []
+    do_jobs(compacted)
+    assert sorted(name.split("/")[0] for name in collect()) == ["plot", "plot"]
+    assert kept_roles(compacted) == {"lower", "plot"}
+    assert kept_roles(tip) == {"lower"}
+
+
 def test_files_that_nobody_speaks_of_are_removed_when_they_are_old(root: Version) -> None:
     lone = grove.stored("plot")
     folder = store().path("plot", lone.digest)
@@ -226,7 +252,7 @@ GROWTH: dict[str, Callable[[int, Household], None]] = {
     "delete hPLM": _delete_hplm,
     "retire domain": _retire_domain,
 }
-trees = st.lists(st.tuples(st.sampled_from(sorted(GROWTH)), st.integers(0, 5)), min_size=2, max_size=9)
+trees = st.lists(st.tuples(st.sampled_from(sorted(GROWTH)), st.integers(0, 5)), min_size=2, max_size=12)
 
 
 @settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])

@@ -143,12 +143,14 @@ def test_a_reader_never_sees_half_a_manifest(
 
     with ThreadPoolExecutor(4) as pool:
         watching = pool.submit(watch)
-        publishing = [pool.submit(publish, iter(range(10))) for _ in range(3)]
-        for n in range(3):
-            grove.ready_hplm(root, f"model-{n}", acme)
-        for work in publishing:
-            work.result()
-        stop.set()
+        try:
+            publishing = [pool.submit(publish, iter(range(10))) for _ in range(3)]
+            for n in range(3):
+                grove.ready_hplm(root, f"model-{n}", acme)
+            for work in publishing:
+                work.result()
+        finally:
+            stop.set()
         watching.result()
     assert seen == sorted(seen)
     assert len(read(manifest)["hplms"]) == 3

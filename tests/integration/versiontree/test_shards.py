@@ -1,10 +1,13 @@
 """The parts of a job that many workers share."""
 
+from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
+from pathlib import Path
 
 import pytest
 import redis as redis_library
 from django.conf import settings
+from django.db import connection
 from django.utils import timezone
 
 from tests.integration.versiontree import grove
@@ -131,3 +134,26 @@ def test_helpers_are_asked_for_by_one_message_a_shard(job: Job, broker: str) -> 
     assert sum(client.llen(queue) for queue in queues) == before + 2
     shards_nudge(job_id=job.pk, count=0)
     assert sum(client.llen(queue) for queue in queues) == before + 2
+
+
+@pytest.mark.django_db(transaction=True)
+def test_of_many_workers_at_once_one_gets_each_shard(tmp_path: Path) -> None:
+    home = grove.household("acme")
+    version = grove.new_hplm(grove.ready_root(tmp_path), "spam", home)
+    job = grove.jobs_in_order(version)[0]
+    grove.claim(job)
+    shards_plan(job_id=job.pk, stage="count", pieces=[(at, at + 1) for at in range(12)])
+
+    def take_all(name: str) -> list[int]:
+        try:
+            taken = []
+            while (shard := shard_claim(job_id=job.pk, worker=name, lease_s=30)) is not None:
+                taken.append(shard.number)
+            return taken
+        finally:
+            connection.close()
+
+    with ThreadPoolExecutor(4) as pool:
+        taken = [number for numbers in pool.map(take_all, "abcd") for number in numbers]
+    assert sorted(taken) == list(range(12))
+    assert set(JobShard.objects.filter(job=job).values_list("attempts", flat=True)) == {1}

@@ -142,7 +142,12 @@ def test_a_killed_worker_is_not_ready_for_long(redis: Redis, world: TinyWorld, s
 
 
 def test_wrong_settings_stop_the_start_and_are_named(redis_url: str, world: TinyWorld) -> None:
-    for name, value in (("HMI_BATCH_ROWS", "many"), ("HMI_BATCH_ROWS", "0"), ("HMI_DEVICE", "abacus")):
+    for name, value in (
+        ("HMI_BATCH_ROWS", "many"),
+        ("HMI_BATCH_ROWS", "0"),
+        ("HMI_DEVICE", "abacus"),
+        ("HMI_MISS_POLICY", "guess"),
+    ):
         worker = InferenceWorker(redis_url, world.artifact_root, **{name: value})
         assert worker.process.wait(60) == 2
         assert value in worker.output()

@@ -2,56 +2,97 @@ import numpy as np
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
+from torch import Tensor
 
-from inference.hplm.compose import compose
+from inference.hplm.compose import Composition, compose
+from inference.hplm.fragments import reach
 
 HIDDEN = 3
 
 
+def parts(tokens: int, *, rank: int = 2, generator: torch.Generator | None = None) -> Composition:
+    def draw(*shape: int) -> Tensor:
+        return torch.randn(shape, generator=generator)
+
+    return Composition(draw(tokens, HIDDEN), draw(2, HIDDEN), draw(4, HIDDEN, rank), draw(rank, HIDDEN))
+
+
+def plain(tokens: int) -> Composition:
+    """Nothing but the sum."""
+    zeros = torch.zeros
+    return Composition(zeros(tokens, HIDDEN), zeros(1, HIDDEN), zeros(4, HIDDEN, 0), zeros(0, HIDDEN))
+
+
+def by_definition(slots: Tensor, given: Composition, types: Tensor) -> Tensor:
+    """States [T, d] of one text of rows [T, n, d], token by token."""
+    length, n = slots.shape[:2]
+    left, _ = reach(n)
+    sums = []
+    for at in range(length):
+        state = given.position_bias[at] + given.type_bias[types[at]]
+        for slot in range(n):
+            speaker = at + left - slot
+            if 0 <= speaker < length:
+                state = state + slots[speaker, slot]
+        sums.append(state)
+    nothing, mean = torch.zeros(HIDDEN), torch.stack(sums).mean(0)
+    states = []
+    for at, own in enumerate(sums):
+        before, after = sums[at - 1] if at else nothing, sums[at + 1] if at + 1 < length else nothing
+        around = zip((own, before, after, mean), given.context_down, strict=True)
+        correction = torch.stack([state @ down for state, down in around]).sum(0)
+        states.append(own + correction @ given.context_up)
+    return torch.stack(states)
+
+
 @given(
-    st.lists(st.integers(1, 6), min_size=1, max_size=4), st.integers(0, 3), st.booleans(), st.integers(0, 99)
+    st.integers(2, 5),
+    st.lists(st.integers(1, 6), min_size=1, max_size=4),
+    st.integers(0, 3),
+    st.integers(0, 99),
 )
-def test_a_token_sums_what_its_own_and_both_neighbouring_fragments_give_it(
-    lengths: list[int], padding: int, own_bias: bool, seed: int
+def test_a_token_sums_what_its_own_and_its_neighbours_fragments_give_it(
+    n: int, lengths: list[int], padding: int, seed: int
 ) -> None:
     generator = torch.Generator().manual_seed(seed)
     tokens = max(lengths) + padding
-    slots = torch.randn(len(lengths), tokens, 3, HIDDEN, generator=generator)
-    bias = torch.randn(*([len(lengths)] if own_bias else []), tokens + 2, HIDDEN, generator=generator)
-    states = compose(slots, torch.tensor(lengths), bias)
+    slots = torch.randn(len(lengths), tokens, n, HIDDEN, generator=generator)
+    given = parts(tokens + 2, generator=generator)
+    types = torch.randint(2, slots.shape[:2], generator=generator)
+    states = compose(slots, torch.tensor(lengths), given, types)
     for row, length in enumerate(lengths):
-        for at in range(tokens):
-            expected = torch.zeros(HIDDEN)
-            if at < length:
-                expected = slots[row, at, 1] + (bias[row] if own_bias else bias)[at]
-                if at > 0:
-                    expected = expected + slots[row, at - 1, 2]
-                if at + 1 < length:
-                    expected = expected + slots[row, at + 1, 0]
-            assert torch.allclose(states[row, at], expected, atol=1e-6)
+        expected = by_definition(slots[row, :length], given, types[row])
+        torch.testing.assert_close(states[row, :length], expected, atol=1e-4, rtol=1e-4)
+        assert not states[row, length:].any()
+
+
+def test_without_types_every_token_is_of_the_first() -> None:
+    slots, given = torch.randn(1, 4, 3, HIDDEN), parts(4)
+    lengths = torch.tensor([4])
+    first = compose(slots, lengths, given, torch.zeros(1, 4, dtype=torch.int64))
+    assert torch.equal(compose(slots, lengths, given), first)
 
 
 def test_what_stands_in_the_padding_does_not_matter_even_when_it_is_not_a_number() -> None:
-    slots = torch.randn(1, 4, 3, HIDDEN)
-    bias = torch.randn(4, HIDDEN)
-    clean = compose(slots, torch.tensor([2]), bias)
+    slots, given = torch.randn(1, 4, 3, HIDDEN), parts(4)
+    clean = compose(slots, torch.tensor([2]), given)
     slots[:, 2:] = torch.nan
-    assert torch.equal(compose(slots, torch.tensor([2]), bias), clean)
+    assert torch.equal(compose(slots, torch.tensor([2]), given), clean)
 
 
 def test_half_precision_rows_are_summed_in_single_precision() -> None:
     row = np.float16(0.1)
-    slots = torch.full((1, 3, 3, 1), float(row), dtype=torch.float16)
-    state = compose(slots, torch.tensor([3]), torch.zeros(3, 1))
+    slots = torch.full((1, 3, 3, HIDDEN), float(row), dtype=torch.float16)
+    state = compose(slots, torch.tensor([3]), plain(3))
     assert state.dtype == torch.float32
     assert state[0, 1, 0] == 3 * np.float32(row)
 
 
-def test_gradients_reach_rows_and_position_bias() -> None:
+def test_gradients_reach_the_rows_and_everything_that_enters_after_the_sum() -> None:
     slots = torch.randn(2, 4, 3, HIDDEN, requires_grad=True)
-    bias = torch.zeros(4, HIDDEN, requires_grad=True)
-    compose(slots, torch.tensor([4, 2]), bias).sum().backward()  # type: ignore[no-untyped-call]
+    given = parts(4)
+    learnt = [value.requires_grad_(True) for value in given.tensors().values()]
+    compose(slots, torch.tensor([4, 2]), given).square().sum().backward()  # type: ignore[no-untyped-call]
     assert slots.grad is not None
-    assert bias.grad is not None
     assert slots.grad[1, 2:].abs().sum() == 0
-    assert bias.grad[:, 0].tolist() == [2, 2, 1, 1]
+    assert all(value.grad is not None and value.grad.abs().sum() > 0 for value in learnt)

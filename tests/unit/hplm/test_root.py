@@ -92,7 +92,7 @@ def test_a_loaded_root_does_not_learn(root: Root, tmp_path: Path) -> None:
     assert not any(parameter.requires_grad for parameter in upper.parameters())
 
 
-@pytest.mark.parametrize("file", [ROOT_FILE, "config.json", UPPER_FILE])
+@pytest.mark.parametrize("file", [ROOT_FILE, TOKENIZER_FILE, UPPER_FILE])
 def test_a_root_that_lacks_a_file_does_not_load(root: Root, tmp_path: Path, file: str) -> None:
     root.save(tmp_path)
     (tmp_path / file).unlink()

@@ -8,7 +8,7 @@ import torch
 
 from inference.hplm.checkpoint import open_checkpoint
 from inference.hplm.errors import HplmError
-from inference.hplm.fragments import LEVEL_NAMES
+from inference.hplm.fragments import level_name, search_order
 from inference.hplm.local_lower import LocalLower
 from inference.hplm.root import Root
 from inference.hplm.upper import UpperLayers
@@ -26,6 +26,7 @@ SMALL = ConvertSettings(
     held_out_share=0.1,
     batch_tokens=256,
     learning_rate=3e-4,
+    context_rank=8,
 )
 
 
@@ -56,7 +57,7 @@ def test_the_closed_form_explains_more_than_no_conversion_does(converted: dict[s
     after = converted["report"]["closed_form"]
     assert after["trigram"]["cut"] < 0.75 * before["cut"]
     assert after["trigram"]["last"] < before["last"]
-    assert list(after) == list(LEVEL_NAMES)
+    assert list(after) == [level_name(level, 3) for level in search_order(3)]
     assert after["trigram"]["cut"] < after["unigram"]["cut"] < 1.0
 
 
@@ -67,7 +68,8 @@ def test_distillation_explains_more_than_the_closed_form(converted: dict[str, An
 
 
 def test_the_upper_layers_are_those_of_the_checkpoint(branch: Branch, converted: dict[str, Any]) -> None:
-    expected = UpperLayers.from_checkpoint(open_checkpoint(branch.checkpoint), 2).state_dict()
+    source = open_checkpoint(branch.checkpoint)
+    expected = UpperLayers.from_checkpoint(source.architecture, source.weights, 2).state_dict()
     root = Root.load(converted["folder"] / "root")
     assert all(torch.equal(root.upper.state_dict()[name], value) for name, value in expected.items())
 
@@ -95,7 +97,7 @@ def test_positions_that_no_text_reaches_have_a_bias_of_the_usual_size(branch: Br
 
 def test_progress_reaches_the_end_of_every_stage(converted: dict[str, Any]) -> None:
     recorder = converted["recorder"]
-    assert [name for name, _, _ in recorder.stages] == ["open checkpoint", "closed form", "distil"]
+    assert [name for name, _, _ in recorder.stages] == ["open checkpoint", "closed form", "context", "distil"]
     for _, total, steps in recorder.stages:
         assert steps == sorted(steps)
         assert steps[-1] == total

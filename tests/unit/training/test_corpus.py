@@ -10,8 +10,9 @@ from inference.hplm.errors import HplmError
 from inference.hplm.root import TOKENIZER_FILE
 from tests.unit.training.conftest import Branch
 from tests.unit.training.world import corpus_file
+from workers.training.checkpoints import draws
 from workers.training.corpus import CorpusReader, read_corpus
-from workers.training.sequences import batches_of, draw_sequences, make_batch
+from workers.training.sequences import alone, batches_of, draw_sequences, make_batch
 from workers.training.texts import TrainingTexts
 
 
@@ -55,17 +56,33 @@ def test_drawn_sequences_fill_the_budget_and_reach_far_positions(
 ) -> None:
     corpus = read_corpus(corpus_file(tmp_path / "corpus.txt"))
     numbers = np.arange(len(corpus))
-    drawn = draw_sequences(corpus, numbers, reader, tokens=3000, seed=1)
+    drawn = draw_sequences(corpus, numbers, reader, tokens=3000, rng=draws(1))
     assert 3000 <= sum(map(len, drawn)) < 3200
     assert max(map(len, drawn)) == reader.config.max_tokens
-    again = draw_sequences(corpus, numbers, reader, tokens=3000, seed=1)
-    assert all(np.array_equal(a, b) for a, b in zip(drawn, again, strict=True))
+    again = draw_sequences(corpus, numbers, reader, tokens=3000, rng=draws(1))
+    assert all(np.array_equal(a.ids, b.ids) for a, b in zip(drawn, again, strict=True))
+
+
+def test_some_packed_sequences_are_pairs_whose_second_text_is_of_another_type(
+    tmp_path: Path, reader: CorpusReader
+) -> None:
+    corpus = read_corpus(corpus_file(tmp_path / "corpus.txt"))
+    config = reader.config
+    drawn = draw_sequences(corpus, np.arange(300), reader, tokens=6000, rng=draws(0))
+    pairs = [one for one in drawn if one.types.any()]
+    assert 0 < len(pairs) < len(drawn) / 2
+    for one in pairs:
+        second = int(np.argmax(one.types))
+        assert one.ids[second - 1] == one.ids[-1] == config.sep_id
+        assert one.types[second:].all()
+        assert (one.ids == config.sep_id).sum() == 2
+        assert len(one) <= config.max_tokens
 
 
 def test_a_corpus_without_any_token_is_refused(tmp_path: Path, reader: CorpusReader) -> None:
     corpus = read_corpus(corpus_file(tmp_path / "corpus.txt", ["\u200b"] * 8))
     with pytest.raises(HplmError) as caught:
-        draw_sequences(corpus, np.arange(8), reader, tokens=10, seed=0)
+        draw_sequences(corpus, np.arange(8), reader, tokens=10, rng=draws(0))
     assert caught.value.code == "corpus_too_small"
 
 
@@ -78,15 +95,16 @@ def test_no_text_is_both_learnt_from_and_kept_apart(tmp_path: Path, reader: Corp
 
 def test_batches_hold_every_sequence_once_within_the_budget(tmp_path: Path, reader: CorpusReader) -> None:
     corpus = read_corpus(corpus_file(tmp_path / "corpus.txt"))
-    drawn = draw_sequences(corpus, np.arange(300), reader, tokens=2000, seed=0)
-    groups = batches_of(drawn, batch_tokens=256, seed=3)
+    drawn = draw_sequences(corpus, np.arange(300), reader, tokens=2000, rng=draws(0))
+    groups = batches_of(drawn, batch_tokens=256, rng=draws(3))
     assert all(len(group) * max(map(len, group)) <= 256 for group in groups)
-    assert sorted(s.tobytes() for group in groups for s in group) == sorted(s.tobytes() for s in drawn)
+    batched = sorted(one.ids.tobytes() for group in groups for one in group)
+    assert batched == sorted(one.ids.tobytes() for one in drawn)
 
 
 def test_a_batch_knows_the_fragment_of_every_token(reader: CorpusReader) -> None:
     first, second = (next(reader.sequences(iter([text]))) for text in ("river stone river", "stone river"))
-    batch = make_batch([first, second], reader.config)
+    batch = make_batch([alone(first), alone(second)], reader.config)
     for row, ids in enumerate((first, second)):
         found = batch.unique[batch.where[row, : len(ids)].numpy()]
         assert found.tolist() == fragments.of_sequence(ids, reader.config.missing_id).tolist()

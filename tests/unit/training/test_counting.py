@@ -11,9 +11,11 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from inference.hplm.errors import HplmError
+from workers.training import counting
 from workers.training.chosen import CHOSEN_FILE, choose_fragments
 from workers.training.counting import FragmentTables
 from workers.training.ngrams import FULL, PAIR, TOKEN, Packing, Window
+from workers.training.progress import Cancelled
 
 Fragment = tuple[int, ...]
 PACKING = Packing(Window(2, 9))
@@ -108,10 +110,29 @@ def test_what_does_not_fit_in_memory_is_counted_on_disk(folder: Path) -> None:
 
 
 def test_what_does_not_fit_anywhere_is_said_so(folder: Path) -> None:
-    with tables(folder, Packing(Window(2, 5_000)), memory_mb=1) as opened:
-        with pytest.raises(HplmError) as caught:
-            load(opened, folder, np.random.default_rng(0).integers(0, 5_000, (500_000, 2)).tolist())
+    values = np.random.default_rng(0).integers(0, 5_000, (500_000, 2)).tolist()
+    opened = tables(folder, Packing(Window(2, 5_000)), memory_mb=1)
+    with opened, pytest.raises(HplmError) as caught:
+        load(opened, folder, values)
     assert caught.value.code == "out_of_memory"
+
+
+def test_a_long_query_stops_when_the_job_must(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(counting, "WATCH_EVERY_S", 0.001)
+    asked = iter([None, None, Cancelled()])
+
+    def watch() -> None:
+        if (answer := next(asked)) is not None:
+            raise answer
+
+    packing = Packing(Window(2, 5_000))
+    values = np.random.default_rng(0).integers(0, 5_000, (1_000_000, 2))
+    with (
+        pytest.raises(Cancelled),
+        FragmentTables(folder / "long", packing, memory_mb=64, threads=1, watch=watch) as opened,
+    ):
+        opened.add(FULL, values)
+        opened.save_counts(FULL, folder / "counts.parquet")
 
 
 def test_longer_windows_keep_the_short_ends_of_texts_and_the_frequent_long_ones(tmp_path: Path) -> None:

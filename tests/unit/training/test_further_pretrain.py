@@ -1,5 +1,6 @@
 """Further pretraining: the domain's language goes into the lower half."""
 
+import shutil
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -13,9 +14,12 @@ from inference.hplm.root import LM_HEAD_FILE
 from tests.unit.tiny import tiny_lower, tiny_root
 from tests.unit.training.conftest import Branch
 from tests.unit.training.world import CancelAt, NullReporter, contents, corpus_file, repeating_texts
+from workers.training.checkpoints import Checkpoints
 from workers.training.further_pretrain import FurtherPretrainSettings, further_pretrain
+from workers.training.general import read_general, write_general
 from workers.training.masking import hide, masked_batch
 from workers.training.progress import Cancelled, Reporter
+from workers.training.sequences import alone, pair
 
 SMALL = FurtherPretrainSettings(
     precision="float32",
@@ -37,6 +41,8 @@ def pretrain(
     lower: Path | None = None,
     settings: FurtherPretrainSettings = SMALL,
     reporter: Reporter | None = None,
+    general: Path | None = None,
+    checkpoints: Checkpoints | None = None,
 ) -> dict[str, Any]:
     folder.mkdir(exist_ok=True)
     return further_pretrain(
@@ -46,6 +52,8 @@ def pretrain(
         out=folder / "out",
         settings=settings,
         reporter=reporter or NullReporter(),
+        general=general,
+        checkpoints=checkpoints,
     )
 
 
@@ -64,7 +72,9 @@ def domain(branch: Branch, tmp_path_factory: pytest.TempPathFactory) -> dict[str
 
 def test_hidden_words_of_held_out_texts_are_guessed_better(domain: dict[str, Any]) -> None:
     report = domain["report"]
-    assert report["after"]["mlm_loss"] < 0.95 * report["before"]["mlm_loss"]
+    assert report["after"]["perplexity"]["domain"] < 0.9 * report["before"]["perplexity"]["domain"]
+    assert report["gain"]["domain"] > 1.1
+    assert report["warnings"] == []
 
 
 def test_a_new_lower_half_is_written_and_nothing_else_changes(branch: Branch, domain: dict[str, Any]) -> None:
@@ -74,9 +84,10 @@ def test_a_new_lower_half_is_written_and_nothing_else_changes(branch: Branch, do
     assert not torch.equal(next(old.layers.parameters()), next(new.layers.parameters()))
 
 
-def test_the_bias_of_positions_stays_that_of_the_root(branch: Branch, domain: dict[str, Any]) -> None:
+def test_what_enters_after_the_sum_stays_that_of_the_root(branch: Branch, domain: dict[str, Any]) -> None:
     old, new = LocalLower.load(branch.lower), LocalLower.load(domain["out"])
-    assert torch.equal(old.position_bias, new.position_bias)
+    for name, value in old.composition.tensors().items():
+        assert torch.equal(new.composition.tensors()[name], value)
 
 
 def test_the_fitted_head_is_kept_and_used_by_the_next_update(
@@ -85,7 +96,7 @@ def test_the_fitted_head_is_kept_and_used_by_the_next_update(
     assert domain["report"]["head_fitted"]
     report = pretrain(branch, tmp_path, lower=domain["out"], settings=replace(SMALL, tokens=500))
     assert not report["head_fitted"]
-    assert report["before"]["mlm_loss"] == domain["report"]["after"]["mlm_loss"]
+    assert report["before"]["perplexity"] == domain["report"]["after"]["perplexity"]
     assert (tmp_path / "out" / LM_HEAD_FILE).read_bytes() == (domain["out"] / LM_HEAD_FILE).read_bytes()
 
 
@@ -128,18 +139,66 @@ def test_a_cancel_is_obeyed_within_a_step_and_leaves_nothing(
 def test_a_seventh_of_the_tokens_is_hidden_mostly_behind_the_mask(branch: Branch) -> None:
     config, rng = branch.loaded.config, np.random.default_rng(0)
     ids = np.array([config.cls_id, *([50] * 20_000), config.sep_id])
-    read, places = hide(ids, config, rng)
+    hidden = hide(alone(ids), config, rng)
+    read, places = hidden.framed.ids, hidden.places
     assert len(places) == pytest.approx(3_000, rel=0.1)
-    assert np.array_equal(np.flatnonzero(read != ids), np.intersect1d(np.flatnonzero(read != ids), places))
+    assert set(np.flatnonzero(read != ids)) <= set(places)
     assert (read[places] == config.mask_id).mean() == pytest.approx(0.8, abs=0.03)
     assert (read[places] == 50).mean() == pytest.approx(0.1, abs=0.03)
     assert (read[0], read[-1]) == (config.cls_id, config.sep_id)
 
 
+def test_special_tokens_are_never_hidden_not_even_those_between_two_texts(branch: Branch) -> None:
+    config, rng = branch.loaded.config, np.random.default_rng(0)
+    two = pair(np.full(30, 50), np.full(20, 51), config)
+    for _ in range(50):
+        hidden = hide(two, config, rng)
+        assert set(hidden.wanted) <= {50, 51}
+
+
 def test_even_the_shortest_text_asks_for_one_word(branch: Branch) -> None:
-    config = branch.loaded.config
-    ids = np.array([config.cls_id, 60, config.sep_id])
-    masked = masked_batch([ids, ids], config, np.random.default_rng(0))
+    config, rng = branch.loaded.config, np.random.default_rng(0)
+    short = alone(np.array([config.cls_id, 60, config.sep_id]))
+    masked = masked_batch([hide(short, config, rng), hide(short, config, rng)], config)
     assert masked.rows.tolist() == [0, 1]
     assert masked.places.tolist() == [1, 1]
     assert masked.wanted.tolist() == [60, 60]
+
+
+def test_what_happens_to_general_text_is_told_of_the_corpus_given(branch: Branch, tmp_path: Path) -> None:
+    general = corpus_file(tmp_path / "general.txt")
+    report = pretrain(branch, tmp_path / "given", settings=replace(SMALL, tokens=1_000), general=general)
+    for stage in ("root", "before", "after"):
+        assert set(report[stage]["perplexity"]) == {"domain", "general"}
+
+
+def test_what_happens_to_general_text_is_told_of_the_sample_kept_with_the_root(
+    branch: Branch, tmp_path: Path
+) -> None:
+    root = tmp_path / "root"
+    shutil.copytree(branch.root, root)
+    config = branch.loaded.config
+    kept = [
+        alone(np.array([config.cls_id, 60, 61, 62, config.sep_id])),
+        pair(np.array([50]), np.array([51]), config),
+    ]
+    write_general(root, [kept[:1], kept[1:]])
+    again = read_general(root)
+    assert [one.ids.tolist() for one in again] == [one.ids.tolist() for one in kept]
+    assert [one.types.tolist() for one in again] == [one.types.tolist() for one in kept]
+    report = pretrain(replace(branch, root=root), tmp_path / "kept", settings=replace(SMALL, tokens=1_000))
+    assert set(report["gain"]) == {"domain", "general"}
+
+
+def test_a_corpus_in_words_the_root_does_not_know_is_warned_of(branch: Branch, tmp_path: Path) -> None:
+    strange = corpus_file(tmp_path / "strange.txt", ["\u0436\u0436 \u0444 river"] * 40)
+    report = further_pretrain(
+        root=branch.root,
+        lower=branch.lower,
+        corpus=strange,
+        out=tmp_path / "out",
+        settings=replace(SMALL, tokens=500, head_tokens=500),
+        reporter=NullReporter(),
+    )
+    assert report["unknown_share"] > 0.2
+    assert any("unknown to the root" in warning for warning in report["warnings"])

@@ -6,6 +6,7 @@ from typing import Any, Protocol
 import numpy as np
 import numpy.typing as npt
 from torch import Tensor
+from torch.nn import functional
 
 from inference.hplm.errors import HplmError
 from inference.hplm.heads import Head
@@ -80,3 +81,10 @@ def as_trained(head: Head) -> Head:
 def encode_texts(example: Example, tokenizer: TextTokenizer) -> list[Encoding]:
     """The one sequence of a text, or of two."""
     return [tokenizer.encode(example.text, example.pair)]
+
+
+def cross_entropy(outputs: Tensor, wanted: Tensor, weights: Tensor | None = None) -> Tensor:
+    """Mean over the known targets of outputs [N, C] and wanted [N]; 0 when none is known."""
+    total = functional.cross_entropy(outputs, wanted, weight=weights, ignore_index=UNKNOWN, reduction="sum")
+    known = wanted[wanted != UNKNOWN]
+    return total / (max(1, len(known)) if weights is None else weights[known].sum().clamp(min=1e-6))

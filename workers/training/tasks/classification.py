@@ -7,13 +7,20 @@ from typing import Any
 import numpy as np
 import torch
 from torch import Tensor
-from torch.nn import functional
 
 from inference.hplm.hplm import CLASSIFICATION
 from inference.hplm.tokenization import Encoding
 from workers.training.datasets import Example
 from workers.training.metrics import classification_scores
-from workers.training.tasks.base import UNKNOWN, Outputs, Target, as_trained, distinct_labels, encode_texts
+from workers.training.tasks.base import (
+    UNKNOWN,
+    Outputs,
+    Target,
+    as_trained,
+    cross_entropy,
+    distinct_labels,
+    encode_texts,
+)
 
 
 class Classification:
@@ -31,7 +38,7 @@ class Classification:
 
     def loss(self, outputs: Tensor, targets: Sequence[Target], weights: Tensor | None) -> Tensor:
         wanted = torch.from_numpy(np.stack(targets)).to(outputs.device)
-        return functional.cross_entropy(outputs, wanted, weight=weights, ignore_index=UNKNOWN)
+        return cross_entropy(outputs, wanted, weights)
 
     def decode(
         self,

@@ -7,13 +7,12 @@ from typing import Any
 import numpy as np
 import torch
 from torch import Tensor
-from torch.nn import functional
 
 from inference.hplm.hplm import TAGGING
 from inference.hplm.tokenization import Encoding, TextTokenizer
 from workers.training.datasets import OUTSIDE, Example
 from workers.training.metrics import tagging_scores
-from workers.training.tasks.base import UNKNOWN, Outputs, Target, as_trained, require_two
+from workers.training.tasks.base import UNKNOWN, Outputs, Target, as_trained, cross_entropy, require_two
 
 
 class Tagging:
@@ -42,9 +41,7 @@ class Tagging:
         wanted = torch.full(outputs.shape[:2], UNKNOWN, dtype=torch.int64)
         for row, target in enumerate(targets):
             wanted[row, : len(target)] = torch.from_numpy(target)
-        return functional.cross_entropy(
-            outputs.flatten(0, 1), wanted.flatten().to(outputs.device), weight=weights, ignore_index=UNKNOWN
-        )
+        return cross_entropy(outputs.flatten(0, 1), wanted.flatten().to(outputs.device), weights)
 
     def decode(
         self,
