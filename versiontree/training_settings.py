@@ -62,15 +62,19 @@ KNOBS: Final[dict[JobKind, dict[str, Knob]]] = {
         "n": _whole(3, 2, 5, "Tokens of a fragment."),
         "max_tokens": _whole(None, 8, 4096, "The longest text; what the checkpoint allows by default."),
         "ridge_tokens": _whole(60_000, 1_000, 10**9, "Read for the closed form."),
-        "distil_tokens": _whole(140_000, 0, 10**10, "Read for the distillation."),
+        "distil_tokens": _whole(1_000_000, 0, 10**10, "Read for the distillation."),
+        "distil_minutes": Knob(
+            float, None, 0.1, 10_000, help="How long the distillation takes, instead of a number of tokens."
+        ),
         "learning_rate": _rate(6e-4),
         "seed": _SEED,
     },
     JobKind.FURTHER_PRETRAIN: {
-        "tokens": _whole(80_000, 0, 10**10, "Read from the corpus."),
+        "tokens": _whole(300_000, 0, 10**10, "Read from the corpus."),
+        "minutes": Knob(float, None, 0.1, 10_000, help="How long it learns, instead of a number of tokens."),
         "head_tokens": _whole(60_000, 0, 10**10, "Read to fit a language model head, where there is none."),
         "likeness": Knob(float, 6.0, 0, 1_000, help="How strongly it is held to the original layers."),
-        "learning_rate": _rate(2e-4),
+        "learning_rate": _rate(3e-4),
         "seed": _SEED,
     },
     JobKind.BUILD_PLOT: {

@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from inference.hplm.hplm import USUAL_THRESHOLD, Task
+from inference.hplm.iob2 import best_tags, iob2_spans
 from inference.hplm.tokenization import Encoding
 
 LONGEST_ANSWER = 30
@@ -178,34 +179,17 @@ def class_prediction(labels: Sequence[str], logits: NDArray[np.floating[Any]]) -
 def tag_prediction(
     labels: Sequence[str], logits: NDArray[np.floating[Any]], encoding: Encoding, text: str
 ) -> TagPrediction:
-    """IOB2 over the words of `text`: the best tag at the first token of each, from logits [T, C]."""
-    probabilities = _softmax(logits[encoding.word_starts])
-    best = probabilities.argmax(axis=-1)
-    chosen = probabilities.max(axis=-1, initial=0)
+    """The likeliest IOB2 tags of the words of `text`, each read off the first token of its word, from logits
+    [T, C]."""
+    of_words = logits[encoding.word_starts]
+    best = best_tags(labels, of_words)
+    chosen = _softmax(of_words)[np.arange(len(best)), best]
     words = encoding.word_spans()
     spans = []
     for label, first, end in iob2_spans([labels[index] for index in best]):
         start, stop = words[first][0], words[end - 1][1]
         spans.append(TagSpan(start, stop, label, text[start:stop], float(chosen[first:end].mean())))
     return TagPrediction(tuple(spans))
-
-
-def iob2_spans(tags: Sequence[str]) -> list[tuple[str, int, int]]:
-    """(label, first, end) of each span in a sequence of tags; end is exclusive.
-
-    Strictly IOB2, as the metric counts: only B-x begins a span, I-x continues one of x, a stray I-x is
-    nothing.
-    """
-    spans: list[tuple[str, int, int]] = []
-    label, first = "", 0
-    for at, tag in enumerate([*tags, "O"]):
-        prefix, _, name = tag.partition("-")
-        if label and not (prefix == "I" and name == label):
-            spans.append((label, first, at))
-            label = ""
-        if prefix == "B":
-            label, first = name, at
-    return spans
 
 
 def _softmax(logits: NDArray[np.floating[Any]]) -> NDArray[np.float64]:

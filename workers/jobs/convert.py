@@ -9,12 +9,14 @@ from versiontree.models import Job
 from workers.jobs.inputs import corpus_file
 from workers.jobs.outcome import JobOutcome
 from workers.training.progress import Reporter
+from workers.workspace import job_staging
 
-STAGES = (("open checkpoint", 0.05), ("closed form", 0.35), ("distil", 0.6))
+STAGES = (("open checkpoint", 0.02), ("closed form", 0.08), ("context", 0.05), ("distil", 0.85))
 
 
-def run(job: Job, store: ArtifactStore, workspace: Path, reporter: Reporter) -> JobOutcome:  # noqa: ARG001
+def run(job: Job, store: ArtifactStore, workspace: Path, reporter: Reporter) -> JobOutcome:
     """Makes `root` and `lower`."""
+    from workers.training.checkpoints import Checkpoints
     from workers.training.convert import ConvertSettings, convert_root
 
     out_root, out_lower = workspace / "root", workspace / "lower"
@@ -30,5 +32,6 @@ def run(job: Job, store: ArtifactStore, workspace: Path, reporter: Reporter) -> 
             **job.params["settings"],
         ),
         reporter=reporter,
+        checkpoints=Checkpoints(job_staging(store, job.pk)),
     )
     return JobOutcome(report, {"root": out_root, "lower": out_lower})

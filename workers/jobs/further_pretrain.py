@@ -10,12 +10,14 @@ from versiontree.selectors import build_inputs
 from workers.jobs.inputs import artifact_folder, corpus_file
 from workers.jobs.outcome import JobOutcome
 from workers.training.progress import Reporter
+from workers.workspace import job_staging
 
 STAGES = (("fit language model head", 0.25), ("further pretrain", 0.75))
 
 
 def run(job: Job, store: ArtifactStore, workspace: Path, reporter: Reporter) -> JobOutcome:
     """Makes `lower`, going on from that of the version's parent."""
+    from workers.training.checkpoints import Checkpoints
     from workers.training.further_pretrain import FurtherPretrainSettings, further_pretrain
 
     inputs = build_inputs(job.version)
@@ -29,5 +31,6 @@ def run(job: Job, store: ArtifactStore, workspace: Path, reporter: Reporter) -> 
             device=settings.HMI_DEVICE, precision=settings.HMI_DTYPE, **job.params["settings"]
         ),
         reporter=reporter,
+        checkpoints=Checkpoints(job_staging(store, job.pk)),
     )
     return JobOutcome(report, {"lower": out})

@@ -27,7 +27,8 @@ def made_once(folder: Path, make: Callable[[Path], Report]) -> Report:
         return report
     shutil.rmtree(folder, ignore_errors=True)
     aside = folder.with_name(f"{folder.name}.{uuid4().hex[:8]}.partial")
-    aside.mkdir(parents=True)
+    # Not its parents: whoever removed those has no more use for what is made here.
+    aside.mkdir()
     try:
         with full_disk_told():
             report = make(aside)

@@ -26,7 +26,7 @@ from versiontree.services.roots import root_register
 Folders = Mapping[str, Path]
 
 SMALL_CONVERT = {"ridge_tokens": 2_000, "distil_tokens": 2_000}
-SMALL_FINE_TUNE = {"epochs": 1, "most_epochs": 1, "minimum_steps": 0, "adapter_size": 4}
+SMALL_FINE_TUNE = {"epochs": 1, "most_epochs": 1, "minimum_steps": 0, "adapter": 4}
 
 
 def store() -> ArtifactStore:

@@ -3,6 +3,7 @@
 import dataclasses
 import json
 import struct
+from typing import Any
 
 import pytest
 from redis import Redis
@@ -21,6 +22,11 @@ UNSEEN = "zebra quixotic zebra river zebra stone quixotic"
 
 def of_domain(world: TinyWorld) -> TinyHplm:
     return next(hplm for hplm in world.hplms if len(hplm.plots) == 2)
+
+
+def names_of_counts(redis: Redis) -> list[str]:
+    found: Any = redis.keys("hmi:misses:*:*")
+    return [key.decode() for key in found]
 
 
 def told(reply: InferReply) -> tuple[bool, bool, bool]:
@@ -129,7 +135,7 @@ def test_nothing_is_counted_for_a_tenant_that_does_not_share(
     replaced.replace(path)
     desk.ask(*[request_for(hplm, UNSEEN) for hplm in world.hplms])
     desk.counter.flush()
-    assert {key.split(b":")[-1] for key in redis.keys("hmi:misses:*:*")} == {b"globex"}
+    assert {name.rsplit(":", 1)[1] for name in names_of_counts(redis)} == {"globex"}
 
 
 def test_a_long_context_is_read_in_windows_and_answered_from_the_best(desk: Desk, world: TinyWorld) -> None:
@@ -182,6 +188,8 @@ def test_fragments_are_counted_as_ids(desk: Desk, world: TinyWorld, redis: Redis
     """And nothing else of a text is kept."""
     desk.ask(request_for(world.hplms[0], "quixotic"))
     desk.counter.flush()
-    [members] = [redis.zrange(key, 0, -1) for key in redis.keys("hmi:misses:*:*")]
+    [name] = names_of_counts(redis)
+    members: Any = redis.zrange(name, 0, -1)
+    assert members
     for member in members:
         assert len(struct.unpack(">3i", member)) == 3

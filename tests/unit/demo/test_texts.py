@@ -39,6 +39,6 @@ def test_the_prose_is_paragraphs_of_words() -> None:
     assert all(line.count(" ") >= 7 for line in lines)
 
 
-def test_a_smaller_demo_asks_for_less_and_the_full_one_for_the_product_s_own_settings() -> None:
-    assert DemoSize().convert is None
+def test_a_smaller_demo_asks_for_less_of_everything() -> None:
+    assert DemoSize().convert == {"ridge_tokens": 60_000, "distil_tokens": 140_000}
     assert DemoSize(0.1).convert == {"ridge_tokens": 6_000, "distil_tokens": 14_000}

@@ -1,33 +1,40 @@
-"""Reading labelled data and finding where its labels are read off."""
+"""Reading labelled data in canonical form."""
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from inference.hplm.errors import HplmError
-from inference.hplm.root import Root
-from tests.unit.training.conftest import Branch
 from tests.unit.training.world import json_lines
-from workers.training.datasets import Example, encode, label_set, read_examples
+from workers.training.datasets import Answer, Example, read_examples
 
-
-@pytest.fixture
-def root(branch: Branch) -> Root:
-    return branch.loaded
+GOOD: dict[str, dict[str, Any]] = {
+    "classification": {"text": "t", "label": "a"},
+    "multilabel": {"text": "t", "labels": []},
+    "regression": {"text": "t", "value": 1},
+    "tagging": {"tokens": ["t"], "tags": ["O"]},
+    "question_answering": {"question": "q", "context": "c", "answers": []},
+}
 
 
 @pytest.mark.parametrize(
     ("task", "row"),
     [
         ("classification", {"text": "no label"}),
+        ("multilabel", {"text": "t", "labels": "a"}),
+        ("regression", {"text": "t", "value": "high"}),
         ("tagging", {"tokens": ["a", "b"], "tags": ["O"]}),
         ("tagging", {"tokens": "ab", "tags": ["O", "O"]}),
+        (
+            "question_answering",
+            {"question": "q", "context": "a river", "answers": [{"text": "a", "start": 3}]},
+        ),
     ],
 )
-def test_a_malformed_row_is_named(tmp_path: Path, task: str, row: dict[str, object]) -> None:
-    good = {"text": "t", "label": "a", "tokens": ["t"], "tags": ["O"]}
+def test_a_malformed_row_is_named(tmp_path: Path, task: str, row: dict[str, Any]) -> None:
     with pytest.raises(HplmError, match=r"Row 2 of rows\.jsonl") as caught:
-        read_examples(json_lines(tmp_path / "rows.jsonl", [good, row]), task)
+        read_examples(json_lines(tmp_path / "rows.jsonl", [GOOD[task], row]), task)
     assert caught.value.code == "malformed_row"
 
 
@@ -37,30 +44,28 @@ def test_an_empty_split_is_refused(tmp_path: Path) -> None:
     assert caught.value.code == "too_few_rows"
 
 
-def test_a_single_label_is_refused() -> None:
-    with pytest.raises(HplmError) as caught:
-        label_set([Example(("t",), ("a",))] * 3, "classification")
-    assert caught.value.code == "one_label"
-    with pytest.raises(HplmError):
-        label_set([Example(("t", "u"), ("O", "O"))], "tagging")
+def test_empty_lines_count_as_rows_of_the_file_but_hold_no_example(tmp_path: Path) -> None:
+    file = tmp_path / "rows.jsonl"
+    file.write_text('{"text": "t", "label": "a"}\n\n{"text": "u", "label": "b"}\n', encoding="utf-8")
+    assert [example.labels for example in read_examples(file, "classification")] == [("a",), ("b",)]
 
 
-def test_tagging_always_knows_how_to_begin_an_entity_and_to_stay_outside() -> None:
-    assert label_set([Example(("t",), ("I-x",))], "tagging") == ["B-x", "I-x", "O"]
-
-
-def test_a_tag_is_read_off_the_first_token_of_its_word(root: Root) -> None:
-    example = Example(("river", "zebra", "\u200b", "stone"), ("O", "B-x", "O", "O"))
-    encoded = encode(example, "tagging", root.tokenizer)
-    pieces = len(root.tokenizer.encode("zebra").ids) - 2
-    assert pieces > 1
-    assert encoded.positions.tolist()[:3] == [1, 2, 2 + pieces]
-    assert encoded.words.tolist()[:2] == [0, 1]
-    assert encoded.words.tolist()[-1] == 3
-
-
-def test_words_that_are_cut_off_have_no_position(root: Root) -> None:
-    example = Example(("river",) * 200, ("O",) * 200)
-    encoded = encode(example, "tagging", root.tokenizer)
-    assert encoded.truncated
-    assert len(encoded.positions) == root.config.max_tokens - 2
+@pytest.mark.parametrize(
+    ("task", "row", "example"),
+    [
+        (
+            "classification",
+            {"text": "t", "text_pair": "u", "label": "a"},
+            Example("t", "u", labels=("a",)),
+        ),
+        ("multilabel", {"text": "t", "labels": ["b", "a"]}, Example("t", labels=("b", "a"))),
+        ("regression", {"text": "t", "text_pair": "", "value": -2}, Example("t", "", value=-2.0)),
+        (
+            "question_answering",
+            {"question": "q", "context": "a river", "answers": [{"text": "river", "start": 2}]},
+            Example("q", "a river", answers=(Answer("river", 2),)),
+        ),
+    ],
+)
+def test_every_kind_of_row_is_read(tmp_path: Path, task: str, row: dict[str, Any], example: Example) -> None:
+    assert read_examples(json_lines(tmp_path / "rows.jsonl", [row]), task) == [example]

@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 
 from inference.hplm.hplm import TAGGING
+from inference.hplm.iob2 import best_tags
 from inference.hplm.tokenization import Encoding, TextTokenizer
 from workers.training.datasets import OUTSIDE, Example
 from workers.training.metrics import tagging_scores
@@ -51,11 +52,12 @@ class Tagging:
         labels: Sequence[str],
         threshold: float,
     ) -> list[str]:
-        """A tag for each word; one that was cut off belongs to no entity."""
+        """The likeliest legal tags of the words, as serving has them; a word that was cut off belongs to no
+        entity."""
         (encoding,) = encodings
         tags = [OUTSIDE] * len(example.words)
         places = np.flatnonzero(encoding.word_starts)
-        for place, best in zip(places, outputs[0][places].argmax(-1), strict=True):
+        for place, best in zip(places, best_tags(labels, outputs[0][places]), strict=True):
             tags[encoding.word_index[place]] = labels[int(best)]
         return tags
 
