@@ -11,8 +11,6 @@ from inference.hplm.architecture import Architecture
 from inference.hplm.pet_batch import LayerPets, SharedLayer
 
 NO_PETS = SharedLayer({})
-# Texts of so many tokens at most are fragments; thousands of them are computed together.
-WINDOW = 5
 # Tokens of a text up to which attention is written out while training on a CPU.
 SENTENCE = 256
 MASKED = -1e4
