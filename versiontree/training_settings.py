@@ -62,7 +62,7 @@ KNOBS: Final[dict[JobKind, dict[str, Knob]]] = {
         "n": _whole(3, 2, 5, "Tokens of a fragment."),
         "max_tokens": _whole(None, 8, 4096, "The longest text; what the checkpoint allows by default."),
         "ridge_tokens": _whole(60_000, 1_000, 10**9, "Read for the closed form."),
-        "distil_tokens": _whole(1_000_000, 0, 10**10, "Read for the distillation."),
+        "distil_tokens": _whole(1_100_000, 0, 10**10, "Read for the distillation."),
         "distil_minutes": Knob(
             float, None, 0.1, 10_000, help="How long the distillation takes, instead of a number of tokens."
         ),

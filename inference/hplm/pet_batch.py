@@ -10,6 +10,11 @@ from torch.nn import functional
 
 from inference.hplm.pets import PetWeights
 
+# From so many times more tokens in a batch than a map is wide, adding a low-rank update to the weights costs
+# less than making it beside them: a training step on a CPU of 16 texts of 128 tokens, 384 wide, takes 71% of
+# the time, of 64 tokens as much as before.
+MERGED_FROM = 4
+
 
 class LayerPets(Protocol):
     """What one layer asks of the PETs while it computes; hidden states are [B, T, width] throughout."""
@@ -48,11 +53,15 @@ class SharedLayer:
     weights: Mapping[str, Tensor]
 
     def linear(self, place: str, module: nn.Linear, hidden: Tensor) -> Tensor:
-        result = module(hidden)
-        a, bias = self.weights.get(f"lora.{place}.a"), self.weights.get(f"bias.{place}")
-        if a is not None:
-            result = result + functional.linear(functional.linear(hidden, a), self.weights[f"lora.{place}.b"])
-        return result if bias is None else result + bias
+        a, shift = self.weights.get(f"lora.{place}.a"), self.weights.get(f"bias.{place}")
+        bias = module.bias if shift is None else module.bias + shift
+        if a is None:
+            return functional.linear(hidden, module.weight, bias)
+        b = self.weights[f"lora.{place}.b"]
+        if hidden.shape[:-1].numel() >= MERGED_FROM * min(module.weight.shape):
+            return functional.linear(hidden, module.weight + b @ a, bias)
+        update = functional.linear(functional.linear(hidden, a), b)
+        return functional.linear(hidden, module.weight, bias) + update
 
     def norm(self, name: str, module: nn.LayerNorm, hidden: Tensor) -> Tensor:
         shift = self.weights.get(f"norm.{name}.weight")

@@ -64,7 +64,7 @@ class ConvertSettings:
     ridge_penalty: float = 10.0
     context_rank: int = 64
     context_tokens: int = 30_000
-    distil_tokens: int = 1_000_000
+    distil_tokens: int = 1_100_000
     distil_minutes: float | None = None
     held_out_tokens: int = 6_000
     watched_tokens: int = 1_000
@@ -73,9 +73,9 @@ class ConvertSettings:
     batch_tokens: int = 900
     learning_rate: float = 6e-4
     position_learning_rate: float = 1e-3
-    complete_share: float = 0.35
-    table_share: float = 0.5
-    last_weight: float = 0.5
+    complete_share: float = 0.45
+    table_share: float = 0.4
+    last_weight: float = 1.0
     last_share: float = 0.25
 
 

@@ -40,7 +40,7 @@ def everywhere(level: int) -> Reading:
 
 @dataclass(frozen=True)
 class Frequencies:
-    """kinds: kind of fragment -> different fragments [F, n] in the order of their keys, and how often each
+    """kinds: kind of fragment -> different fragments [F, n] in the order of their ids, and how often each
     occurred [F].
     """
 
@@ -71,7 +71,8 @@ def _some(sequences: Iterable[Ids]) -> Iterator[list[Ids]]:
 
 def _counted(occurrences: Ids) -> tuple[Ids, Ids]:
     _, different, inverse = fragments.unique(occurrences)
-    return different, np.bincount(inverse).astype(np.int64)
+    order = np.lexsort(different.T[::-1])
+    return different[order], np.bincount(inverse).astype(np.int64)[order]
 
 
 class TableGaps:
@@ -120,7 +121,7 @@ def _covering(counts: Ids, alpha: float) -> tuple[int, npt.NDArray[np.bool_]]:
     the coverage needs them.
     """
     if alpha <= 0 or not len(counts):
-        return 1, np.zeros(len(counts), dtype=bool)
+        return np.iinfo(np.int64).max, np.zeros(len(counts), dtype=bool)
     order = np.argsort(-counts, kind="stable")
     covered = np.cumsum(counts[order])
     last = order[int(np.searchsorted(covered * 100.0, alpha * float(covered[-1]), side="left"))]
@@ -131,7 +132,8 @@ def _among(keys: Ids, sought: Ids) -> npt.NDArray[np.bool_]:
     if not len(keys):
         return np.zeros(len(sought), dtype=bool)
     at = np.minimum(np.searchsorted(keys, sought), len(keys) - 1)
-    return keys[at] == sought
+    found: npt.NDArray[np.bool_] = keys[at] == sought
+    return found
 
 
 @dataclass(frozen=True)

@@ -86,6 +86,7 @@ class LanguageModel:
         done = finished(checkpoints, HEAD_STAGE_NAME)
         if done is not None:
             _restore_head(self.head, done.tensors)
+            self.head.requires_grad_(False)
             return
         states, wanted = self._final_states(groups, seed, reporter)
         self.head.requires_grad_(True)
@@ -130,7 +131,7 @@ class _HeadFitting:
             torch.randperm(len(wanted), generator=torch_draws(seed, HEAD_STAGE, 0, number))
             for number in range(passes)
         ]
-        self.steps = [part for order in orders for part in order.split(HEAD_BATCH)]
+        self.steps = [part for order in orders for part in torch.split(order, HEAD_BATCH)]
         self._optimiser = Optimiser(
             [{"params": model.head.parameters(), "lr": learning_rate}],
             steps=len(self.steps),
@@ -162,7 +163,6 @@ def _one(_: int) -> float:
 def _restore_head(head: LmHead, tensors: Mapping[str, Tensor]) -> None:
     prefix = "head."
     head.load_state_dict({n[len(prefix) :]: value for n, value in tensors.items() if n.startswith(prefix)})
-    head.requires_grad_(False)
 
 
 def new_head(root: Root, groups: Sequence[list[Framed]]) -> LmHead:

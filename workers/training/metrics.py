@@ -10,7 +10,7 @@ import numpy as np
 from scipy.stats import pearsonr, spearmanr
 from seqeval.metrics import classification_report as entity_report
 from seqeval.scheme import IOB2
-from sklearn.metrics import classification_report, confusion_matrix, f1_score
+from sklearn.metrics import confusion_matrix, f1_score, precision_recall_fscore_support
 from sklearn.preprocessing import MultiLabelBinarizer
 
 from workers.training.datasets import OUTSIDE
@@ -28,17 +28,33 @@ def classification_scores(
     `majority_baseline` is the accuracy of always answering the most frequent label of `seen`.
     """
     labels = sorted(set(expected))
-    report = classification_report(expected, predicted, labels=labels, output_dict=True, zero_division=0)
+    per_label = _per_label(labels, expected, predicted)
     usual = most_frequent(seen)
     return {
         "metric": "accuracy",
         "value": _share_equal(expected, predicted),
-        "macro_f1": float(report["macro avg"]["f1-score"]),
+        "macro_f1": _mean_f1(per_label),
         "majority_baseline": _share_equal(expected, [usual] * len(expected)),
         "majority_label": usual,
-        "per_label": {label: _figures(report[label]) for label in labels},
+        "per_label": per_label,
         "confusion": _confusion(expected, predicted),
     }
+
+
+def _per_label(
+    labels: Sequence[str], expected: Any, predicted: Any, *, numbered: bool = False
+) -> dict[str, dict[str, float]]:
+    """Figures of each label; numbered: the columns of `expected` and `predicted` are the labels."""
+    names = range(len(labels)) if numbered else labels
+    found = precision_recall_fscore_support(expected, predicted, labels=list(names), zero_division=0)
+    return {
+        label: {"precision": float(p), "recall": float(r), "f1": float(f), "support": int(n)}
+        for label, p, r, f, n in zip(labels, *found, strict=True)
+    }
+
+
+def _mean_f1(per_label: dict[str, dict[str, float]]) -> float:
+    return sum(figures["f1"] for figures in per_label.values()) / max(1, len(per_label))
 
 
 def _confusion(expected: Sequence[str], predicted: Sequence[str]) -> dict[str, Any]:
@@ -58,16 +74,14 @@ def label_set_scores(
     occurring = {label for row in expected for label in row}
     binary = MultiLabelBinarizer(classes=labels)
     wanted, found = binary.fit_transform(expected), binary.transform(predicted)
-    report = classification_report(
-        wanted, found, labels=range(len(labels)), target_names=labels, output_dict=True, zero_division=0
-    )
     usual = most_frequent(tuple(sorted(row)) for row in seen)
     trivial = binary.transform([[label for label in usual if label in labels]] * len(expected))
-    per_label = {label: _figures(report[label]) for label in labels if label in occurring}
+    every = _per_label(labels, wanted, found, numbered=True)
+    per_label = {label: figures for label, figures in every.items() if label in occurring}
     return {
         "metric": "micro_f1",
         "value": float(f1_score(wanted, found, average="micro", zero_division=0)),
-        "macro_f1": sum(row["f1"] for row in per_label.values()) / max(1, len(per_label)),
+        "macro_f1": _mean_f1(per_label),
         "exact": float((wanted == found).all(axis=1).mean()),
         "majority_baseline": float(f1_score(wanted, trivial, average="micro", zero_division=0)),
         "per_label": per_label,

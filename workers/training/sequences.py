@@ -159,8 +159,15 @@ def make_batch(sequences: Sequence[Framed], config: RootConfig) -> Batch:
     _, unique, inverse = fragments.unique(whole)
     where = np.zeros(mask.shape, dtype=np.int64)
     where[mask] = inverse
-    padded = (torch.from_numpy(part) for part in (ids, types, mask, lengths))
-    return Batch(*padded, whole, unique, torch.from_numpy(where))
+    return Batch(
+        ids=torch.from_numpy(ids),
+        types=torch.from_numpy(types),
+        mask=torch.from_numpy(mask),
+        lengths=torch.from_numpy(lengths),
+        fragments=whole,
+        unique=unique,
+        where=torch.from_numpy(where),
+    )
 
 
 def batches_of(

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from torch import Tensor, nn
 
 from inference.hplm.errors import HplmError
-from inference.hplm.pet_batch import BatchedPets, LayerPets, SharedPets
+from inference.hplm.pet_batch import MERGED_FROM, BatchedPets, LayerPets, SharedPets
 from inference.hplm.pets import PLACES, PetSpec, PetWeights, Shape
 
 SHAPE = Shape(layers=2, hidden=6, inner=10)
@@ -101,6 +101,19 @@ def test_pets_of_any_kind_side_by_side_each_do_what_they_are_defined_to(
                 torch.testing.assert_close(found[row], expected, atol=1e-4, rtol=1e-3)
                 alone = layer(states[row : row + 1], SharedPets(pets[which].weights).layer(at))[0]
                 torch.testing.assert_close(alone, expected, atol=1e-4, rtol=1e-3)
+
+
+@given(specs)
+def test_a_pet_does_the_same_in_a_batch_so_large_that_its_updates_are_added_to_the_weights(
+    spec: PetSpec,
+) -> None:
+    torch.manual_seed(0)
+    layer, pet = Layer(), learnt(spec)
+    states = torch.randn(2, MERGED_FROM * SHAPE.inner, SHAPE.hidden)
+    with torch.no_grad():
+        found = layer(states, SharedPets(pet.weights).layer(1))
+        for row, own in enumerate(states):
+            torch.testing.assert_close(found[row], by_definition(layer, own, pet, 1), atol=1e-4, rtol=1e-3)
 
 
 @given(specs)

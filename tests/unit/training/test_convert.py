@@ -1,5 +1,6 @@
 """Converting a checkpoint to a root."""
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -12,9 +13,11 @@ from inference.hplm.fragments import level_name, search_order
 from inference.hplm.local_lower import LocalLower
 from inference.hplm.root import Root
 from inference.hplm.upper import UpperLayers
+from tests.unit.hplm.test_families import published
 from tests.unit.training.conftest import Branch
 from tests.unit.training.world import CancelAt, NullReporter, Recorder, contents, corpus_file
 from workers.training.convert import ConvertSettings, convert_root
+from workers.training.general import read_general
 from workers.training.progress import Cancelled, Reporter
 
 SMALL = ConvertSettings(
@@ -133,3 +136,86 @@ def test_a_diverging_distillation_is_reported_and_leaves_nothing(branch: Branch,
         convert(branch, tmp_path, settings=wild)
     assert caught.value.code == "training_diverged"
     assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.parametrize("n", [2, 4, 5])
+def test_fragments_of_any_length_are_converted(branch: Branch, tmp_path: Path, n: int) -> None:
+    settings = replace(SMALL, n=n, distil_tokens=3_000)
+    report = convert(branch, tmp_path, settings=settings)
+    complete = level_name(0, n)
+    for stage in ("closed_form", "distilled"):
+        assert list(report[stage]) == [level_name(level, n) for level in search_order(n)]
+        assert report[stage][complete]["cut"] < 0.75 * report["unconverted"][complete]["cut"]
+    assert LocalLower.load(tmp_path / "out" / "lower").n == n
+
+
+@pytest.mark.parametrize("family", ["roberta", "distilbert", "electra"])
+def test_every_family_is_converted(tmp_path: Path, family: str) -> None:
+    published(tmp_path / "checkpoint", family)
+    few = replace(SMALL, ridge_tokens=2_000, distil_tokens=2_000)
+    report = convert_root(
+        checkpoint=str(tmp_path / "checkpoint"),
+        corpus=corpus_file(tmp_path / "corpus.txt"),
+        out_root=tmp_path / "root",
+        out_lower=tmp_path / "lower",
+        settings=few,
+        reporter=NullReporter(),
+    )
+    assert report["distilled"]["trigram"]["cut"] < report["unconverted"]["trigram"]["cut"]
+
+
+@pytest.mark.parametrize("lower", [1, 3])
+def test_the_cut_can_be_at_any_layer_and_every_layer_above_is_told(
+    branch: Branch, tmp_path: Path, lower: int
+) -> None:
+    report = convert(branch, tmp_path, settings=replace(SMALL, lower=lower, distil_tokens=0))
+    figures = report["closed_form"]["trigram"]
+    assert len(figures["layers"]) == 1 + 4 - lower
+    assert (figures["layers"][0], figures["layers"][-1]) == (figures["cut"], figures["last"])
+
+
+def test_a_second_text_has_a_bias_of_its_own(converted: dict[str, Any]) -> None:
+    types = LocalLower.load(converted["folder"] / "lower").type_bias
+    assert types[1].norm() > 0.1
+    assert types[0].norm() < 0.1 * types[1].norm()
+
+
+def test_the_context_of_a_text_explains_what_no_fragment_does(
+    branch: Branch, converted: dict[str, Any], tmp_path: Path
+) -> None:
+    without = convert(branch, tmp_path, settings=replace(SMALL, context_rank=0, distil_tokens=0))
+    for level in ("trigram", "unigram"):
+        assert converted["report"]["closed_form"][level]["cut"] < 0.9 * without["closed_form"][level]["cut"]
+
+
+def test_text_read_through_a_table_is_measured_by_the_level_of_its_own_fragments(
+    converted: dict[str, Any],
+) -> None:
+    report = converted["report"]
+    mixed = report["mixed"]
+    assert sum(level["share"] for level in mixed.values()) == pytest.approx(1.0, abs=0.001)
+    whole = sum(level["share"] * level["cut"] for level in mixed.values())
+    assert report["table"]["alpha_50"]["cut"] == pytest.approx(whole, abs=0.002)
+    assert mixed["trigram"]["cut"] < mixed["unigram"]["cut"]
+
+
+def test_held_out_errors_are_told_while_it_distils(converted: dict[str, Any]) -> None:
+    figures = converted["recorder"].figures["distil"]
+    errors = [told["unexplained_trigram_cut"] for told in figures if "unexplained_trigram_cut" in told]
+    assert len(errors) >= 10
+    assert errors[-1] < errors[0]
+
+
+def test_with_a_budget_of_minutes_it_distils_that_long(branch: Branch, tmp_path: Path) -> None:
+    recorder = Recorder()
+    settings = replace(SMALL, distil_tokens=1_000, distil_minutes=1 / 60)
+    convert(branch, tmp_path, settings=settings, reporter=recorder)
+    stage, total, steps = recorder.stages[-1]
+    assert (stage, total, steps[-1]) == ("distil", 1, 1)
+    # Its few batches were seen again and again.
+    assert len(steps) > 10
+
+
+def test_a_little_general_text_is_kept_with_the_root(converted: dict[str, Any]) -> None:
+    kept = read_general(converted["folder"] / "root")
+    assert sum(map(len, kept)) > 300

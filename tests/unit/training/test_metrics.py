@@ -3,8 +3,11 @@
 import pytest
 
 from workers.training.metrics import (
+    answer_scores,
     classification_scores,
+    label_set_scores,
     most_frequent,
+    regression_scores,
     tag_by_word,
     tagging_scores,
     usual_tags,
@@ -70,3 +73,65 @@ def test_usual_tags_are_made_well_formed() -> None:
 
 def test_ties_go_to_the_alphabetically_first() -> None:
     assert most_frequent(["b", "a"]) == "a"
+
+
+def test_who_is_taken_for_whom() -> None:
+    scores = classification_scores(["a", "a", "b"], ["a", "c", "a"], seen=["a"])
+    assert scores["confusion"] == {"labels": ["a", "b", "c"], "rows": [[1, 0, 1], [1, 0, 0], [0, 0, 0]]}
+    assert scores["macro_f1"] == pytest.approx((1 / 2 + 0) / 2)
+
+
+def test_a_label_may_be_called_as_a_metric_is() -> None:
+    assert (
+        classification_scores(["accuracy", "macro avg"], ["accuracy"] * 2, seen=["accuracy"])["value"] == 0.5
+    )
+    assert label_set_scores([("micro avg",)], [("micro avg",)], seen=[()])["value"] == 1.0
+
+
+def test_sets_of_labels_are_counted_label_by_label() -> None:
+    expected = [("a", "b"), ("b",), ()]
+    predicted = [("a",), ("b", "c"), ()]
+    scores = label_set_scores(expected, predicted, seen=[("b",), ("b",), ("z",)])
+    # Two of three answers are right, two of three wanted labels found.
+    assert scores["value"] == pytest.approx(2 / 3)
+    assert scores["exact"] == pytest.approx(1 / 3)
+    # c occurs nowhere: it counts as a wrong answer, not as a label of its own.
+    assert scores["macro_f1"] == pytest.approx((1 + 2 / 3) / 2)
+    assert set(scores["per_label"]) == {"a", "b"}
+    assert scores["per_label"]["b"] == pytest.approx(
+        {"precision": 1.0, "recall": 1 / 2, "f1": 2 / 3, "support": 2}
+    )
+    # Always "b": two of three answers right, two of three labels found.
+    assert scores["majority_baseline"] == pytest.approx(2 / 3)
+
+
+def test_numbers_are_judged_by_order_by_line_and_by_distance() -> None:
+    scores = regression_scores([1.0, 2.0, 3.0, 4.0], [1.0, 2.0, 3.0, 10.0], seen=[2.0, 4.0])
+    assert scores["spearman"] == pytest.approx(1.0)
+    # Covariance 14 over the square roots of 5 and of 50.
+    assert scores["value"] == pytest.approx(14 / (5 * 50) ** 0.5)
+    assert scores["mean_absolute_error"] == pytest.approx(6 / 4)
+    assert scores["mean_answer_error"] == pytest.approx((2 + 1 + 0 + 1) / 4)
+
+
+@pytest.mark.parametrize("predicted", [[1.0, 1.0], [2.0, 2.0]])
+def test_the_same_number_for_every_text_is_no_correlation(predicted: list[float]) -> None:
+    assert regression_scores([1.0, 2.0], predicted, seen=[1.0])["value"] == 0.0
+
+
+@pytest.mark.parametrize(
+    ("rights", "answer", "exact", "f1"),
+    [
+        (["The Amazon River!"], "amazon river", 1, 1),
+        (["amazon river"], "long amazon", 0, 1 / 2),
+        (["nile", "amazon river"], "amazon", 0, 2 / 3),
+        (["amazon"], "", 0, 0),
+        ([], "amazon", 0, 0),
+        ([], "", 1, 1),
+    ],
+)
+def test_answers_are_compared_as_squad_does(rights: list[str], answer: str, exact: float, f1: float) -> None:
+    scores = answer_scores([rights], [answer])
+    assert (scores["exact_match"], scores["value"]) == pytest.approx((exact, f1))
+    assert scores["majority_baseline"] == (not rights)
+    assert scores["answered"] == bool(answer)

@@ -35,10 +35,11 @@ class CancelAt:
 
 
 class Recorder:
-    """Keeps every stage with its total and the steps it was told."""
+    """Keeps every stage with its total, the steps it was told, and the figures told with them."""
 
     def __init__(self) -> None:
         self.stages: list[tuple[str, int, list[int]]] = []
+        self.figures: dict[str, list[dict[str, float]]] = {}
         self.checks = 0
 
     def stage(self, name: str, total: int) -> None:
@@ -46,6 +47,7 @@ class Recorder:
 
     def advance(self, step: int, **metrics: float) -> None:
         self.stages[-1][2].append(step)
+        self.figures.setdefault(self.stages[-1][0], []).append(metrics)
 
     def check(self) -> None:
         self.checks += 1

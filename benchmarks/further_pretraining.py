@@ -1,0 +1,226 @@
+"""The paper's figure 7, upper half: which layers should learn a domain's language before fine-tuning.
+
+The original model learns the biomedical corpus with its lower layers, its upper ones, all or none; then the
+usual PET is trained on each. Beside them stands what the product makes of it: a domain whose local lower half
+has learnt, read through the tables of its branch, against the root's.
+"""
+
+import sys
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from statistics import fmean
+from typing import Any
+
+from rich.console import Console
+
+from benchmarks import harness
+from benchmarks.data import BIOMEDICAL, DATASETS, GENERAL, Dataset, canonical, corpus
+from benchmarks.runs import Runs, bench_dir, fingerprint
+from benchmarks.whole_lm import (
+    VARIANTS,
+    Domain,
+    Learning,
+    learnt,
+    perplexities,
+    save_as_root,
+    with_head,
+)
+from benchmarks.workbench import Converted, Workbench
+from inference.hplm.local_lower import LocalLower
+from inference.hplm.root import Root
+from workers.training.fine_tune import FineTuneSettings, fine_tune
+from workers.training.further_pretrain import FurtherPretrainSettings, further_pretrain
+from workers.training.lookup import LowerWay
+from workers.training.precision import arithmetic
+
+ALPHA = 50.0
+TASKS = tuple(name for name, dataset in DATASETS.items() if dataset.domain == BIOMEDICAL)
+EPOCHS, QUICK_EPOCHS, QUICK_TOKENS = 5, 2, 40_000
+FULL_CONTEXT_RATE = 1e-4
+"""Of the original layers; they are not held to what they were, as the product's local ones are."""
+ROOT_ROW, DOMAIN_ROW = "hPLM of the root", "hPLM of the domain"
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run what is missing and print the table."""
+    parser = harness.arguments(__doc__ or "")
+    parser.add_argument("--dataset", action="append", choices=sorted(DATASETS), help="only this one")
+    parser.add_argument("--tokens", type=int, help="of the corpus that are learnt from")
+    parser.add_argument("--epochs", type=int, help="of each fine-tuning")
+    parser.add_argument("--seeds", type=int, default=1, help="of each fine-tuning")
+    options = parser.parse_args(argv)
+    quick, usual = options.quick, FurtherPretrainSettings()
+    names = options.dataset or (("NCBI-disease",) if quick else TASKS)
+    console = Console()
+    benchmark = FurtherPretraining(
+        datasets=[DATASETS[name] for name in names],
+        learning=replace(usual, tokens=options.tokens or (QUICK_TOKENS if quick else usual.tokens)),
+        epochs=options.epochs or (QUICK_EPOCHS if quick else EPOCHS),
+        seeds=options.seeds,
+        bench=Workbench(console),
+        runs=Runs("further_pretraining", console),
+    )
+    report = benchmark.run()
+    console.print(
+        "\nPerplexity of held-out text; test metric in points (accuracy; NCBI-disease: entity F1)\n"
+    )
+    console.out(harness.markdown_table(report.rows), highlight=False)
+    console.print({name: round(value, 3) for name, value in report.figures.items()})
+    if options.json:
+        harness.write_json(report, options.json)
+    return 0
+
+
+@dataclass(frozen=True, kw_only=True)
+class FurtherPretraining:
+    """The runs of the benchmark. `perplexity_ratio_domain` is the domain's perplexity on its own held-out
+    text by that of the root (below 1: it gained); `gain_points` the mean gain of its hPLMs."""
+
+    datasets: list[Dataset]
+    learning: FurtherPretrainSettings
+    epochs: int
+    seeds: int
+    bench: Workbench
+    runs: Runs
+
+    def run(self) -> harness.Report:
+        converted = self.bench.convert()
+        rows = [self._variant(converted, learning) for learning in VARIANTS]
+        domain = self._domain(converted)
+        told = domain.report
+        rows += [
+            self._product(converted, converted.lower, ROOT_ROW, told["before"]["perplexity"]),
+            self._product(converted, domain.lower, DOMAIN_ROW, told["after"]["perplexity"]),
+        ]
+        root, own = rows[-2:]
+        figures = {
+            "perplexity_ratio_domain": own["domain text"] / root["domain text"],
+            "perplexity_ratio_general": own["general text"] / root["general text"],
+            "gain_points": fmean(own[d.name] - root[d.name] for d in self.datasets),
+        }
+        for row, learning in zip(rows[1:], VARIANTS[1:], strict=False):
+            figures[f"gain_points_{learning}"] = fmean(row[d.name] - rows[0][d.name] for d in self.datasets)
+        settings = {"learning": asdict(self.learning), "epochs": self.epochs, "seeds": self.seeds}
+        return harness.Report("further_pretraining", settings, rows, figures)
+
+    def _variant(self, converted: Converted, learning: Learning) -> harness.Row:
+        """The original model, some of its layers having learnt."""
+        settings = replace(self.learning, learning_rate=FULL_CONTEXT_RATE)
+        key = {"root": "as published", "learning": learning, "settings": asdict(settings)}
+        folder = bench_dir() / "further" / fingerprint(key)
+
+        def made() -> dict[str, Any]:
+            return self._learn(converted, learning, settings, folder)
+
+        found = self.runs.once(key, made)
+        return _row(
+            f"full context, {learning} learnt",
+            found,
+            {
+                d.name: self._tuned(
+                    {**key, "dataset": d.name}, d, folder, self._tables(converted), converted.lower, "whole"
+                )
+                for d in self.datasets
+            },
+        )
+
+    def _learn(
+        self, converted: Converted, learning: Learning, settings: FurtherPretrainSettings, folder: Path
+    ) -> dict[str, Any]:
+        computing = arithmetic(device=settings.device, precision=settings.precision, seed=settings.seed)
+        root, reporter = Root.load(converted.root, computing.device), self.bench.reporter
+        domain = Domain.read(converted.root, corpus(BIOMEDICAL), corpus(GENERAL), settings)
+        local = LocalLower.load(converted.lower, computing.device)
+        # Every variant learns with the same head.
+        head = folder.parent / "heads" / f"{fingerprint(asdict(settings))}.safetensors"
+        published = with_head(root, local, domain, settings, computing, reporter, head)
+        model = learnt(published, learning, domain, settings, reporter)
+        save_as_root(model, root, folder)
+        return perplexities(model, domain, settings.seed, reporter)
+
+    def _domain(self, converted: Converted) -> Converted:
+        """The product's own: the root with the local lower half that has learnt, and the report."""
+        key = {"root": converted.key, "domain": asdict(self.learning)}
+        folder = bench_dir() / "further" / fingerprint(key)
+
+        def made() -> dict[str, Any]:
+            return further_pretrain(
+                root=converted.root,
+                lower=converted.lower,
+                corpus=corpus(BIOMEDICAL),
+                general=corpus(GENERAL),
+                out=folder,
+                settings=self.learning,
+                reporter=self.bench.reporter,
+            )
+
+        return Converted(converted.root, folder, self.runs.once(key, made), fingerprint(key))
+
+    def _product(
+        self, converted: Converted, lower: Path, name: str, perplexity: dict[str, float]
+    ) -> harness.Row:
+        tables = self._tables(converted, lower)
+        key = {"root": converted.key, "lower": str(lower)}
+        return _row(
+            name,
+            perplexity,
+            {
+                d.name: self._tuned({**key, "dataset": d.name}, d, converted.root, tables, lower, "compute")
+                for d in self.datasets
+            },
+        )
+
+    def _tables(self, converted: Converted, lower: Path | None = None) -> list[Path]:
+        """A branch's: that of the biomedical corpus, by this lower half, above the root's own."""
+        general = self.bench.table(converted, GENERAL, ALPHA)
+        own = None if lower == converted.lower else lower
+        return [self.bench.table(converted, BIOMEDICAL, ALPHA, lower=own, all_unigrams=False), general]
+
+    def _tuned(
+        self,
+        key: dict[str, Any],
+        dataset: Dataset,
+        root: Path,
+        tables: list[Path],
+        lower: Path,
+        way: LowerWay,
+    ) -> float:
+        """Mean test metric, in points, of hPLMs of the usual PET."""
+        files = canonical(dataset, bench_dir() / "data" / dataset.name)
+        values = []
+        for seed in range(self.seeds):
+            mix = FineTuneSettings.mix if way == "compute" else 0.0
+            settings = FineTuneSettings(seed=seed, epochs=self.epochs, lower_way=way, mix=mix)
+            whole_key = {**key, "fine_tune": asdict(settings)}
+
+            def made(
+                settings: FineTuneSettings = settings, whole_key: dict[str, Any] = whole_key
+            ) -> dict[str, Any]:
+                report = fine_tune(
+                    root=root,
+                    plots=tables,
+                    dataset=files,
+                    task=dataset.task,
+                    out=bench_dir() / "hplms" / fingerprint(whole_key),
+                    settings=settings,
+                    reporter=self.bench.reporter,
+                    lower=lower,
+                )
+                return {"dev": report["dev"]["value"], "test": report["test"]["value"]}
+
+            values.append(100 * float(self.runs.once(whole_key, made)["test"]))
+        return fmean(values)
+
+
+def _row(name: str, perplexity: dict[str, float], metrics: dict[str, float]) -> harness.Row:
+    return {
+        "what learns": name,
+        "domain text": perplexity["domain"],
+        "general text": perplexity["general"],
+        **metrics,
+    }
+
+
+if __name__ == "__main__":
+    sys.exit(main())

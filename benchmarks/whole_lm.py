@@ -1,0 +1,168 @@
+"""The original model, with full context, as a masked language model of which some layers learn.
+
+What the paper's figure 7 (upper half) compares; the product itself trains a root's local lower half.
+"""
+
+import copy
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, Final, Literal
+
+from torch import Tensor, nn
+
+from inference.hplm.lm_head import LmHead
+from inference.hplm.local_lower import LocalLower
+from inference.hplm.root import TOKENIZER_FILE, Root
+from workers.training.checkpoints import Checkpoints, draws
+from workers.training.corpus import CorpusReader, read_corpus
+from workers.training.further_pretrain import FurtherPretrainSettings
+from workers.training.language_model import HEAD_STAGE, LanguageModel, new_head
+from workers.training.masking import Hidden, MaskedBatch, hide, masked_batch
+from workers.training.optimise import Optimiser
+from workers.training.precision import Arithmetic
+from workers.training.progress import Reporter
+from workers.training.sequences import Framed
+from workers.training.states import Teacher
+from workers.training.texts import Course, TrainingTexts
+from workers.training.word_rows import WordRows
+
+Learning = Literal["none", "upper", "lower", "all"]
+VARIANTS: Final[tuple[Learning, ...]] = ("none", "upper", "lower", "all")
+STAGE = 3
+WARMUP_SHARE = 0.06
+
+
+@dataclass(frozen=True)
+class WholeLanguageModel(LanguageModel):
+    """A `LanguageModel` whose states at the cut come from the original lower layers; these may learn."""
+
+    def states(self, masked: MaskedBatch, rows: WordRows | None = None) -> Tensor:
+        """States at the cut [B, T, d], differentiable."""
+        del rows
+        batch, device = masked.batch, self.teacher.arithmetic.device
+        with self.teacher.arithmetic.autocast():
+            states: Tensor = self.teacher.lower(
+                batch.ids.to(device), batch.mask.to(device), batch.types.to(device)
+            )
+        return states.float()
+
+
+@dataclass(frozen=True)
+class Domain:
+    """Texts of the domain to learn from, and held-out ones of it and of the root's own kind."""
+
+    texts: TrainingTexts
+    held_out: dict[str, list[list[Framed]]]
+
+    @classmethod
+    def read(cls, root: Path, corpus: Path, general: Path, settings: FurtherPretrainSettings) -> "Domain":
+        """The same split as the product's further pretraining with these settings makes."""
+        reader = CorpusReader(root / TOKENIZER_FILE, Root.load(root).config)
+        domain, other = (
+            TrainingTexts.split(
+                read_corpus(file),
+                reader,
+                held_out_share=settings.held_out_share,
+                batch_tokens=settings.batch_tokens,
+                seed=settings.seed,
+            )
+            for file in (corpus, general)
+        )
+        tokens = settings.held_out_tokens
+        return cls(domain, {"domain": domain.held_out(tokens), "general": other.held_out(tokens)})
+
+
+def with_head(
+    root: Root,
+    local: LocalLower,
+    domain: Domain,
+    settings: FurtherPretrainSettings,
+    computing: Arithmetic,
+    reporter: Reporter,
+    kept: Path,
+) -> WholeLanguageModel:
+    """The model as it was published, with its language model head, or one fitted on the domain's text and
+    kept in that file."""
+    known = root.lm_head()
+    if known is None and kept.is_file():
+        known = LmHead.load(kept, root.config.architecture, computing.device)
+    groups = domain.texts.to_learn(settings.head_tokens, stage=HEAD_STAGE) if known is None else []
+    full = root.checkpoint_lower()
+    model = WholeLanguageModel(
+        local=local,
+        teacher=Teacher(full, root.upper, computing),
+        head=(known or new_head(root, groups)).to(computing.device).requires_grad_(False),
+        words=full.word_embeddings.detach().clone(),
+        config=root.config,
+    )
+    if known is None:
+        model.fit_head(
+            groups,
+            learning_rate=settings.head_learning_rate,
+            passes=settings.head_passes,
+            seed=settings.seed,
+            reporter=reporter,
+            checkpoints=Checkpoints(),
+        )
+        kept.parent.mkdir(parents=True, exist_ok=True)
+        model.head.save(kept)
+    return model
+
+
+def learnt(
+    published: WholeLanguageModel,
+    learning: Learning,
+    domain: Domain,
+    settings: FurtherPretrainSettings,
+    reporter: Reporter,
+) -> WholeLanguageModel:
+    """A copy of the model, some layers of which have learnt the domain; the head stays as it is."""
+    teacher = published.teacher
+    lower, upper = copy.deepcopy(teacher.lower), copy.deepcopy(teacher.upper)
+    model = replace(published, teacher=Teacher(lower, upper, teacher.arithmetic))
+    modules: list[nn.Module] = [
+        module
+        for module, names in ((lower, ("lower", "all")), (upper, ("upper", "all")))
+        if learning in names
+    ]
+    if modules:
+        _learn(model, modules, Course(domain.texts, settings.tokens, STAGE), settings, reporter)
+    return model
+
+
+def perplexities(
+    model: WholeLanguageModel, domain: Domain, seed: int, reporter: Reporter
+) -> dict[str, float]:
+    """Of the held-out texts."""
+    return {name: model.perplexity(groups, seed, reporter) for name, groups in domain.held_out.items()}
+
+
+def save_as_root(model: WholeLanguageModel, root: Root, out: Path) -> None:
+    """Write the model as a root, for fine-tuning on it with computed lower layers."""
+    Root(root.config, model.teacher.upper, root.tokenizer, _lower=model.teacher.lower).save(out)
+
+
+def _learn(
+    model: WholeLanguageModel,
+    modules: Sequence[nn.Module],
+    course: Course,
+    settings: FurtherPretrainSettings,
+    reporter: Reporter,
+) -> None:
+    parameters = [parameter for module in modules for parameter in module.requires_grad_(True).parameters()]
+    groups: list[dict[str, Any]] = [{"params": parameters, "lr": settings.learning_rate}]
+    optimiser = Optimiser(groups, steps=len(course), warmup=round(WARMUP_SHARE * len(course)))
+    reporter.stage("further pretrain, full context", len(course))
+
+    def loss(hidden: list[Hidden]) -> Tensor:
+        masked = masked_batch(hidden, model.config)
+        return model.loss(masked, model.states(masked))
+
+    for number in range(len(course)):
+        reporter.check()
+        rng = draws(settings.seed, STAGE, number)
+        hidden = [hide(one, model.config, rng) for one in course.batch(number)]
+        reporter.advance(number + 1, loss=optimiser.descend(hidden, loss))
+    for module in modules:
+        module.requires_grad_(False)

@@ -1,0 +1,134 @@
+"""Every kind of task from labelled rows to a stored hPLM that answers."""
+
+import random
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from inference.hplm.hplm import Hplm
+from tests.unit.tiny import WORDS
+from tests.unit.training.conftest import Branch
+from tests.unit.training.world import NullReporter, json_lines
+from workers.training.datasets import DatasetFiles
+from workers.training.evaluate import EvaluateSettings, evaluate
+from workers.training.fine_tune import FineTuneSettings, fine_tune
+from workers.training.lookup import LowerWay
+
+FILLERS = WORDS[30:60]
+SIGNS = {"happy": "joy", "blood": "medicine", "poor": "need"}
+SETTINGS = FineTuneSettings(
+    precision="float32", lora=4, learning_rate=1e-2, mix=0.0, patience=9, dropout=0.0, epochs=10
+)
+Row = dict[str, Any]
+
+
+def pair_row(draw: random.Random) -> Row:
+    """The second text decides, whatever the first says."""
+    first, second = (draw.choice(list(SIGNS)) for _ in range(2))
+    return {"text": f"{first} {fill(draw)}", "text_pair": " ".join([second] * 3), "label": SIGNS[second]}
+
+
+def multilabel_row(draw: random.Random) -> Row:
+    chosen = [word for word in SIGNS if draw.random() < 0.4]
+    return {"text": " ".join([*chosen, *chosen, fill(draw)]), "labels": [SIGNS[word] for word in chosen]}
+
+
+def regression_row(draw: random.Random) -> Row:
+    count = draw.randint(0, 4)
+    return {"text": " ".join(["happy"] * count + [fill(draw)]), "value": 100.0 + 10 * count}
+
+
+def question_row(draw: random.Random) -> Row:
+    """The answer is "doctor" and the word after it; some contexts hold none."""
+    words = draw.choices(FILLERS, k=6)
+    context = " ".join(words)
+    if draw.random() < 0.25:
+        return {"question": "who", "context": context, "answers": []}
+    answer = f"doctor {draw.choice(FILLERS)}"
+    context = f"{' '.join(words[:3])} {answer} {' '.join(words[3:])}"
+    return {
+        "question": "who",
+        "context": context,
+        "answers": [{"text": answer, "start": context.index(answer)}],
+    }
+
+
+def fill(draw: random.Random) -> str:
+    return " ".join(draw.choices(FILLERS, k=3))
+
+
+KINDS: dict[str, tuple[str, Callable[[random.Random], Row], float]] = {
+    "pairs": ("classification", pair_row, 0.3),
+    "multilabel": ("multilabel", multilabel_row, 0.3),
+    "regression": ("regression", regression_row, 0.7),
+    "question_answering": ("question_answering", question_row, 0.3),
+}
+
+
+def files_of(folder: Path, row: Callable[[random.Random], Row], train: int = 240) -> DatasetFiles:
+    sizes = {"train": train, "dev": 60, "test": 60}
+    return DatasetFiles(
+        **{
+            name: json_lines(folder / f"{name}.jsonl", [row(draw) for _ in range(size)])
+            for seed, (name, size) in enumerate(sizes.items())
+            for draw in [random.Random(seed)]
+        }
+    )
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_task_that_can_be_learnt_is_learnt_and_answers_the_same_once_stored(
+    branch: Branch, tmp_path: Path, kind: str
+) -> None:
+    task, row, gain = KINDS[kind]
+    files = files_of(tmp_path, row)
+    report = fine_tune(
+        root=branch.root,
+        plots=[branch.plot],
+        dataset=files,
+        task=task,
+        out=tmp_path / "out",
+        settings=SETTINGS,
+        reporter=NullReporter(),
+    )
+    assert report["test"]["value"] > report["test"]["majority_baseline"] + gain
+    found = evaluate(
+        root=branch.root,
+        plots=[branch.plot],
+        hplm=tmp_path / "out",
+        dataset_file=files.test,
+        train_file=files.train,
+        task=task,
+        reporter=NullReporter(),
+        settings=EvaluateSettings(precision="float32"),
+    )
+    assert found["value"] == pytest.approx(report["test"]["value"], abs=0.02)
+    stored = Hplm.load(tmp_path / "out")
+    assert stored.task == task
+    assert stored.pairs == (kind in ("pairs", "question_answering"))
+
+
+@pytest.mark.parametrize("way", ["fallback", "compute", "whole"])
+def test_the_lower_half_is_made_in_the_way_that_is_asked_for(
+    branch: Branch, tmp_path: Path, way: LowerWay
+) -> None:
+    files = files_of(tmp_path, multilabel_row, train=40)
+    report = fine_tune(
+        root=branch.root,
+        plots=[branch.plot],
+        lower=branch.lower,
+        dataset=files,
+        task="multilabel",
+        out=tmp_path / "out",
+        settings=FineTuneSettings(
+            precision="float32", lora=2, mix=0.5, epochs=1, minimum_steps=0, lower_way=way
+        ),
+        reporter=NullReporter(),
+    )
+    hits = report["test"]["plot_hits"]
+    assert (hits["whole"] == 1) == (way == "whole")
+    assert (hits["computed"] > 0) == (way == "compute")
+    if way == "fallback":
+        assert hits["trigram"] + hits["bigram"] + hits["unigram"] == pytest.approx(1, abs=1e-3)
