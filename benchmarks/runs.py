@@ -55,5 +55,6 @@ def fingerprint(key: dict[str, Any]) -> str:
 
 
 def describe(key: dict[str, Any]) -> str:
-    """A key in one line."""
-    return " ".join(f"{name}={value}" for name, value in key.items())
+    """The plain parts of a key, and the names of the others, in one line."""
+    plain = {name: value.get("name", "") if isinstance(value, dict) else value for name, value in key.items()}
+    return " ".join(f"{name}={value}" for name, value in plain.items() if value != "")

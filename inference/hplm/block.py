@@ -46,7 +46,8 @@ class EncoderBlock(nn.Module):
 
     def _attend(self, hidden: Tensor, mask: Tensor | None, pets: LayerPets) -> Tensor:
         def heads(place: str, module: nn.Linear) -> Tensor:
-            return pets.linear(place, module, hidden).unflatten(-1, (self.heads, -1)).transpose(1, 2)
+            rows = pets.linear(place, module, hidden)
+            return rows.view(*hidden.shape[:2], self.heads, -1).transpose(1, 2)
 
         value = heads("value", self.value)
         if mask is None and hidden.shape[1] == 1:

@@ -18,6 +18,7 @@ from workers.training import search
 from workers.training.checkpoints import Checkpoints
 from workers.training.datasets import DatasetFiles
 from workers.training.fine_tune import FineTuneSettings, fine_tune
+from workers.training.prepared import outputs_of
 from workers.training.progress import Cancelled, Reporter
 
 SETTINGS = FineTuneSettings(
@@ -161,13 +162,11 @@ class CheckCounter(CancelAt):
 
 
 def _with_room_for(rows: int) -> Callable[..., torch.Tensor]:
-    real = search.outputs_of
-
-    def outputs_of(
+    def with_little_room(
         model: Any, backbone: Any, split: Any, numbers: list[int], ways: list[int]
     ) -> torch.Tensor:
         if len(numbers) > rows:
             raise torch.OutOfMemoryError("no room")
-        return real(model, backbone, split, numbers, ways)
+        return outputs_of(model, backbone, split, numbers, ways)
 
-    return outputs_of
+    return with_little_room

@@ -74,7 +74,7 @@ def test_unknown_tags_and_padding_do_not_count_in_the_loss(weights: torch.Tensor
 def test_a_batch_without_a_single_known_tag_teaches_nothing() -> None:
     outputs = torch.randn(1, 2, 3, requires_grad=True)
     loss = task_kind("tagging").loss(outputs, [np.full(2, UNKNOWN)], None)
-    loss.backward()
+    loss.backward()  # type: ignore[no-untyped-call]
     assert loss == 0
     assert outputs.grad is not None
     assert bool((outputs.grad == 0).all())
@@ -134,6 +134,16 @@ class TestQuestions:
                 told.append(self.CONTEXT[encoding.offsets[first][0] : encoding.offsets[last][1]])
         assert 1 <= len(told) < len(encodings)
         assert set(told) == {"silver cloud"}
+
+    @pytest.mark.parametrize("context", ["(silver)", "stone,silver,stone"])
+    def test_an_answer_that_touches_its_neighbours_is_learnt_without_them(
+        self, root: Root, context: str
+    ) -> None:
+        kind = task_kind("question_answering")
+        example = Example("what", context, answers=(Answer("silver", context.index("silver")),))
+        (encoding,) = kind.encode(example, root.tokenizer)
+        first, last = kind.target(example, encoding, ["start", "end"])
+        assert context[encoding.offsets[first][0] : encoding.offsets[last][1]] == "silver"
 
     def test_the_best_span_of_all_windows_is_the_answer(self, root: Root) -> None:
         kind = task_kind("question_answering")

@@ -1,0 +1,44 @@
+"""The methods of the accuracy benchmark learn what they are named after, and nothing else."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from benchmarks.methods import DEDICATED, PLOT, UPPER, Inputs, Method, train_whole
+from tests.unit.training.conftest import Branch
+from tests.unit.training.conftest import branch as branch
+from tests.unit.training.world import NullReporter, contents, dataset
+from workers.training.fine_tune import FineTuneSettings
+
+pytestmark = pytest.mark.unit
+SMALL = FineTuneSettings(
+    precision="float32", learning_rate=3e-3, epochs=3, minimum_steps=0, patience=9, mix=0.0
+)
+
+
+@pytest.mark.parametrize("method", [DEDICATED, UPPER, PLOT], ids=lambda method: method.name)
+def test_a_model_of_its_own_learns_and_leaves_the_root_alone(
+    branch: Branch, tmp_path: Path, method: Method
+) -> None:
+    files = dataset(tmp_path, "classification")
+    inputs = Inputs(branch.root, branch.lower, [branch.plot], files, "classification")
+    before = contents(branch.root, branch.lower, branch.plot)
+    result = train_whole(method, inputs, replace(SMALL, lower_way=method.lower_way), NullReporter())
+    assert result["test"] > 0.6
+    assert contents(branch.root, branch.lower, branch.plot) == before
+
+
+def test_a_dedicated_model_is_larger_than_its_upper_layers(branch: Branch, tmp_path: Path) -> None:
+    inputs = Inputs(
+        branch.root,
+        branch.lower,
+        [branch.plot],
+        dataset(tmp_path, "classification", train=32),
+        "classification",
+    )
+    sizes = [
+        train_whole(method, inputs, replace(SMALL, epochs=1), NullReporter())["bytes"]
+        for method in (DEDICATED, UPPER)
+    ]
+    assert sizes[0] > sizes[1]
