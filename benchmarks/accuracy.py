@@ -7,7 +7,7 @@ split, in points. Runs are kept: stop it and start it again, or take one dataset
 import argparse
 import sys
 from collections.abc import Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from statistics import fmean, stdev
 from typing import Any
@@ -107,8 +107,9 @@ class Accuracy:
             epochs=self._epochs,
             mix=method.mix,
             lower_way=method.lower_way,
-            **({"lora": 0, "biases": False, "norms": False} if method.learns == "head" else {}),
         )
+        if method.learns == "head":
+            settings = replace(settings, lora=0, biases=False, norms=False)
         key = {
             "dataset": dataset.name,
             "method": asdict(method),

@@ -7,6 +7,7 @@ coverage; bytes and entries are those of all tables of its branch.
 import sys
 from collections.abc import Sequence
 from dataclasses import asdict
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -65,12 +66,8 @@ def measure(dataset: Dataset, vectors: str, epochs: int, console: Console) -> ha
     for alpha in ALPHAS:
         plots = tables(bench, converted, dataset, alpha, vectors)
         for policy in POLICIES:
-            found = runs.once(
-                key | {"alpha": alpha, "policy": policy, "vectors": vectors},
-                lambda plots=plots, policy=policy: _read(
-                    converted, plots, hplm, files.test, dataset, policy, bench
-                ),
-            )
+            read = partial(_read, converted, plots, hplm, files.test, dataset, policy, bench)
+            found = runs.once(key | {"alpha": alpha, "policy": policy, "vectors": vectors}, read)
             rows.append(_row(alpha, policy, plots, found))
             figures[f"metric_{alpha:g}_{policy}"] = 100 * found["value"]
     return harness.Report(

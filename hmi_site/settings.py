@@ -157,7 +157,11 @@ CELERY_TIMEZONE = "UTC"
 # A tick that nobody took in time is worthless: the next one does its work.
 CELERY_BEAT_SCHEDULE = {
     "reap": {"task": "workers.reap", "schedule": 5.0, "options": {"queue": "default", "expires": 5.0}},
-    "collect": {"task": "workers.collect", "schedule": 3600.0, "options": {"queue": "default", "expires": 3600.0}},
+    "collect": {
+        "task": "workers.collect",
+        "schedule": 3600.0,
+        "options": {"queue": "default", "expires": 3600.0},
+    },
     # Heals a manifest whose writer was killed between the commit and the file.
     "publish-manifest": {
         "task": "workers.publish_manifest",

@@ -1,14 +1,14 @@
 """How well a root's vocabulary and length fit an upload, before anything is trained on it."""
 
 import json
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Final
 
 from django.conf import settings
 
 from tenants.errors import ErrorCode, HmiError
-from tenants.formats.fit import Fit, corpus_rows, dataset_rows, tokenizer_fit
+from tenants.formats.fit import Fit, corpus_rows, dataset_rows, fit_warnings, tokenizer_fit
 from tenants.models import Corpus, Dataset, Split
 from tenants.storage import stored_path
 from versiontree.artifacts import ArtifactStore
@@ -31,6 +31,26 @@ def dataset_fit(version: Version, dataset: Dataset) -> Fit:
     if train is None:
         raise HmiError(ErrorCode.NOT_FOUND, "The dataset has no split train.", param="dataset")
     return _fit(version, dataset_rows(stored_path(train.sha256)))
+
+
+def corpus_warnings(version: Version, corpus: Corpus) -> dict[str, list[str]]:
+    """What a version's ``config`` says of a corpus that hardly fits the root above ``version``: a list of
+    sentences under ``warnings``, or nothing."""
+    return _warnings(lambda: corpus_fit(version, corpus))
+
+
+def dataset_warnings(version: Version, dataset: Dataset) -> dict[str, list[str]]:
+    """As ``corpus_warnings``, of a dataset."""
+    return _warnings(lambda: dataset_fit(version, dataset))
+
+
+def _warnings(fit: Callable[[], Fit]) -> dict[str, list[str]]:
+    try:
+        found = fit_warnings(fit())
+    except HmiError:
+        # Whatever is wrong with the root or the upload is said where it is used; this is only advice.
+        return {}
+    return {"warnings": found} if found else {}
 
 
 def _fit(version: Version, rows: Iterable[tuple[str, ...]]) -> Fit:

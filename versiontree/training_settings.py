@@ -43,7 +43,7 @@ class Knob:
             may_be = f"{kind} from {self.least:g} to {self.most:g}"
         if not fits:
             raise HmiError(ErrorCode.INVALID_FIELD, f"This is {may_be}.", param=param)
-        return cast("Setting", self.type(cast("Any", value)))
+        return self.type(cast("Any", value))
 
 
 def _whole(default: int | None, least: float, most: float, help_text: str = "") -> Knob:

@@ -52,7 +52,8 @@ class PlotTable:
         self.rows = rows
         self.composition = composition
         self.about = about
-        self.n, self.hidden = rows.dtype["values"].shape
+        n, hidden = rows.dtype["values"].shape
+        self.n, self.hidden = int(n), int(hidden)
         names = level_names(self.n)
         counts = about.get("levels", {})
         self._levels = frozenset(at for at, name in enumerate(names) if counts.get(name, 1))

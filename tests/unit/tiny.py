@@ -21,7 +21,15 @@ from transformers import BertConfig, BertForMaskedLM, BertModel
 from inference.hplm import fragments
 from inference.hplm.checkpoint import open_checkpoint
 from inference.hplm.heads import Head, Pooling
-from inference.hplm.hplm import CLASSIFICATION, FIXED_LABELS, PER_TOKEN, QUESTION_ANSWERING, TAGGING, Hplm, Task
+from inference.hplm.hplm import (
+    CLASSIFICATION,
+    FIXED_LABELS,
+    PER_TOKEN,
+    QUESTION_ANSWERING,
+    TAGGING,
+    Hplm,
+    Task,
+)
 from inference.hplm.local_lower import LocalLower
 from inference.hplm.pets import PetSpec, PetWeights, Shape
 from inference.hplm.plot import PlotChain, PlotTable
@@ -309,7 +317,9 @@ def tiny_world(artifact_root: Path, *, hplms: int = 6, tasks: Sequence[Task] = T
         digest = place(artifact_root, "hplm", scratch / f"hplm{number}")
         tenant = ("acme", "globex")[number // 2 % 2]
         built.append(
-            TinyHplm(tenant, f"model{number}", 1, digest, chains[number % 2], lower_digests[number % 2], model)
+            TinyHplm(
+                tenant, f"model{number}", 1, digest, chains[number % 2], lower_digests[number % 2], model
+            )
         )
     world = TinyWorld(
         artifact_root=artifact_root,

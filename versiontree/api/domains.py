@@ -13,6 +13,7 @@ from tenants.permissions import request_actor
 from versiontree.api.access import OwnerView, PlatformView, asked
 from versiontree.api.serializers import (
     DomainCreateSerializer,
+    DomainGrowSerializer,
     DomainSerializer,
     DomainUpdateSerializer,
     VersionSerializer,
@@ -26,7 +27,9 @@ from versiontree.selectors import (
     version_visible_to,
     versions_of,
 )
+from versiontree.services.compact import domain_compact
 from versiontree.services.domains import domain_create, domain_update
+from versiontree.services.grow import domain_grow
 
 
 class _Domains(GenericAPIView[Domain]):
@@ -68,6 +71,27 @@ class _DomainVersions(GenericAPIView[Version]):
         return Response(VersionSerializer(version).data, status=status.HTTP_201_CREATED)
 
 
+class _DomainGrow(GenericAPIView[Version]):
+    queryset = Version.unscoped.none()
+    owner: Tenant | None
+
+    @extend_schema(request=DomainGrowSerializer, responses={201: VersionSerializer})
+    def post(self, request: Request, domain_id: int, **_: Any) -> Response:
+        body = asked(DomainGrowSerializer, request)
+        version = domain_grow(domain=domain_of(self.owner, domain_id), **body, actor=request_actor(request))
+        return Response(VersionSerializer(version).data, status=status.HTTP_201_CREATED)
+
+
+class _DomainCompact(GenericAPIView[Version]):
+    queryset = Version.unscoped.none()
+    owner: Tenant | None
+
+    @extend_schema(request=None, responses={201: VersionSerializer})
+    def post(self, request: Request, domain_id: int, **_: Any) -> Response:
+        version = domain_compact(domain=domain_of(self.owner, domain_id), actor=request_actor(request))
+        return Response(VersionSerializer(version).data, status=status.HTTP_201_CREATED)
+
+
 class DomainsView(_Domains, OwnerView):
     """The domains a tenant sees; it makes its own."""
 
@@ -84,6 +108,22 @@ class DomainView(OwnerView):
 
     def get(self, request: Request, domain_id: int, **_: Any) -> Response:
         return Response(DomainSerializer(domain_visible_to(self.owner, domain_id)).data)
+
+
+class DomainGrowView(_DomainGrow, OwnerView):
+    """Add to a domain's table what traffic missed often."""
+
+
+class DomainCompactView(_DomainCompact, OwnerView):
+    """Make one table of all that a domain's newest version reads."""
+
+
+class PlatformDomainGrowView(_DomainGrow, PlatformView):
+    """The same for a domain of the platform's."""
+
+
+class PlatformDomainCompactView(_DomainCompact, PlatformView):
+    """The same for a domain of the platform's."""
 
 
 class PlatformDomainsView(_Domains, PlatformView):

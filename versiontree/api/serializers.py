@@ -10,7 +10,7 @@ from drf_spectacular.utils import extend_schema_field
 from rest_framework import serializers
 
 from versiontree.models import Alias, AliasMove, Domain, Hplm, Job, JobEvent, Root, Version
-from versiontree.training_settings import DEFAULT_ALPHA
+from versiontree.training_settings import DEFAULT_ALPHA, DEFAULT_VECTORS
 
 FREE_OBJECT = {"type": "object", "additionalProperties": True}
 
@@ -179,7 +179,7 @@ class NodeSerializer(VersionSerializer):
 
 @extend_schema_field(FREE_OBJECT)
 class SettingsField(serializers.JSONField):
-    """Numbers by name; the service knows which."""
+    """Numbers, words and yes or no by name; the service knows which."""
 
 
 class RootRegisterSerializer(serializers.Serializer[Any]):
@@ -190,14 +190,22 @@ class RootRegisterSerializer(serializers.Serializer[Any]):
     corpus = serializers.IntegerField()
     lower = serializers.IntegerField(required=False, allow_null=True, default=None)
     alpha = serializers.FloatField(required=False, default=DEFAULT_ALPHA)
+    vectors = serializers.CharField(required=False, default=DEFAULT_VECTORS)
+    settings = SettingsField(required=False, default=dict)
+
+
+class DomainGrowSerializer(serializers.Serializer[Any]):
+    """What to add of what traffic missed: ``minimum_count``, ``minimum_tenants``, ``most``."""
+
     settings = SettingsField(required=False, default=dict)
 
 
 class DomainUpdateSerializer(serializers.Serializer[Any]):
-    """More text for a domain. Without ``alpha`` the coverage stays as it was."""
+    """More text for a domain. Without ``alpha`` and ``vectors`` these stay as they were."""
 
     corpus = serializers.IntegerField()
     alpha = serializers.FloatField(required=False, allow_null=True, default=None)
+    vectors = serializers.CharField(required=False, allow_null=True, default=None)
     settings = SettingsField(required=False, default=dict)
 
 
@@ -208,6 +216,7 @@ class DomainCreateSerializer(serializers.Serializer[Any]):
     parent = serializers.IntegerField()  # type: ignore[assignment]
     corpus = serializers.IntegerField()
     alpha = serializers.FloatField(required=False, default=DEFAULT_ALPHA)
+    vectors = serializers.CharField(required=False, default=DEFAULT_VECTORS)
     description = serializers.CharField(required=False, allow_blank=True, default="")
     settings = SettingsField(required=False, default=dict)
 

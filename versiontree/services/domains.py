@@ -11,6 +11,7 @@ from tenants.models import Corpus, Tenant
 from tenants.services.audit import Actor, audit_record, person
 from tenants.services.quotas import quota_check_domains
 from versiontree.errors import not_found
+from versiontree.fitting import corpus_warnings
 from versiontree.models import Domain, Root, Version
 from versiontree.models.job import JobKind
 from versiontree.models.version import VersionKind, VersionState
@@ -37,7 +38,7 @@ def domain_create(
     ``corpus_too_small``, ``quota_exceeded``.
     """
     require_slug(name)
-    config = _config(corpus, tenant, alpha, settings, vectors)
+    config = _config(corpus, tenant, alpha, settings, vectors) | corpus_warnings(parent, corpus)
     with transaction.atomic():
         room_for_version(tenant=tenant, jobs=2)
         if tenant is not None:
@@ -58,9 +59,12 @@ def domain_update(
 ) -> Version:
     """A further version of a domain, pretrained on more text on top of its newest ready version.
 
-    Keeps the coverage of that version and how its vectors are stored unless told otherwise. Raises ``conflict`` while another version is
-    being built, ``model_not_ready`` when there is none to build upon, and what ``domain_create`` raises.
+    Keeps the coverage of that version and how its vectors are stored unless told otherwise. Raises
+    ``conflict`` while another version is being built, ``model_not_ready`` when there is none to build upon,
+    and what ``domain_create`` raises.
     """
+    earlier = Version.unscoped.filter(domain=domain).first()
+    warnings = corpus_warnings(earlier, corpus) if earlier is not None else {}
     with transaction.atomic():
         room_for_version(tenant=domain.tenant, jobs=2)
         locked = Domain.unscoped.select_for_update(no_key=True).filter(pk=domain.pk).first()
@@ -69,7 +73,7 @@ def domain_update(
         above = _newest_ready(locked)
         coverage = above.config.get("alpha", DEFAULT_ALPHA) if alpha is None else alpha
         stored = above.config.get("vectors", DEFAULT_VECTORS) if vectors is None else vectors
-        config = _config(corpus, locked.tenant, coverage, settings, stored)
+        config = _config(corpus, locked.tenant, coverage, settings, stored) | warnings
         return _plant(locked, above, corpus, config, actor, verb="domain.update")
 
 

@@ -11,6 +11,7 @@ from tenants.models import Dataset, Tenant
 from tenants.services.audit import Actor, audit_record, person
 from tenants.services.quotas import quota_check_hplms
 from versiontree.errors import not_found
+from versiontree.fitting import dataset_warnings
 from versiontree.models import Alias, AliasMove, Hplm, Job, Version
 from versiontree.models.alias import DEFAULT_ALIAS
 from versiontree.models.job import ACTIVE, JobKind
@@ -44,7 +45,7 @@ def hplm_create(
     ``quota_exceeded``.
     """
     require_slug(name)
-    config = _config(dataset, tenant, settings, auto_promote)
+    config = _config(dataset, tenant, settings, auto_promote) | dataset_warnings(parent, dataset)
     with transaction.atomic():
         room_for_version(tenant=tenant, jobs=2)
         living = Hplm.objects.for_tenant(tenant).filter(deleted_at=None).count()
@@ -68,10 +69,12 @@ def hplm_update(
     (deleted, or a foreign dataset), ``invalid_field`` (a dataset of the other task), ``model_not_ready``,
     ``quota_exceeded``.
     """
+    earlier = Version.unscoped.filter(hplm=hplm).first()
+    warnings = dataset_warnings(earlier, dataset) if earlier is not None else {}
     with transaction.atomic():
         room_for_version(tenant=hplm.tenant, jobs=2)
         locked = _lock(hplm)
-        config = _config(dataset, locked.tenant, settings, auto_promote)
+        config = _config(dataset, locked.tenant, settings, auto_promote) | warnings
         if dataset.task != locked.task:
             raise HmiError(
                 ErrorCode.INVALID_FIELD,

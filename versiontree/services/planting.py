@@ -10,8 +10,9 @@ fine_tune          ``dataset``, ``settings``
 evaluate           ``dataset``, ``settings``
 =================  ======================================================================
 
-``corpus`` is ``{"id", "name", "sha256"}``; ``dataset`` is ``{"id", "name", "task", "pairs", "labels", "splits":
-{split: sha256}}``. The files a job works on besides are those of ``selectors.build_inputs(version)``.
+``corpus`` is ``{"id", "name", "sha256"}``; ``dataset`` is ``{"id", "name", "task", "pairs", "labels",
+"splits": {split: sha256}}``. The files a job works on besides are those of
+``selectors.build_inputs(version)``.
 """
 
 from collections.abc import Sequence

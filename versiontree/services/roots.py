@@ -30,8 +30,8 @@ def root_register(
     """Register a checkpoint as a new root: jobs convert it and build its PLOT from a platform corpus.
 
     ``lower`` is the number of layers below the cut (half of them by default), ``alpha`` the coverage in % of
-    the root's PLOT, ``vectors`` how it stores them ("float16" or "int8"). Raises ``invalid_field``, ``conflict`` (the name), ``not_found`` (the corpus) and what
-    ``checkpoint_source`` raises.
+    the root's PLOT, ``vectors`` how it stores them ("float16" or "int8"). Raises ``invalid_field``,
+    ``conflict`` (the name), ``not_found`` (the corpus) and what ``checkpoint_source`` raises.
     """
     require_slug(name)
     place = checkpoint_source(source)

@@ -38,7 +38,7 @@ class Checkpoints:
     """The last state of every stage of one job, in a folder of that job's own.
 
     folder: made when first needed; None keeps nothing, for callers that cannot be resumed. every_s: how many
-    seconds `due` lets pass between two checkpoints.
+    seconds `due` lets pass between two checkpoints. writes: whether `save` and `forget` do anything.
     """
 
     def __init__(
@@ -47,19 +47,20 @@ class Checkpoints:
         every_s: float = EVERY_S,
         *,
         clock: Callable[[], float] = time.monotonic,
+        writes: bool = True,
     ) -> None:
-        self._folder, self._every_s, self._clock = folder, every_s, clock
+        self._folder, self._every_s, self._clock, self._writes = folder, every_s, clock, writes
         self._last = clock()
 
     def due(self) -> bool:
         """Whether it is time for another checkpoint."""
-        return self._folder is not None and self._clock() - self._last >= self._every_s
+        return self._folder is not None and self._writes and self._clock() - self._last >= self._every_s
 
     def save(self, stage: str, step: int, tensors: Mapping[str, Tensor], state: Mapping[str, Any]) -> None:
         """Replace the stage's checkpoint. Raises HplmError("out_of_disk") when the disk is full; the one
         before is then still there.
         """
-        if self._folder is None:
+        if self._folder is None or not self._writes:
             return
         self._folder.mkdir(parents=True, exist_ok=True)
         about = {"format": FORMAT, "step": str(step), "state": json.dumps(dict(state))}
@@ -89,8 +90,12 @@ class Checkpoints:
 
     def forget(self, stage: str) -> None:
         """Remove the checkpoint of a stage that a later stage's checkpoint makes needless."""
-        if self._folder is not None:
+        if self._folder is not None and self._writes:
             self._path(stage).unlink(missing_ok=True)
+
+    def reading_only(self) -> "Checkpoints":
+        """The same checkpoints for another process that does the same job."""
+        return Checkpoints(self._folder, self._every_s, writes=False)
 
     def _path(self, stage: str) -> Path:
         assert self._folder is not None

@@ -15,6 +15,7 @@ from inference.hplm.root import Root
 from workers.training.checkpoints import Checkpoints
 from workers.training.closed_form import STAGE as CLOSED_FORM_STAGE
 from workers.training.closed_form import ClosedForm
+from workers.training.companions import companions, gpus, reading_only
 from workers.training.context import batches_for, fit_context
 from workers.training.corpus import CorpusReader, read_corpus
 from workers.training.distil import STAGE as DISTIL_STAGE
@@ -64,7 +65,7 @@ class ConvertSettings:
     ridge_penalty: float = 10.0
     context_rank: int = 64
     context_tokens: int = 30_000
-    distil_tokens: int = 1_100_000
+    distil_tokens: int = 1_000_000
     distil_minutes: float | None = None
     held_out_tokens: int = 6_000
     watched_tokens: int = 1_000
@@ -91,9 +92,32 @@ def convert_root(
 ) -> dict[str, Any]:
     """Write a root and its local lower half; report the variance left unexplained on held-out text.
 
-    The upper layers stay as they are. Raises HplmError for a checkpoint or corpus that will not do, or a
-    loss that is no number; nothing is written then.
+    The upper layers stay as they are. All GPUs that are visible work on it. Raises HplmError for a checkpoint
+    or corpus that will not do, or a loss that is no number; nothing is written then.
     """
+    given: dict[str, Any] = {
+        "checkpoint": checkpoint,
+        "corpus": corpus,
+        "out_root": out_root,
+        "out_lower": out_lower,
+        "settings": settings,
+    }
+    theirs = given | {"checkpoints": reading_only(checkpoints)}
+    with companions(convert_here, theirs, ("out_root", "out_lower"), gpus(settings.device)):
+        return convert_here(**given, reporter=reporter, checkpoints=checkpoints)
+
+
+def convert_here(
+    *,
+    checkpoint: str,
+    corpus: Path,
+    out_root: Path,
+    out_lower: Path,
+    settings: ConvertSettings,
+    reporter: Reporter,
+    checkpoints: Checkpoints | None,
+) -> dict[str, Any]:
+    """`convert_root` in this process, alone or as one of several."""
     computing = arithmetic(device=settings.device, precision=settings.precision, seed=settings.seed)
     reporter.stage("open checkpoint", 1)
     source = open_checkpoint(checkpoint)

@@ -13,6 +13,7 @@ from inference.hplm.lm_head import LmHead
 from inference.hplm.local_lower import LocalLower
 from inference.hplm.root import LM_HEAD_FILE, TOKENIZER_FILE, Root
 from workers.training.checkpoints import Checkpoints, draws
+from workers.training.companions import companions, gpus, reading_only
 from workers.training.context import batches_for
 from workers.training.convert import ALPHA
 from workers.training.corpus import CorpusReader, read_corpus
@@ -84,8 +85,33 @@ def further_pretrain(
     Only the lower layers, their embeddings and maps learn. What enters after the sum does not: a text's rows
     come from the tables of the domain and of the root together, and are composed in one way. A head that had
     to be fitted is kept beside the lower half, for the domain's next update. general: a corpus of general
-    text; without it the sample kept with the root is measured.
+    text; without it the sample kept with the root is measured. All GPUs that are visible work on it.
     """
+    given: dict[str, Any] = {
+        "root": root,
+        "lower": lower,
+        "corpus": corpus,
+        "out": out,
+        "settings": settings,
+        "general": general,
+    }
+    theirs = given | {"checkpoints": reading_only(checkpoints)}
+    with companions(further_pretrain_here, theirs, ("out",), gpus(settings.device)):
+        return further_pretrain_here(**given, reporter=reporter, checkpoints=checkpoints)
+
+
+def further_pretrain_here(
+    *,
+    root: Path,
+    lower: Path,
+    corpus: Path,
+    out: Path,
+    settings: FurtherPretrainSettings,
+    reporter: Reporter,
+    general: Path | None,
+    checkpoints: Checkpoints | None,
+) -> dict[str, Any]:
+    """`further_pretrain` in this process, alone or as one of several."""
     computing = arithmetic(device=settings.device, precision=settings.precision, seed=settings.seed)
     kept = checkpoints or Checkpoints()
     loaded = Root.load(root, computing.device)

@@ -81,7 +81,8 @@ class LanguageModel:
     ) -> None:
         """Train the head alone, `passes` times over the final states of the tokens hidden in the batches.
 
-        Nothing below the head moves, so these states are computed once.
+        Nothing below the head moves, so these states are computed once: in every other batch through the
+        root's own lower layers with full context, so that the head knows what states should be like.
         """
         done = finished(checkpoints, HEAD_STAGE_NAME)
         if done is not None:
@@ -105,7 +106,8 @@ class LanguageModel:
             reporter.check()
             rng = draws(seed, HEAD_STAGE, done)
             masked = masked_batch([hide(one, self.config, rng) for one in sequences], self.config)
-            states.append(self._guessing(masked, self.states(masked)))
+            at_cut = self.states(masked) if done % 2 else self.teacher.at_cut(masked.batch)
+            states.append(self._guessing(masked, at_cut))
             wanted.append(masked.wanted.to(states[-1].device))
             reporter.advance(done)
         return torch.cat(states), torch.cat(wanted)

@@ -8,6 +8,7 @@ from typing import Protocol
 from torch import Tensor
 
 from workers.training.checkpoints import Checkpoints, Saved
+from workers.training.parallel import Processes
 from workers.training.progress import Reporter
 
 # Held-out measurements while a stage learns, so that people see the error fall.
@@ -63,11 +64,13 @@ class Budget:
 
     def progress(self) -> float | None:
         """The share of the minutes that is used; None where steps are counted."""
-        return None if self.minutes is None else min(1.0, self.spent / (60 * self.minutes))
+        if self.minutes is None:
+            return None
+        return min(1.0, Processes().first(self.spent / (60 * self.minutes)))
 
-    def over(self, done: int) -> bool:
-        """Whether it is used up."""
-        return self.steps <= done if self.minutes is None else self.spent >= 60 * self.minutes
+    def over(self, done: int, progress: float | None) -> bool:
+        """Whether it is used up, `progress` of its minutes being so."""
+        return self.steps <= done if progress is None else progress >= 1
 
 
 def learn(
@@ -90,13 +93,13 @@ def learn(
         done = saved.step
     budget.begin(float(saved.state["seconds"]) if saved is not None else 0.0)
     reporter.stage(stage, budget.total)
-    watched = -1
-    while not budget.over(done):
+    watched, first = -1, Processes().number == 0
+    while not budget.over(done, progress := budget.progress()):
         reporter.check()
-        figures = learner.step(done, budget.progress())
+        figures = learner.step(done, progress)
         done += 1
         part = budget.told(done) * WATCHED // budget.total
-        if watch is not None and part != watched:
+        if watch is not None and first and part != watched:
             watched = part
             figures |= watch()
         reporter.advance(budget.told(done), **figures)

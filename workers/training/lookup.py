@@ -10,8 +10,8 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
-from inference.hplm.misses import Counts, LowerHalf, fill
 from inference.hplm.miss_policy import Misses, MissPolicy
+from inference.hplm.misses import Counts, LowerHalf, fill
 from inference.hplm.tokenization import Encoding
 from workers.training.corpus import Ids
 from workers.training.progress import Reporter

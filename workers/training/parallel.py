@@ -43,6 +43,10 @@ class Processes:
         """Whether it happened in any of the processes."""
         return self.summed(float(happened)) > 0
 
+    def first(self, value: float) -> float:
+        """The value that process 0 has: what goes by the clock must go by one clock."""
+        return self.summed(value if self.number == 0 else 0.0)
+
     def sum_gradients(self, gradients: Sequence[Tensor]) -> None:
         """Replace each gradient by its sum over the processes."""
         if _together():

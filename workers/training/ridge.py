@@ -31,7 +31,10 @@ class NormalEquations:
         penalties = torch.full((self.features + 1,), penalty, dtype=torch.float64)
         # The bias is free, but for a trace that keeps an empty or constant system solvable.
         penalties[-1] = 1e-6
-        factor = torch.linalg.cholesky(self._xx + torch.diag(penalties))
+        # In place and back: with the hidden size of a large model this matrix takes a gigabyte.
+        self._xx.diagonal().add_(penalties)
+        factor = torch.linalg.cholesky(self._xx)
+        self._xx.diagonal().sub_(penalties)
         solution = torch.cholesky_solve(self._xy, factor)
         return solution[:-1].float(), solution[-1].float()
 
@@ -44,7 +47,9 @@ class NormalEquations:
         xx, xy, count = self._xx[:-1, :-1], self._xy[:-1], self._xx[-1, -1].clamp(min=1)
         variance = xx.diagonal() - self._xx[-1, :-1].square() / count
         penalty = penalty_share * variance.mean() + 1e-6
-        factor = torch.linalg.cholesky(xx + penalty * torch.eye(self.features, dtype=torch.float64))
+        penalised = xx.clone()
+        penalised.diagonal().add_(penalty)
+        factor = torch.linalg.cholesky(penalised)
         weights = torch.cholesky_solve(xy, factor)
         _, directions = torch.linalg.eigh(weights.T @ xx @ weights)
         up = directions[:, -rank:].T

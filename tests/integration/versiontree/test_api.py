@@ -57,6 +57,7 @@ def test_the_life_of_a_domain_over_http(root: Version, acme: Household, key: API
     assert (domain["name"], domain["root"], domain["tenant"]) == ("law", "bert", "acme")
     again = key.post(f"{V1}/domains/{domain['id']}/versions", {"corpus": acme.corpus.pk})
     assert (again.status_code, again.json()["number"], again.json()["config"]["alpha"]) == (201, 2, 30.0)
+    assert again.json()["config"]["vectors"] == "float16"
     numbers = [row["number"] for row in key.get(f"{V1}/domains/{domain['id']}/versions").json()["results"]]
     assert numbers == [2, 1]
     assert key.get(f"{V1}/domains/{domain['id']}").json()["name"] == "law"
@@ -228,3 +229,27 @@ def test_ids_beyond_the_database_are_only_not_found(root: Version, acme: Househo
     assert error(key.get(f"{V1}/versions/{huge}"))[:2] == (404, "not_found")
     body = {"name": "spam", "parent": huge, "dataset": huge}
     assert error(key.post(f"{V1}/hplms", body))[:2] == (404, "not_found")
+
+
+def test_a_domain_is_grown_and_compacted_over_http(root: Version, acme: Household, key: APIClient) -> None:
+    body = {"name": "law", "parent": root.pk, "corpus": acme.corpus.pk, "vectors": "int8"}
+    made = key.post(f"{V1}/domains", body)
+    assert (made.status_code, made.json()["config"]["vectors"]) == (201, "int8")
+    grove.do_jobs(Version.unscoped.get(pk=made.json()["id"]))
+    domain = key.get(f"{V1}/domains").json()["results"][0]["id"]
+    assert error(key.post(f"{V1}/domains/{domain}/compact"))[:2] == (404, "not_found")
+    refused = key.post(f"{V1}/domains/{domain}/grow", {"settings": {"minimum_count": 0}})
+    assert error(refused) == (422, "invalid_field", "settings.minimum_count")
+    grown = key.post(f"{V1}/domains/{domain}/grow", {"settings": {"minimum_count": 5}})
+    assert grown.status_code == 201, grown.content
+    assert [job["kind"] for job in grown.json()["jobs"]] == ["grow"]
+    grove.do_jobs(Version.unscoped.get(pk=grown.json()["id"]))
+    compacted = key.post(f"{V1}/domains/{domain}/compact")
+    assert compacted.status_code == 201, compacted.content
+    assert [job["kind"] for job in compacted.json()["jobs"]] == ["compact"]
+    assert error(key.post(f"{V1}/platform/domains/{domain}/compact"))[0] == 401
+
+
+def test_vectors_of_an_unknown_kind_are_refused(root: Version, acme: Household, key: APIClient) -> None:
+    body = {"name": "law", "parent": root.pk, "corpus": acme.corpus.pk, "vectors": "float64"}
+    assert error(key.post(f"{V1}/domains", body)) == (422, "invalid_field", "settings.vectors")

@@ -29,7 +29,7 @@ from tests.unit.tiny import WORDS, tiny_tokenizer
 
 pytestmark = pytest.mark.unit
 VOCAB = 400
-SIZES = {
+SIZES: dict[str, Any] = {
     "vocab_size": VOCAB,
     "hidden_size": 32,
     "num_hidden_layers": 4,
@@ -96,13 +96,14 @@ def published(folder: Path, family: str) -> PreTrainedModel:
     """A random checkpoint of that family in `folder`, and the model it was saved from."""
     with torch.random.fork_rng():
         torch.manual_seed(0)
-        model = FAMILIES[family]()
+        model: PreTrainedModel = FAMILIES[family]()
         for name, parameter in model.named_parameters():
             if name.endswith("bias"):
                 torch.nn.init.normal_(parameter, std=0.1)
     model.save_pretrained(folder)
     TOKENIZERS.get(family, tiny_tokenizer)().save(str(folder / "tokenizer.json"))
-    return model.eval()
+    model.train(False)
+    return model
 
 
 def padded_batch(pad: int, first: int) -> tuple[torch.Tensor, torch.Tensor]:

@@ -61,7 +61,8 @@ def by_definition(layer: Layer, hidden: Tensor, pet: PetWeights, index: int) -> 
         weight, bias = module.weight, module.bias
         if f"lora.{place}.a" in w:
             weight = weight + w[f"lora.{place}.b"] @ w[f"lora.{place}.a"]
-        return states @ weight.T + bias + w.get(f"bias.{place}", 0)
+        result: Tensor = states @ weight.T + bias + w.get(f"bias.{place}", 0)
+        return result
 
     def norm(name: str, states: Tensor) -> Tensor:
         centred = (states - states.mean(-1, keepdim=True)) / (

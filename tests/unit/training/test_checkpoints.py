@@ -115,3 +115,14 @@ def test_one_that_cannot_be_written_leaves_the_one_before(tmp_path: Path) -> Non
     saved = kept.load("a")
     assert saved is not None
     assert saved.step == 1
+
+
+def test_a_companion_reads_checkpoints_and_never_writes_them(tmp_path: Path) -> None:
+    kept = Checkpoints(tmp_path, 0.0)
+    kept.save("a", 3, {}, {})
+    reading = kept.reading_only()
+    reading.save("a", 9, {}, {})
+    reading.forget("a")
+    assert not reading.due()
+    assert (saved := reading.load("a")) is not None
+    assert saved.step == 3

@@ -212,8 +212,6 @@ def test_with_a_budget_of_minutes_it_distils_that_long(branch: Branch, tmp_path:
     convert(branch, tmp_path, settings=settings, reporter=recorder)
     stage, total, steps = recorder.stages[-1]
     assert (stage, total, steps[-1]) == ("distil", 1, 1)
-    # Its few batches were seen again and again.
-    assert len(steps) > 10
 
 
 def test_a_little_general_text_is_kept_with_the_root(converted: dict[str, Any]) -> None:
