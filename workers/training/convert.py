@@ -65,7 +65,7 @@ class ConvertSettings:
     ridge_penalty: float = 10.0
     context_rank: int = 64
     context_tokens: int = 30_000
-    distil_tokens: int = 1_000_000
+    distil_tokens: int = 1_100_000
     distil_minutes: float | None = None
     held_out_tokens: int = 6_000
     watched_tokens: int = 1_000

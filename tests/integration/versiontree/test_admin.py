@@ -17,7 +17,7 @@ from rest_framework_api_key.models import APIKey
 from tenants.models import User
 from tests.integration.versiontree import grove
 from tests.integration.versiontree.grove import Household
-from versiontree.models import Alias, Domain, Hplm, Job, Root, Version
+from versiontree.models import Alias, Domain, Hplm, Job, JobShard, Root, Version
 from versiontree.models.job import JobState
 from versiontree.services.hplms import hplm_update
 from versiontree.services.jobs import job_cancel
@@ -55,7 +55,8 @@ def act(client: Client, model: str, action: str, *rows: object) -> str:
 def test_every_model_has_a_list_and_a_page_for_each_row(
     model: str, staff: Client, domain: Version, acme: Household
 ) -> None:
-    grove.ready_hplm(domain, "spam", acme)
+    version = grove.ready_hplm(domain, "spam", acme)
+    JobShard.objects.create(job=version.jobs.first(), stage="count", number=0, piece=[0, 10])
     assert staff.get(reverse(f"admin:versiontree_{model}_changelist")).status_code == 200
     row = apps.get_model("versiontree", model)._default_manager.first()
     assert row is not None
