@@ -19,8 +19,9 @@ TOKENS_TIMED = 64
 TIMES = 3
 # Shares of variance left unexplained at the cut, for a root whose report names none.
 USUAL_FULL, USUAL_PART, USUAL_SINGLE = 0.14, 0.25, 0.30
-# What conversions call their last measurement, newest first.
-STAGES = ("unexplained", "distilled", "closed_form")
+# What conversions call their measurements: of text read as a table gives it, before those of one level
+# throughout, newest first.
+STAGES = ("mixed", "unexplained", "distilled", "closed_form")
 
 
 class Way(IntEnum):

@@ -107,6 +107,13 @@ def test_the_last_measurement_of_a_conversion_is_what_counts() -> None:
     assert LevelErrors.from_reports({"epochs": 3}, report) == LevelErrors(0.13, 0.25, 0.35)
 
 
+def test_what_was_measured_of_text_read_through_a_table_counts_before_anything_else() -> None:
+    mixed = {"trigram": {"cut": 0.14, "share": 0.3}, "unigram": {"cut": 0.2, "share": 0.7}}
+    pure = {"trigram": {"cut": 0.13}, "unigram": {"cut": 0.3}}
+    found = LevelErrors.from_reports({"distilled": pure, "mixed": mixed})
+    assert (found.full, found.single) == (0.14, 0.2)
+
+
 def test_levels_of_other_sizes_are_understood() -> None:
     five = {
         "5-gram": {"cut": 0.1},
