@@ -74,9 +74,10 @@ def _classified(row: dict[str, Any]) -> Example:
 
 
 def _labelled(row: dict[str, Any]) -> Example:
-    if not isinstance(row["labels"], list):
-        raise ValueError("labels must be a list")
-    return Example(str(row["text"]), _pair(row), labels=tuple(map(str, row["labels"])))
+    labels = row["labels"]
+    if not isinstance(labels, list):
+        raise TypeError("labels must be a list")
+    return Example(str(row["text"]), _pair(row), labels=tuple(map(str, labels)))
 
 
 def _valued(row: dict[str, Any]) -> Example:

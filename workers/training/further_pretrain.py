@@ -52,7 +52,7 @@ class FurtherPretrainSettings:
     seed: int = 0
     device: str = "auto"
     precision: str = "auto"
-    head_tokens: int = 60_000
+    head_tokens: int = 150_000
     head_passes: int = 5
     tokens: int = 300_000
     minutes: float | None = None
@@ -63,7 +63,7 @@ class FurtherPretrainSettings:
     batch_tokens: int = 900
     head_learning_rate: float = 2e-3
     learning_rate: float = 3e-4
-    likeness: float = 6.0
+    likeness: float = 20.0
     complete_share: float = 0.5
     table_share: float = 0.3
 
