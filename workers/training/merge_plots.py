@@ -5,7 +5,6 @@ from pathlib import Path
 from typing import Any
 
 from inference.hplm.compaction import merge
-
 from inference.hplm.plot import PlotTable
 from workers.training.disk import full_disk_told
 from workers.training.progress import Reporter
