@@ -47,7 +47,7 @@ def measure(dataset: Dataset, vectors: str, epochs: int, console: Console) -> ha
     bench, runs = Workbench(console), Runs("alpha", console)
     converted = bench.convert()
     files = canonical(dataset, bench_dir() / "data" / dataset.name)
-    settings = FineTuneSettings(lower_way="compute", epochs=epochs)
+    settings = FineTuneSettings(epochs=epochs)
     widest = tables(bench, converted, dataset, ALPHAS[0], "float16")
     key = {"dataset": dataset.name, "settings": asdict(settings), "root": converted.key}
     hplm = bench_dir() / "hplms" / fingerprint({"alpha": key})

@@ -82,7 +82,7 @@ UPPER = Method("upper layers", "upper", "whole", 3e-4)
 SHARED = Method("shared", "head", "whole", 5e-3)
 ADAPTER = Method("hBERT-adapter", "pet", "whole", 1e-3)
 PLOT = Method("hBERT-PLOT", "upper", "compute", 3e-4)
-HBERT = Method("hBERT", "pet", "compute", 1e-3, mix=0.5)
+HBERT = Method("hBERT", "pet", "fallback", 1e-3, mix=0.5)
 METHODS = {method.name: method for method in (DEDICATED, UPPER, SHARED, ADAPTER, PLOT, HBERT)}
 
 

@@ -52,7 +52,7 @@ def _row(
 ) -> harness.Row:
     budget = {} if tokens is None else {"distil_tokens": tokens}
     converted = bench.convert(n=shape.n, lower=shape.lower, **budget)
-    settings = FineTuneSettings(lower_way="compute", epochs=epochs)
+    settings = FineTuneSettings(epochs=epochs)
     key = {"dataset": dataset_name, "settings": asdict(settings), "root": converted.key}
     found = runs.once(key, lambda: _tune(dataset_name, settings, converted, key, bench))
     left = converted.report["distilled"]

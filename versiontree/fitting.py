@@ -12,6 +12,7 @@ from tenants.formats.fit import Fit, corpus_rows, dataset_rows, fit_warnings, to
 from tenants.models import Corpus, Dataset, Split
 from tenants.storage import stored_path
 from versiontree.artifacts import ArtifactStore
+from versiontree.checkpoints import checkpoint_longest
 from versiontree.models import Version
 from versiontree.models.artifact import Role
 from versiontree.models.version import VersionKind
@@ -39,6 +40,19 @@ def corpus_warnings(version: Version, corpus: Corpus) -> dict[str, list[str]]:
     return _warnings(lambda: corpus_fit(version, corpus))
 
 
+def checkpoint_warnings(
+    source: str, corpus: Corpus, *, max_tokens: int | None = None
+) -> dict[str, list[str]]:
+    """As ``corpus_warnings``, of the checkpoint of a root to be; ``max_tokens`` is less than it allows.
+
+    Nothing of a hub id: what it names is not here yet.
+    """
+    folder = Path(source)
+    if not (folder / TOKENIZER_FILE).is_file():
+        return {}
+    return _warnings(lambda: _checkpoint_fit(folder, corpus, max_tokens))
+
+
 def dataset_warnings(version: Version, dataset: Dataset) -> dict[str, list[str]]:
     """As ``corpus_warnings``, of a dataset."""
     return _warnings(lambda: dataset_fit(version, dataset))
@@ -47,10 +61,18 @@ def dataset_warnings(version: Version, dataset: Dataset) -> dict[str, list[str]]
 def _warnings(fit: Callable[[], Fit]) -> dict[str, list[str]]:
     try:
         found = fit_warnings(fit())
-    except HmiError:
+    except (HmiError, OSError):
         # Whatever is wrong with the root or the upload is said where it is used; this is only advice.
         return {}
     return {"warnings": found} if found else {}
+
+
+def _checkpoint_fit(folder: Path, corpus: Corpus, max_tokens: int | None) -> Fit:
+    return tokenizer_fit(
+        corpus_rows(stored_path(corpus.sha256)),
+        tokenizer=folder / TOKENIZER_FILE,
+        max_tokens=max_tokens or checkpoint_longest(folder),
+    )
 
 
 def _fit(version: Version, rows: Iterable[tuple[str, ...]]) -> Fit:

@@ -72,8 +72,8 @@ KNOBS: Final[dict[JobKind, dict[str, Knob]]] = {
     JobKind.FURTHER_PRETRAIN: {
         "tokens": _whole(300_000, 0, 10**10, "Read from the corpus."),
         "minutes": Knob(float, None, 0.1, 10_000, help="How long it learns, instead of a number of tokens."),
-        "head_tokens": _whole(60_000, 0, 10**10, "Read to fit a language model head, where there is none."),
-        "likeness": Knob(float, 6.0, 0, 1_000, help="How strongly it is held to the original layers."),
+        "head_tokens": _whole(150_000, 0, 10**10, "Read to fit a language model head, where there is none."),
+        "likeness": Knob(float, 20.0, 0, 1_000, help="How strongly it is held to the original layers."),
         "learning_rate": _rate(3e-4),
         "seed": _SEED,
     },

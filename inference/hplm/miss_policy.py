@@ -21,4 +21,4 @@ class Misses:
     """A policy, and the share of unexplained variance above which `auto` computes."""
 
     policy: MissPolicy = MissPolicy.AUTO
-    tolerance: float = 0.16
+    tolerance: float = 0.18
