@@ -1,8 +1,9 @@
 """The paper's figure 7, upper half: which layers should learn a domain's language before fine-tuning.
 
 The original model learns the biomedical corpus with its lower layers, its upper ones, all or none; then the
-usual PET is trained on each. Beside them stands what the product makes of it: a domain whose local lower half
-has learnt, read through the tables of its branch, against the root's.
+usual PET is trained on each. Beside them stands what the product makes of it: hPLMs of the root, of a domain
+that has the corpus's fragments but learnt nothing, and of a domain whose local lower half has learnt; each is
+read through the tables of its own branch.
 """
 
 import sys
@@ -31,7 +32,6 @@ from inference.hplm.local_lower import LocalLower
 from inference.hplm.root import Root
 from workers.training.fine_tune import FineTuneSettings, fine_tune
 from workers.training.further_pretrain import FurtherPretrainSettings, further_pretrain
-from workers.training.lookup import LowerWay
 from workers.training.precision import arithmetic
 
 ALPHA = 50.0
@@ -39,7 +39,9 @@ TASKS = tuple(name for name, dataset in DATASETS.items() if dataset.domain == BI
 EPOCHS, QUICK_EPOCHS, QUICK_TOKENS = 5, 2, 40_000
 FULL_CONTEXT_RATE = 1e-4
 """Of the original layers; they are not held to what they were, as the product's local ones are."""
-ROOT_ROW, DOMAIN_ROW = "hPLM of the root", "hPLM of the domain"
+ROOT_ROW = "hPLM of the root"
+TABLE_ROW = "hPLM of a domain that only has a table"
+DOMAIN_ROW = "hPLM of the domain"
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -75,7 +77,8 @@ def main(argv: Sequence[str] | None = None) -> int:
 @dataclass(frozen=True, kw_only=True)
 class FurtherPretraining:
     """The runs of the benchmark. `perplexity_ratio_domain` is the domain's perplexity on its own held-out
-    text by that of the root (below 1: it gained); `gain_points` the mean gain of its hPLMs."""
+    text by that of the root (below 1: it gained); `gain_points` the mean gain of its hPLMs over the
+    root's; `gain_points_learning` leaves out what the table alone gives."""
 
     datasets: list[Dataset]
     learning: FurtherPretrainSettings
@@ -87,22 +90,21 @@ class FurtherPretraining:
     def run(self) -> harness.Report:
         converted = self.bench.convert()
         rows = [self._variant(converted, learning) for learning in VARIANTS]
-        domain = self._domain(converted)
-        told = domain.report
-        rows += [
-            self._product(converted, converted.lower, ROOT_ROW, told["before"]["perplexity"]),
-            self._product(converted, domain.lower, DOMAIN_ROW, told["after"]["perplexity"]),
-        ]
-        root, own = rows[-2:]
+        rows += self._products(converted)
+        root, table, own = rows[-3:]
         figures = {
             "perplexity_ratio_domain": own["domain text"] / root["domain text"],
             "perplexity_ratio_general": own["general text"] / root["general text"],
-            "gain_points": fmean(own[d.name] - root[d.name] for d in self.datasets),
+            "gain_points": self._gain(own, root),
+            "gain_points_learning": self._gain(own, table),
         }
         for row, learning in zip(rows[1:], VARIANTS[1:], strict=False):
-            figures[f"gain_points_{learning}"] = fmean(row[d.name] - rows[0][d.name] for d in self.datasets)
+            figures[f"gain_points_{learning}"] = self._gain(row, rows[0])
         settings = {"learning": asdict(self.learning), "epochs": self.epochs, "seeds": self.seeds}
         return harness.Report("further_pretraining", settings, rows, figures)
+
+    def _gain(self, better: harness.Row, worse: harness.Row) -> float:
+        return fmean(better[d.name] - worse[d.name] for d in self.datasets)
 
     def _variant(self, converted: Converted, learning: Learning) -> harness.Row:
         """The original model, some of its layers having learnt."""
@@ -114,12 +116,13 @@ class FurtherPretraining:
             return self._learn(converted, learning, settings, folder)
 
         found = self.runs.once(key, made)
+        general = [self.bench.table(converted, GENERAL, ALPHA)]
         return _row(
             f"full context, {learning} learnt",
             found,
             {
                 d.name: self._tuned(
-                    {**key, "dataset": d.name}, d, folder, self._tables(converted), converted.lower, "whole"
+                    {**key, "dataset": d.name}, d, folder, general, converted.lower, whole=True
                 )
                 for d in self.datasets
             },
@@ -157,25 +160,39 @@ class FurtherPretraining:
 
         return Converted(converted.root, folder, self.runs.once(key, made), fingerprint(key))
 
+    def _products(self, converted: Converted) -> list[harness.Row]:
+        """What an hPLM of the root, of a domain that only has a table, and of the domain is like."""
+        domain = self._domain(converted)
+        before, after = (domain.report[when]["perplexity"] for when in ("before", "after"))
+        general = self.bench.table(converted, GENERAL, ALPHA)
+
+        def branch(lower: Path | None) -> list[Path]:
+            own = self.bench.table(converted, BIOMEDICAL, ALPHA, lower=lower, all_unigrams=False)
+            return [own, general]
+
+        return [
+            self._product(converted, converted.lower, [general], ROOT_ROW, before),
+            self._product(converted, converted.lower, branch(None), TABLE_ROW, before),
+            self._product(converted, domain.lower, branch(domain.lower), DOMAIN_ROW, after),
+        ]
+
     def _product(
-        self, converted: Converted, lower: Path, name: str, perplexity: dict[str, float]
+        self,
+        converted: Converted,
+        lower: Path,
+        tables: list[Path],
+        name: str,
+        perplexity: dict[str, float],
     ) -> harness.Row:
-        tables = self._tables(converted, lower)
-        key = {"root": converted.key, "lower": str(lower)}
+        key = {"root": converted.key, "lower": str(lower), "tables": len(tables)}
         return _row(
             name,
             perplexity,
             {
-                d.name: self._tuned({**key, "dataset": d.name}, d, converted.root, tables, lower, "compute")
+                d.name: self._tuned({**key, "dataset": d.name}, d, converted.root, tables, lower)
                 for d in self.datasets
             },
         )
-
-    def _tables(self, converted: Converted, lower: Path | None = None) -> list[Path]:
-        """A branch's: that of the biomedical corpus, by this lower half, above the root's own."""
-        general = self.bench.table(converted, GENERAL, ALPHA)
-        own = None if lower == converted.lower else lower
-        return [self.bench.table(converted, BIOMEDICAL, ALPHA, lower=own, all_unigrams=False), general]
 
     def _tuned(
         self,
@@ -184,14 +201,16 @@ class FurtherPretraining:
         root: Path,
         tables: list[Path],
         lower: Path,
-        way: LowerWay,
+        *,
+        whole: bool = False,
     ) -> float:
         """Mean test metric, in points, of hPLMs of the usual PET."""
         files = canonical(dataset, bench_dir() / "data" / dataset.name)
         values = []
         for seed in range(self.seeds):
-            mix = FineTuneSettings.mix if way == "compute" else 0.0
-            settings = FineTuneSettings(seed=seed, epochs=self.epochs, lower_way=way, mix=mix)
+            settings = FineTuneSettings(seed=seed, epochs=self.epochs)
+            if whole:
+                settings = replace(settings, lower_way="whole", mix=0.0)
             whole_key = {**key, "fine_tune": asdict(settings)}
 
             def made(
