@@ -35,7 +35,7 @@ def _model(task: DemoTask, api_key: str) -> DemoModel:
     dataset = Dataset.objects.for_tenant(tenant).get(name=task.hplm)
     splits = {split.split: split for split in dataset.splits.all()}
     test = version.metrics["evaluate"]
-    adapter = version.artifact_links.get(role="hplm").artifact
+    artifact = version.artifact_links.get(role="hplm").artifact
     row = {
         "hPLM": f"{tenant.slug}/{hplm.name}",
         "task": task.task,
@@ -45,6 +45,6 @@ def _model(task: DemoTask, api_key: str) -> DemoModel:
         "test": 100 * test["value"],
         "majority": 100 * test["majority_baseline"],
         "usual tag": f"{100 * test['word_baseline']:.1f}" if "word_baseline" in test else "",
-        "adapter KB": round(adapter.size / 1000),
+        "PET KB": round(artifact.size / 1000),
     }
     return DemoModel(row, ModelTraffic(row["hPLM"], api_key, test_texts(stored_path(splits["test"].sha256))))

@@ -21,6 +21,8 @@ FIGURES = {
     "hit_trigram",
     "hit_bigram",
     "hit_unigram",
+    "hit_computed",
+    "texts_whole",
     "ms_queue",
     "ms_retrieval",
     "ms_adapter_load",
@@ -31,11 +33,18 @@ FIGURES = {
 ROWS = [{"hPLM": "a/b", "test": 80.0, "majority": 20.0}, {"hPLM": "c/d", "test": 60.0, "majority": 10.0}]
 
 
-def answer(*, tenants: int, trigram: int, unigram: int) -> dict[str, Any]:
+def answer(*, tenants: int, trigram: int, unigram: int, whole_rows: int = 0) -> dict[str, Any]:
     timings = dict.fromkeys(("queue", "retrieval", "adapter_load", "compute", "total"), 2.0)
     return {
         "batch": {"rows": 4, "tenants": tenants},
-        "plot": {"trigram": trigram, "bigram": 0, "unigram": unigram},
+        "plot": {
+            "trigram": trigram,
+            "bigram": 0,
+            "unigram": unigram,
+            "computed": 0,
+            "whole_rows": whole_rows,
+        },
+        "usage": {"inputs": 2},
         "timings_ms": timings,
     }
 
@@ -45,11 +54,15 @@ def report(result: TrafficResult) -> harness.Report:
 
 
 def test_the_figures_are_means_over_requests_and_shares_of_all_fragments() -> None:
-    answers = [answer(tenants=1, trigram=30, unigram=10), answer(tenants=3, trigram=30, unigram=30)]
+    answers = [
+        answer(tenants=1, trigram=30, unigram=10),
+        answer(tenants=3, trigram=30, unigram=30, whole_rows=1),
+    ]
     found = report(TrafficResult(answers, ["a/b: HTTP 500"]))
     assert set(found.figures) == FIGURES
     assert found.figures["tenants_per_batch"] == 2.0
     assert found.figures["hit_trigram"] == pytest.approx(0.6)
+    assert found.figures["texts_whole"] == pytest.approx(0.25)
     assert (found.figures["requests"], found.figures["failed"]) == (3, 1)
     assert (found.figures["mean_metric"], found.figures["mean_majority"]) == (70.0, 15.0)
     assert found.failures == ["a/b: HTTP 500"]
