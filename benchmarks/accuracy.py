@@ -50,7 +50,7 @@ READINGS: dict[str, LowerWay] = {
 """One hPLM, trained as the product trains it, is read in several ways: in the row hBERT with every fragment
 computed."""
 SEEDS = 3
-QUICK_EPOCHS = 4
+QUICK_EPOCHS = 3
 
 
 def main(argv: Sequence[str] | None = None) -> int:

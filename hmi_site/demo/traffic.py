@@ -1,6 +1,7 @@
 """Real infer requests of several tenants at once, over HTTP, as their clients would send them."""
 
 import json
+import time
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
@@ -15,6 +16,9 @@ from rich.progress import Progress
 INPUTS_PER_REQUEST: Final = 2
 CLIENTS: Final = 24
 TIMEOUT_SECONDS: Final = 60.0
+SERVED_WITHIN_SECONDS: Final = 60.0
+POLL_SECONDS: Final = 0.25
+NOT_YET: Final = "model_not_ready"
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,6 +48,7 @@ def send_traffic(url: str, models: Sequence[ModelTraffic], requests: int, consol
         ThreadPoolExecutor(CLIENTS) as pool,
         Progress(console=console) as progress,
     ):
+        _wait_until_served(client, models)
         bar = progress.add_task("infer requests over HTTP", total=len(planned))
         for answer in pool.map(lambda plan: _send(client, *plan), planned):
             if isinstance(answer, str):
@@ -69,6 +74,18 @@ def _interleaved(models: Sequence[ModelTraffic]) -> Iterator[tuple[ModelTraffic,
         for model in models
     ]
     return (plan for plan in chain.from_iterable(zip_longest(*per_model)) if plan is not None)
+
+
+def _wait_until_served(client: httpx.Client, models: Sequence[ModelTraffic]) -> None:
+    """A version is ready a moment before the inference worker has heard of it."""
+    latest = time.monotonic() + SERVED_WITHIN_SECONDS
+    for model in models:
+        while _is_not_yet(_send(client, model, model.texts[:1])) and time.monotonic() < latest:
+            time.sleep(POLL_SECONDS)
+
+
+def _is_not_yet(answer: dict[str, Any] | str) -> bool:
+    return isinstance(answer, str) and NOT_YET in answer
 
 
 def _send(client: httpx.Client, model: ModelTraffic, texts: Sequence[str]) -> dict[str, Any] | str:
