@@ -12,7 +12,11 @@ from workers.jobs.outcome import JobOutcome
 from workers.training.progress import Reporter
 from workers.workspace import job_staging
 
-STAGES = (("fit language model head", 0.25), ("further pretrain", 0.75))
+STAGES = (
+    ("read for the language model head", 0.15),
+    ("fit language model head", 0.15),
+    ("further pretrain", 0.7),
+)
 
 
 def run(job: Job, store: ArtifactStore, workspace: Path, reporter: Reporter) -> JobOutcome:
