@@ -1,6 +1,7 @@
 from django.urls import path
 
 from frontend.views import (
+    archives,
     data,
     domains,
     home,
@@ -42,6 +43,8 @@ urlpatterns = [
     path("t/<slug:slug>/domains/<int:pk>/compact/", domains.compact, name="domain_compact"),
     path("t/<slug:slug>/domains/<int:pk>/grow/", domains.grow, name="domain_grow"),
     path("t/<slug:slug>/hplms/new/", hplms.new, name="hplm_new"),
+    path("t/<slug:slug>/hplms/import/", archives.import_, name="version_import"),
+    path("t/<slug:slug>/versions/<int:pk>/export/", archives.export, name="version_export"),
     path("t/<slug:slug>/hplms/<slug:name>/", hplms.hplm, name="hplm"),
     path("t/<slug:slug>/hplms/<slug:name>/update/", hplms.update, name="hplm_update"),
     path("t/<slug:slug>/hplms/<slug:name>/delete/", hplms.delete, name="hplm_delete"),

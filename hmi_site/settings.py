@@ -1,5 +1,6 @@
 """Django settings. Everything that differs between installations comes from the environment (see env.py)."""
 
+import sys
 import tempfile
 from pathlib import Path
 from typing import Any
@@ -32,6 +33,9 @@ HMI_MAX_INPUTS = env.integer("HMI_MAX_INPUTS", 256, minimum=1)
 HMI_MAX_INPUT_BYTES = env.integer("HMI_MAX_INPUT_BYTES", 2 * 1024**2, minimum=1)
 HMI_MAX_BODY_BYTES = env.integer("HMI_MAX_BODY_BYTES", 16 * 1024**2, minimum=1)
 HMI_UPLOAD_MAX_BYTES = env.integer("HMI_UPLOAD_MAX_BYTES", 1024**3, minimum=1)
+HMI_IMPORT_MAX_BYTES = env.integer("HMI_IMPORT_MAX_BYTES", 16 * 1024**3, minimum=1)
+# What tries artifacts that came from elsewhere, in a process of its own: the web process loads no models.
+HMI_ARTIFACT_TRIAL = (sys.executable, "-m", "inference.hplm.trial")
 HMI_CORPUS_MIN_WORDS = env.integer("HMI_CORPUS_MIN_WORDS", 20_000, minimum=0)
 HMI_DEMO_ROOT = env.text("HMI_DEMO_ROOT")
 HMI_DEMO_SCALE = env.decimal("HMI_DEMO_SCALE", 1.0, minimum=0.02, maximum=1.0)

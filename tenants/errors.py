@@ -53,6 +53,8 @@ class ErrorCode(StrEnum):
     OUT_OF_DISK = "out_of_disk"
     OUT_OF_MEMORY = "out_of_memory"
     CORRUPT_ARTIFACT = "corrupt_artifact"
+    INVALID_ARCHIVE = "invalid_archive"
+    MISSING_BRANCH = "missing_branch"
 
     INVALID_TRANSITION = "invalid_transition"
     JOB_CANCELLED = "job_cancelled"
@@ -70,6 +72,7 @@ _NOT_422: dict[ErrorCode, int] = {
     ErrorCode.CONFLICT: 409,
     ErrorCode.HAS_DEPENDENTS: 409,
     ErrorCode.MODEL_NOT_READY: 409,
+    ErrorCode.MISSING_BRANCH: 409,
     ErrorCode.INVALID_TRANSITION: 409,
     ErrorCode.QUOTA_EXCEEDED: 429,
     ErrorCode.QUEUE_FULL: 429,

@@ -10,11 +10,14 @@ from typing import Final
 
 from tenants.errors import ErrorCode, HmiError
 
-SUPPORTED_MODEL_TYPES: Final = frozenset({"bert"})
+SUPPORTED_MODEL_TYPES: Final = ("bert", "roberta", "xlm-roberta", "distilbert", "electra")
+_RELATIVE: Final = ("deberta", "deberta-v2")
+_POSITIONS_BEHIND_PADDING: Final = ("roberta", "xlm-roberta")
 _WEIGHTS: Final = ("model.safetensors", "model.safetensors.index.json")
 _PICKLED_SUFFIXES: Final = frozenset({".bin", ".pt", ".pth", ".pkl", ".pickle", ".ckpt", ".joblib"})
 _HUB_ID = re.compile(r"[A-Za-z0-9][\w.-]*(/[A-Za-z0-9][\w.-]*)?")
 _LONGEST: Final = 1024
+_POSITIONS: Final = 512
 
 
 def checkpoint_source(source: str) -> str:
@@ -40,6 +43,23 @@ def checkpoint_source(source: str) -> str:
     return cleaned
 
 
+def checkpoint_longest(folder: Path) -> int:
+    """The most tokens of a text that a checkpoint folder has positions for.
+
+    Raises ``unsupported_checkpoint``.
+    """
+    try:
+        config = json.loads((folder / "config.json").read_bytes())
+        positions = int(config.get("max_position_embeddings", _POSITIONS))
+        if config.get("model_type") in _POSITIONS_BEHIND_PADDING:
+            positions -= int(config.get("pad_token_id", 1)) + 1
+        return positions
+    except (OSError, ValueError, TypeError, AttributeError) as error:
+        raise _refusal(
+            ErrorCode.UNSUPPORTED_CHECKPOINT, f"{folder} holds no readable config.json."
+        ) from error
+
+
 def _look_at(folder: Path) -> None:
     if not any((folder / name).is_file() for name in _WEIGHTS):
         pickled = sorted(path.name for path in folder.iterdir() if path.suffix in _PICKLED_SUFFIXES)
@@ -54,11 +74,10 @@ def _look_at(folder: Path) -> None:
         raise _refusal(
             ErrorCode.UNSUPPORTED_CHECKPOINT, f"{folder} holds no readable config.json."
         ) from error
-    if not isinstance(model_type, str) or model_type not in SUPPORTED_MODEL_TYPES:
-        supported = ", ".join(sorted(SUPPORTED_MODEL_TYPES))
-        raise _refusal(
-            ErrorCode.UNSUPPORTED_CHECKPOINT, f"The model type {model_type!r} is not supported ({supported})."
-        )
+    if model_type not in SUPPORTED_MODEL_TYPES:
+        told = f"The model type {model_type!r} is not supported ({', '.join(SUPPORTED_MODEL_TYPES)} are)."
+        why = " Its attention is relative to positions in every layer." if model_type in _RELATIVE else ""
+        raise _refusal(ErrorCode.UNSUPPORTED_CHECKPOINT, told + why)
 
 
 def _pickled(names: str) -> HmiError:

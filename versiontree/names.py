@@ -5,6 +5,7 @@ from typing import Final
 
 from tenants.errors import ErrorCode, HmiError
 
+LONGEST_NAME: Final = 63
 SLUG_PATTERN: Final = r"^[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?$"
 _SLUG = re.compile(SLUG_PATTERN.removesuffix("$") + r"\Z")
 

@@ -5,16 +5,17 @@ from typing import Any
 from django import forms
 
 from frontend.forms.base import Need, PickField, PickForm, slug_field
-from frontend.forms.knobs import knob_fields, knobs_chosen
 from frontend.presenters.data import task_of
 from frontend.presenters.versions import parent_name
 from tenants.models import Dataset, Tenant
 from tenants.selectors import corpora_of, datasets_of, platform_corpora
+from versiontree.knob_fields import Knobbed
 from versiontree.models import Hplm
 from versiontree.models.alias import DEFAULT_ALIAS
 from versiontree.models.job import JobKind
 from versiontree.models.version import VersionState
 from versiontree.selectors import parents_ready_for, versions_of
+from versiontree.services.licences import LONGEST_LICENCE
 from versiontree.training_settings import DEFAULT_ALPHA
 
 NO_CORPUS = Need("There is no corpus yet.", "frontend:corpus_new", "Upload a corpus first")
@@ -22,27 +23,18 @@ NO_DATASET = Need("There is no fitting dataset yet.", "frontend:dataset_new", "U
 NO_PARENT = Need("No root is ready yet; your administrator registers it.")
 
 
-class KnobForm(PickForm):
+class KnobForm(Knobbed, PickForm):
     """A form that folds away the settings of the training it starts."""
 
-    kind: JobKind
     more_label = "Training settings"
-
-    def __init__(self, *args: Any, **kwargs: Any) -> None:
-        super().__init__(*args, **kwargs)
-        knobs = knob_fields(self.kind)
-        self.fields.update(knobs)
-        self.more = tuple(knobs)
-
-    def settings(self) -> dict[str, Any]:
-        """The settings that were filled in; the rest keep the defaults of the training code."""
-        return knobs_chosen(self.cleaned_data, self.kind)
 
 
 class TextForm(KnobForm):
     """The text a domain learns from, and how much of it its table keeps."""
 
     kind = JobKind.FURTHER_PRETRAIN
+    makes_table = True
+    table_otherwise = "As in the version before"
 
     corpus = PickField(
         label="Corpus", help_text="The text that the domain learns its language from.", need=NO_CORPUS
@@ -67,6 +59,8 @@ class TextForm(KnobForm):
 
 class DomainForm(TextForm):
     """A new domain."""
+
+    table_otherwise = ""
 
     name = slug_field()
     description = forms.CharField(
@@ -112,8 +106,14 @@ class HplmForm(DataForm):
         help_text="The root, or the domain whose language is closest to your texts.",
         need=NO_PARENT,
     )
+    license = forms.CharField(
+        label="Licence",
+        required=False,
+        max_length=LONGEST_LICENCE,
+        help_text="Under what terms others may use it, such as apache-2.0; its model card says so.",
+    )
 
-    field_order = ("name", "dataset", "parent")
+    field_order = ("name", "dataset", "parent", "license")
 
     def __init__(self, tenant: Tenant, *args: Any, **kwargs: Any) -> None:
         super().__init__(tenant, *args, **kwargs)

@@ -1,6 +1,6 @@
-"""What a root or domain learned, as pages show it: errors by level, perplexities, tables, warnings."""
+"""What a root or domain learned, as pages show it: errors by level, perplexities, tables."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -82,18 +82,6 @@ def perplexity_rows(report: Mapping[str, Any]) -> list[PerplexityRow]:
         for text, name in TEXTS
         if text in before and text in after
     ]
-
-
-def warnings_of(metrics: Mapping[str, Any], config: Mapping[str, Any]) -> list[str]:
-    """Every warning that the making of a version left, once each."""
-    sources: Iterable[Any] = (config, *metrics.values())
-    found = [warning for source in sources if isinstance(source, Mapping) for warning in _told(source)]
-    return list(dict.fromkeys(found))
-
-
-def _told(source: Mapping[str, Any]) -> Sequence[str]:
-    warnings = source.get("warnings") or []
-    return [str(warning) for warning in warnings] if isinstance(warnings, list) else []
 
 
 def _level_row(level: str, figures: Any) -> LevelRow:

@@ -6,7 +6,7 @@ from typing import Any
 
 from django.urls import reverse
 
-from frontend.presenters.branches import TableRow, perplexity_rows, stage_tables, warnings_of
+from frontend.presenters.branches import TableRow, perplexity_rows, stage_tables
 from frontend.presenters.metrics import (
     LEVEL_NAMES,
     METRIC_NAMES,
@@ -21,7 +21,8 @@ from versiontree.chains import compacted_by, without_compacted
 from versiontree.lineage import Step
 from versiontree.models import Version
 from versiontree.models.artifact import Role
-from versiontree.models.version import VersionKind
+from versiontree.models.version import VersionKind, VersionState
+from versiontree.remarks import version_warnings
 
 UNTOLD_SETTINGS = {"device", "precision"}
 PARTS = {Role.ROOT: "Upper layers", Role.LOWER: "Lower layers", Role.PLOT: "PLOT", Role.HPLM: "PET and head"}
@@ -47,6 +48,24 @@ class ArtifactRow:
     size: int
 
 
+@dataclass(frozen=True, slots=True)
+class Licence:
+    """Under what terms a root or hPLM may be used, as far as somebody said."""
+
+    of: str
+    license: str
+    source_url: str
+
+
+@dataclass(frozen=True, slots=True)
+class Export:
+    """A way to take the version elsewhere; `size` in bytes, of the artifacts."""
+
+    label: str
+    url: str
+    size: int
+
+
 def version_context(tenant: Tenant, steps: Sequence[Step]) -> dict[str, Any]:
     """What the panels of a version's page need; `steps` lead from it to its root."""
     version, metrics = steps[0].version, steps[0].version.metrics
@@ -64,7 +83,9 @@ def version_context(tenant: Tenant, steps: Sequence[Step]) -> dict[str, Any]:
         "settings": _settings([tuned, converted, pretrained], version.config),
         "ancestors": [_ancestor(tenant, step, own=step is steps[0]) for step in steps],
         "artifacts": _artifacts(steps[0]),
-        "warnings": [*_leaks(version), *warnings_of(metrics, version.config)],
+        "licences": _licences(steps),
+        "exports": _exports(tenant, steps) if version.state == VersionState.READY else [],
+        "warnings": [*_leaks(version), *version_warnings(version)],
     }
 
 
@@ -157,6 +178,26 @@ def _artifacts(step: Step) -> list[ArtifactRow]:
     return [
         ArtifactRow(PARTS[Role(role)], artifact.digest, artifact.size)
         for role, artifact in step.artifacts.items()
+    ]
+
+
+def _licences(steps: Sequence[Step]) -> list[Licence]:
+    hplm, root = steps[0].version.hplm, steps[-1].version.root
+    said = [Licence(root.name, root.license, root.source_url)]
+    said += [Licence(hplm.name, hplm.license, "")] if hplm else []
+    return said if any(one.license or one.source_url for one in said) else []
+
+
+def _exports(tenant: Tenant, steps: Sequence[Step]) -> list[Export]:
+    version = steps[0].version
+    url = reverse("frontend:version_export", args=[tenant.slug, version.pk])
+    told = [steps[0], *(step for step in steps[1:] if step.version.kind != VersionKind.HPLM)]
+    if len(told) == 1:
+        return [Export("Export", url, told[0].size)]
+    held = {artifact.pk: artifact.size for step in told for artifact in step.artifacts.values()}
+    return [
+        Export("Export", url, told[0].size),
+        Export("With all it stands on", f"{url}?branch=1", sum(held.values())),
     ]
 
 

@@ -105,6 +105,7 @@ def _create(request: TenantRequest, form: DomainForm) -> Version:
         corpus=cleaned["corpus"],
         alpha=cleaned["alpha"],
         settings=form.settings(),
+        **form.table(),
         actor=request.user,
     )
 
@@ -116,5 +117,6 @@ def _update(request: TenantRequest, domain: Domain, form: TextForm) -> Version:
         corpus=cleaned["corpus"],
         alpha=cleaned["alpha"],
         settings=form.settings(),
+        **form.table(),
         actor=request.user,
     )

@@ -85,6 +85,7 @@ def _create(request: TenantRequest, form: HplmForm) -> Version:
         parent=cleaned["parent"],
         dataset=cleaned["dataset"],
         settings=form.settings(),
+        license=cleaned["license"],
         actor=request.user,
     )
 

@@ -120,6 +120,7 @@ def pages_of(world: World) -> dict[str, Callable[[Page], object]]:
         "settings": "settings/",
         "hplm": "hplms/triage/",
         "hplm-new": "hplms/new/",
+        "hplm-import": "hplms/import/",
         "hplm-update": "hplms/triage/update/",
         "jobs": "jobs/",
         "job-running": f"jobs/{running.pk}/",

@@ -1,68 +1,31 @@
 """Admin forms that stand for a service: what the service would refuse is shown at the form."""
 
-from collections.abc import Callable
-from contextlib import suppress
-from typing import Any, Final
+from typing import Any
 
 from django import forms
 from django.contrib import admin
 from django.contrib.admin.widgets import AutocompleteSelect
-from django.db import transaction
 from django.db.models import QuerySet
 from unfold.widgets import (
     UnfoldAdminAutocompleteWidget,
     UnfoldAdminDecimalFieldWidget,
-    UnfoldAdminIntegerFieldWidget,
     UnfoldAdminSelectWidget,
+    UnfoldAdminTextareaWidget,
     UnfoldBooleanSwitchWidget,
 )
 
-from tenants.admin.base import ModelForm
-from tenants.errors import HmiError
 from tenants.models import Corpus, Dataset
+from versiontree.admin.service_forms import DATASET, UNFOLD, ServiceForm, TrainingForm
+from versiontree.knob_fields import knob_fields
 from versiontree.models import Alias, Domain, Hplm, Root, Version
+from versiontree.models.job import JobKind
 from versiontree.models.version import VersionKind, VersionState
 from versiontree.services.aliases import alias_move
 from versiontree.services.domains import domain_create, domain_update
 from versiontree.services.hplms import hplm_create, hplm_update
+from versiontree.services.licences import root_license
 from versiontree.services.roots import root_register
 from versiontree.training_settings import DEFAULT_ALPHA
-
-# Not "dataset": the admin's theme takes a form with that field for something of its own.
-DATASET: Final = "chosen_dataset"
-
-
-class _Rehearsed(Exception):
-    """Undoes a rehearsal."""
-
-
-def rehearse(act: Callable[[], object]) -> HmiError | None:
-    """Do it and undo it; with what it was refused, if it was."""
-    try:
-        with suppress(_Rehearsed), transaction.atomic():
-            act()
-            raise _Rehearsed
-    except HmiError as error:
-        return error
-    return None
-
-
-class ServiceForm(ModelForm):
-    """A form whose ``act`` is rehearsed once its fields are valid, and done when it is saved."""
-
-    def act(self, actor: Any) -> Any:
-        """Call the service."""
-        raise NotImplementedError
-
-    def clean(self) -> Any:
-        """Refuse what the service refuses."""
-        cleaned = super().clean()
-        refusal = None if self.errors else rehearse(lambda: self.act(None))
-        if refusal is not None:
-            place = DATASET if refusal.param == "dataset" else refusal.param
-            place = place if place in self.fields else None
-            self.add_error(place, forms.ValidationError(refusal.message, code=str(refusal.code)))
-        return cleaned
 
 
 def _alpha_field() -> forms.FloatField:
@@ -97,23 +60,22 @@ class SearchSelect(AutocompleteSelect):
         return media
 
 
-class RootForm(ServiceForm):
+class RootForm(TrainingForm):
     """Register a checkpoint as a root."""
+
+    kind = JobKind.CONVERT
+    makes_table = True
 
     corpus = forms.ModelChoiceField(
         queryset=_platform_corpora(), widget=UnfoldAdminSelectWidget, help_text="A corpus of the platform's."
     )
-    lower = forms.IntegerField(
-        required=False,
-        min_value=1,
-        widget=UnfoldAdminIntegerFieldWidget,
-        help_text="Layers below the cut; half of them when left empty.",
-    )
+    lower = knob_fields(JobKind.CONVERT, UNFOLD)["lower"]
     alpha = _alpha_field()
 
     class Meta:
         model = Root
-        fields = ("name", "source")
+        fields = ("name", "source", "license", "source_url")
+        labels = {"source_url": "Source URL"}
 
     def act(self, actor: Any) -> Version:
         data = self.cleaned_data
@@ -121,14 +83,35 @@ class RootForm(ServiceForm):
             name=data["name"],
             source=data["source"],
             corpus=data["corpus"],
-            lower=data["lower"],
             alpha=data["alpha"],
+            settings=self.settings(),
+            **self.table(),
+            license=data["license"],
+            source_url=data["source_url"],
             actor=actor,
         )
 
 
-class DomainForm(ServiceForm):
+class RootTermsForm(ServiceForm):
+    """Under what terms a root may be used."""
+
+    class Meta:
+        model = Root
+        fields = ("license", "source_url")
+        labels = {"source_url": "Source URL"}
+
+    def act(self, actor: Any) -> Root:
+        data = self.cleaned_data
+        return root_license(
+            root=self.instance, license=data["license"], source_url=data["source_url"], actor=actor
+        )
+
+
+class DomainForm(TrainingForm):
     """Create a domain of the platform's."""
+
+    kind = JobKind.FURTHER_PRETRAIN
+    makes_table = True
 
     parent = forms.ModelChoiceField(
         queryset=_ready_parents().filter(tenant=None),
@@ -141,6 +124,7 @@ class DomainForm(ServiceForm):
     class Meta:
         model = Domain
         fields = ("name", "description")
+        widgets = {"description": UnfoldAdminTextareaWidget({"rows": 3})}
 
     def act(self, actor: Any) -> Version:
         data = self.cleaned_data
@@ -151,12 +135,18 @@ class DomainForm(ServiceForm):
             description=data["description"],
             corpus=data["corpus"],
             alpha=data["alpha"],
+            settings=self.settings(),
+            **self.table(),
             actor=actor,
         )
 
 
-class DomainUpdateForm(ServiceForm):
+class DomainUpdateForm(TrainingForm):
     """Teach a domain more text: saving makes its next version."""
+
+    kind = JobKind.FURTHER_PRETRAIN
+    makes_table = True
+    table_otherwise = "As in the version before"
 
     corpus = forms.ModelChoiceField(queryset=Corpus.unscoped.none(), widget=UnfoldAdminSelectWidget)
     alpha = _alpha_field()
@@ -172,11 +162,20 @@ class DomainUpdateForm(ServiceForm):
 
     def act(self, actor: Any) -> Version:
         data = self.cleaned_data
-        return domain_update(domain=self.instance, corpus=data["corpus"], alpha=data["alpha"], actor=actor)
+        return domain_update(
+            domain=self.instance,
+            corpus=data["corpus"],
+            alpha=data["alpha"],
+            settings=self.settings(),
+            **self.table(),
+            actor=actor,
+        )
 
 
-class HplmForm(ServiceForm):
+class HplmForm(TrainingForm):
     """Create an hPLM of a tenant's."""
+
+    kind = JobKind.FINE_TUNE
 
     parent = forms.ModelChoiceField(
         queryset=_ready_parents(),
@@ -192,7 +191,7 @@ class HplmForm(ServiceForm):
 
     class Meta:
         model = Hplm
-        fields = ("tenant", "name")
+        fields = ("tenant", "name", "license")
 
     def act(self, actor: Any) -> Version:
         data = self.cleaned_data
@@ -201,12 +200,16 @@ class HplmForm(ServiceForm):
             name=data["name"],
             parent=data["parent"],
             dataset=data[DATASET],
+            settings=self.settings(),
+            license=data["license"],
             actor=actor,
         )
 
 
-class HplmUpdateForm(ServiceForm):
+class HplmUpdateForm(TrainingForm):
     """Teach an hPLM from new data: saving makes its next version."""
+
+    kind = JobKind.FINE_TUNE
 
     chosen_dataset = forms.ModelChoiceField(
         queryset=Dataset.unscoped.none(),
@@ -234,7 +237,11 @@ class HplmUpdateForm(ServiceForm):
     def act(self, actor: Any) -> Version:
         data = self.cleaned_data
         return hplm_update(
-            hplm=self.instance, dataset=data[DATASET], auto_promote=data["auto_promote"], actor=actor
+            hplm=self.instance,
+            dataset=data[DATASET],
+            settings=self.settings(),
+            auto_promote=data["auto_promote"],
+            actor=actor,
         )
 
 

@@ -18,10 +18,15 @@ from versiontree.admin.forms import (
     HplmForm,
     HplmUpdateForm,
     RootForm,
-    ServiceForm,
+    RootTermsForm,
 )
+from versiontree.admin.service_forms import ServiceForm
+from versiontree.knob_fields import Knobbed
 from versiontree.models import Alias, AliasMove, Domain, Hplm, Root, Version
 from versiontree.models.version import VersionKind, VersionState
+from versiontree.remarks import version_warnings
+from versiontree.services.compact import domain_compact
+from versiontree.services.grow import domain_grow
 from versiontree.services.hplms import hplm_delete
 
 
@@ -87,8 +92,17 @@ class Grown(Serviced):
         return str(VersionState(row.newest_state).label)
 
     def get_form(self, request: HttpRequest, obj: Any = None, change: bool = False, **kwargs: Any) -> Any:
-        kwargs["form"] = self.form if obj is None or self.next_form is None else self.next_form
+        kwargs["form"] = self._form_of(obj) or self.form
+        # Without the settings of the training, which the form adds by itself.
+        kwargs["fields"] = self.get_fields(request, obj)
         return super().get_form(request, obj, change, **kwargs)
+
+    def get_fieldsets(self, request: HttpRequest, obj: Any = None) -> Any:
+        fieldsets: list[Any] = [(None, {"fields": self.get_fields(request, obj)})]
+        form, saves = self._form_of(obj), obj is None or self.has_change_permission(request, obj)
+        if saves and form is not None and issubclass(form, Knobbed):
+            fieldsets.append(("Training settings", {"fields": form.more_names(), "classes": ["collapse"]}))
+        return fieldsets
 
     def get_fields(self, request: HttpRequest, obj: Any = None) -> tuple[str, ...]:
         if obj is None:
@@ -111,22 +125,32 @@ class Grown(Serviced):
         obj.refresh_from_db()
         told = format_html("The jobs of {} are queued.", linked(version))
         self.message_user(request, told, messages.SUCCESS)
+        for warning in version_warnings(version):
+            self.message_user(request, warning, messages.WARNING)
+
+    def _form_of(self, obj: Any) -> type[ServiceForm] | None:
+        """The form that adds one, or that saves this one."""
+        return self.form if obj is None else self.next_form
 
 
 @admin.register(Root)
 class RootAdmin(Grown):
-    """Adding a root registers it: jobs convert the checkpoint and build its PLOT."""
+    """Adding a root registers it: jobs convert it and build its PLOT. Only its terms change afterwards."""
 
     kind = VersionKind.ROOT
     form = RootForm
+    next_form = RootTermsForm
     shown = ("name", "source", "created_by", "created_at")
     inlines = (RootVersionInline,)
     list_display = ("name", "newest", "status", "source", "created_by", "created_at")
     list_select_related = ("created_by",)
     search_fields = ("name", "source")
 
-    def has_change_permission(self, request: HttpRequest, obj: Any = None) -> bool:
-        return False
+    def save_model(self, request: HttpRequest, obj: Any, form: ModelForm, change: bool) -> None:
+        if isinstance(form, RootTermsForm):
+            form.act(acting(request))
+        else:
+            super().save_model(request, obj, form, change)
 
 
 @admin.register(Domain)
@@ -141,6 +165,17 @@ class DomainAdmin(Grown):
     list_filter = ("root", ("tenant", admin.RelatedOnlyFieldListFilter))
     list_select_related = ("root", "tenant", "created_by")
     search_fields = ("name", "root__name", "tenant__slug")
+    actions = ("grow", "compact")
+
+    @admin.action(description="Grow from traffic", permissions=["operate"])
+    def grow(self, request: HttpRequest, rows: QuerySet[Domain]) -> None:
+        """Make a further version of each, with a table of what its traffic missed."""
+        self.each(request, rows, lambda row: domain_grow(domain=row, actor=acting(request)), "growing")
+
+    @admin.action(description="Compact its chain of tables", permissions=["operate"])
+    def compact(self, request: HttpRequest, rows: QuerySet[Domain]) -> None:
+        """Make a further version of each, whose one table holds those it reads."""
+        self.each(request, rows, lambda row: domain_compact(domain=row, actor=acting(request)), "compacting")
 
 
 class AliasInline(Listing):
@@ -166,7 +201,7 @@ class HplmAdmin(Grown):
     kind = VersionKind.HPLM
     form = HplmForm
     next_form = HplmUpdateForm
-    shown = ("name", "tenant", "task", "created_by", "created_at", "deleted_at")
+    shown = ("name", "tenant", "task", "license", "created_by", "created_at", "deleted_at")
     inlines = (VersionInline, AliasInline)
     list_display = ("name", "tenant", "task", "newest", "status", "created_by", "created_at", "deleted_at")
     list_filter = (

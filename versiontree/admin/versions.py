@@ -4,17 +4,22 @@ from pathlib import Path
 from typing import Any
 
 from django.conf import settings
-from django.contrib import admin
+from django.contrib import admin, messages
 from django.db.models import QuerySet
-from django.http import HttpRequest
+from django.http import HttpRequest, StreamingHttpResponse
 from django.template.defaultfilters import filesizeformat
-from django.utils.safestring import SafeString
+from django.utils.html import format_html_join
+from django.utils.safestring import SafeString, mark_safe
 from unfold.decorators import display
 
 from tenants.admin.base import Listing, NotByHand, ReadOnly, acting, linked, pretty_json
+from tenants.errors import HmiError
 from versiontree.admin.base import STATE_COLOURS, Serviced
+from versiontree.api.archives import zip_response
 from versiontree.artifacts import ArtifactStore
 from versiontree.models import Artifact, Job, Version, VersionArtifact
+from versiontree.remarks import version_warnings
+from versiontree.services.export import version_download
 from versiontree.services.jobs import version_retry
 
 
@@ -74,6 +79,7 @@ class VersionAdmin(NotByHand, Serviced):
         "number",
         "parent",
         "status",
+        "warned",
         "aliased",
         "digest",
         "corpus",
@@ -86,12 +92,17 @@ class VersionAdmin(NotByHand, Serviced):
     )
     readonly_fields = fields
     inlines = (JobInline, VersionArtifactInline)
-    actions = ("retry",)
+    actions = ("retry", "export", "export_branch")
 
     @display(description="State", ordering="state", label=STATE_COLOURS)  # type: ignore[untyped-decorator]
     def status(self, version: Version) -> str:
         """The word, in its colour."""
         return version.get_state_display()
+
+    @admin.display(description="Warnings", empty_value="None")
+    def warned(self, version: Version) -> SafeString:
+        """What those who made it should know, a line each."""
+        return format_html_join(mark_safe("<br>"), "{}", ((told,) for told in version_warnings(version)))
 
     @admin.display(description="Aliases")
     def aliased(self, version: Version) -> str:
@@ -117,6 +128,29 @@ class VersionAdmin(NotByHand, Serviced):
     def retry(self, request: HttpRequest, rows: QuerySet[Version]) -> None:
         """Run the first job that failed or was cancelled again, and the rest of the chain."""
         self.each(request, rows, lambda row: version_retry(version=row, actor=acting(request)), "retried")
+
+    @admin.action(description="Export as a zip file", permissions=["operate"])
+    def export(self, request: HttpRequest, rows: QuerySet[Version]) -> StreamingHttpResponse | None:
+        """Download one version."""
+        return self._download(request, rows, branch=False)
+
+    @admin.action(description="Export with all it stands on", permissions=["operate"])
+    def export_branch(self, request: HttpRequest, rows: QuerySet[Version]) -> StreamingHttpResponse | None:
+        """Download one version with its domains and its root."""
+        return self._download(request, rows, branch=True)
+
+    def _download(
+        self, request: HttpRequest, rows: QuerySet[Version], *, branch: bool
+    ) -> StreamingHttpResponse | None:
+        chosen = list(rows[:2])
+        if len(chosen) != 1:
+            self.message_user(request, "Export one version at a time.", messages.ERROR)
+            return None
+        try:
+            return zip_response(version_download(version=chosen[0], actor=acting(request), branch=branch))
+        except HmiError as error:
+            self.message_user(request, error.message, messages.ERROR)
+            return None
 
 
 class ArtifactVersionInline(Listing):

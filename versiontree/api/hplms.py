@@ -15,6 +15,7 @@ from versiontree.api.serializers import (
     AliasPutSerializer,
     AliasSerializer,
     HplmCreateSerializer,
+    HplmPatchSerializer,
     HplmSerializer,
     HplmUpdateSerializer,
     VersionSerializer,
@@ -31,6 +32,7 @@ from versiontree.selectors import (
 )
 from versiontree.services.aliases import alias_move
 from versiontree.services.hplms import hplm_create, hplm_delete, hplm_update
+from versiontree.services.licences import hplm_license
 
 
 class HplmsView(OwnerView):
@@ -61,6 +63,13 @@ class HplmView(OwnerView):
 
     def get(self, request: Request, hplm: str, **_: Any) -> Response:
         return Response(HplmSerializer(hplm_of(self.tenant, hplm)).data)
+
+    @extend_schema(request=HplmPatchSerializer, responses=HplmSerializer)
+    def patch(self, request: Request, hplm: str, **_: Any) -> Response:
+        body = asked(HplmPatchSerializer, request)
+        found = hplm_of(self.tenant, hplm)
+        licensed = hplm_license(hplm=found, license=body["license"], actor=request_actor(request))
+        return Response(HplmSerializer(licensed).data)
 
     @extend_schema(responses={204: None})
     def delete(self, request: Request, hplm: str, **_: Any) -> Response:

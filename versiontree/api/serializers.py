@@ -20,7 +20,7 @@ class RootSerializer(serializers.ModelSerializer[Root]):
 
     class Meta:
         model = Root
-        fields = ("id", "name", "created_at")
+        fields = ("id", "name", "license", "source_url", "created_at")
         read_only_fields = fields
 
 
@@ -68,7 +68,7 @@ class HplmSerializer(serializers.ModelSerializer[Hplm]):
 
     class Meta:
         model = Hplm
-        fields = ("name", "tenant", "task", "aliases", "created_at")
+        fields = ("name", "tenant", "task", "license", "aliases", "created_at")
         read_only_fields = fields
 
 
@@ -187,6 +187,8 @@ class RootRegisterSerializer(serializers.Serializer[Any]):
 
     name = serializers.CharField()
     source = serializers.CharField()  # type: ignore[assignment]
+    license = serializers.CharField(required=False, allow_blank=True, default="")
+    source_url = serializers.CharField(required=False, allow_blank=True, default="")
     corpus = serializers.IntegerField()
     lower = serializers.IntegerField(required=False, allow_null=True, default=None)
     alpha = serializers.FloatField(required=False, default=DEFAULT_ALPHA)
@@ -233,7 +235,30 @@ class HplmCreateSerializer(HplmUpdateSerializer):
     """A new hPLM: ``parent`` is the id of a ready version of a root or domain."""
 
     name = serializers.CharField()
+    license = serializers.CharField(required=False, allow_blank=True, default="")
     parent = serializers.IntegerField()  # type: ignore[assignment]
+
+
+class HplmPatchSerializer(serializers.Serializer[Any]):
+    """Under which licence it may be used."""
+
+    license = serializers.CharField(allow_blank=True)
+
+
+class ExportQuerySerializer(serializers.Serializer[Any]):
+    """Whether the archive holds what the version stands on, too."""
+
+    branch = serializers.BooleanField(required=False, default=False)
+
+
+class ImportSerializer(serializers.Serializer[Any]):
+    """An archive as a zip file, its name here, and the version it stands on if several fit."""
+
+    archive = serializers.FileField()
+    name = serializers.CharField(required=False, allow_blank=True, default="")
+    parent = serializers.IntegerField(  # type: ignore[assignment]
+        required=False, allow_null=True, default=None
+    )
 
 
 class AliasPutSerializer(serializers.Serializer[Any]):

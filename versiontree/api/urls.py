@@ -6,12 +6,14 @@ What a tenant sees stands at two addresses: ``hplms`` for keys, which know their
 
 from django.urls import include, path
 
-from versiontree.api import domains, hplms, jobs, tree
+from versiontree.api import archives, domains, hplms, jobs, tree
 
 in_a_tenant = [
     path("tree", tree.TreeView.as_view()),
     path("roots", tree.RootsView.as_view()),
     path("versions/<int:version_id>", tree.VersionView.as_view()),
+    path("versions/<int:version_id>/export", archives.VersionExportView.as_view()),
+    path("import", archives.ImportView.as_view()),
     path("domains", domains.DomainsView.as_view()),
     path("domains/<int:domain_id>", domains.DomainView.as_view()),
     path("domains/<int:domain_id>/versions", domains.DomainVersionsView.as_view()),
@@ -32,6 +34,8 @@ in_a_tenant = [
 
 on_the_platform = [
     path("roots", tree.PlatformRootsView.as_view()),
+    path("versions/<int:version_id>/export", archives.PlatformVersionExportView.as_view()),
+    path("import", archives.PlatformImportView.as_view()),
     path("domains", domains.PlatformDomainsView.as_view()),
     path("domains/<int:domain_id>/versions", domains.PlatformDomainVersionsView.as_view()),
     path("domains/<int:domain_id>/grow", domains.PlatformDomainGrowView.as_view()),

@@ -11,6 +11,10 @@ class Root(models.Model):
 
     name = models.CharField(max_length=63, unique=True)
     source = models.CharField(max_length=1024, help_text="A local checkpoint folder or a hub id.")
+    license = models.CharField(max_length=100, blank=True, default="", db_default="")
+    source_url = models.CharField(
+        max_length=300, blank=True, default="", db_default="", help_text="Where it was published."
+    )
     created_by = models.ForeignKey(
         settings.AUTH_USER_MODEL, null=True, blank=True, on_delete=models.SET_NULL, related_name="+"
     )

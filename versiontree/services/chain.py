@@ -1,7 +1,8 @@
 """What the end of one job means for the jobs behind it and for its version."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from pathlib import Path
+from typing import Any
 
 from django.conf import settings
 from django.utils import timezone
@@ -40,7 +41,8 @@ def chain_advance(*, job: Job, version: Version) -> None:
         if job_move(job_id=follower.pk, from_states=[JobState.WAITING], to=JobState.QUEUED):
             job_nudge(job_id=follower.pk, priority=follower.priority)
     if not Job.unscoped.filter(version=version).exclude(state=JobState.SUCCEEDED).exists():
-        _finish(version)
+        metrics = dict(Job.unscoped.filter(version=version).values_list("kind", "metrics"))
+        version_finish(version=version, metrics=metrics)
 
 
 def chain_break(*, job: Job, reason: str) -> None:
@@ -67,19 +69,19 @@ def chain_mend(*, job: Job) -> None:
     version_move(version_id=job.version_id, from_state=VersionState.FAILED, to=VersionState.BUILDING)
 
 
-def _finish(version: Version) -> None:
+def version_finish(*, version: Version, metrics: Mapping[str, Any]) -> None:
+    """A version that has its artifacts is ready: it has a digest, is served, and may become the default."""
     kind = VersionKind(version.kind)
     digests = dict(VersionArtifact.unscoped.filter(version=version).values_list("role", "artifact__digest"))
     missing = REQUIRED_ROLES[kind] - digests.keys()
     if missing:
         raise HmiError(ErrorCode.INTERNAL, f"The jobs made no artifact for: {', '.join(sorted(missing))}.")
-    metrics = dict(Job.unscoped.filter(version=version).values_list("kind", "metrics"))
     became_ready = version_move(
         version_id=version.pk,
         from_state=VersionState.BUILDING,
         to=VersionState.READY,
         digest=digests[MAIN_ROLE[kind]],
-        metrics=metrics,
+        metrics=dict(metrics),
         ready_at=timezone.now(),
     )
     if became_ready and version.hplm is not None:

@@ -17,6 +17,7 @@ from versiontree.models.alias import DEFAULT_ALIAS
 from versiontree.models.job import ACTIVE, JobKind
 from versiontree.models.version import VersionKind, VersionState
 from versiontree.names import require_slug
+from versiontree.services.licences import licence_check
 from versiontree.services.planting import (
     JobPlan,
     dataset_check,
@@ -38,6 +39,7 @@ def hplm_create(
     actor: Actor,
     settings: Mapping[str, Any] | None = None,
     auto_promote: bool = True,
+    license: str = "",  # noqa: A002
 ) -> Version:
     """A new hPLM under a ready version of a root or domain: jobs fine-tune it and measure it.
 
@@ -45,13 +47,14 @@ def hplm_create(
     ``quota_exceeded``.
     """
     require_slug(name)
+    terms = licence_check(license)
     config = _config(dataset, tenant, settings, auto_promote) | dataset_warnings(parent, dataset)
     with transaction.atomic():
         room_for_version(tenant=tenant, jobs=2)
         living = Hplm.objects.for_tenant(tenant).filter(deleted_at=None).count()
         quota_check_hplms(tenant=tenant, having=living)
         above = parent_check(parent=parent, tenant=tenant, kinds=[VersionKind.ROOT, VersionKind.DOMAIN])
-        hplm = _create(tenant, name, dataset.task, actor)
+        hplm = _create(tenant, name, dataset.task, actor, terms)
         return _plant(hplm, above, dataset, config, actor, verb="hplm.create")
 
 
@@ -131,10 +134,12 @@ def _config(
     }
 
 
-def _create(tenant: Tenant, name: str, task: str, actor: Actor) -> Hplm:
+def _create(tenant: Tenant, name: str, task: str, actor: Actor, terms: str) -> Hplm:
     try:
         with transaction.atomic():
-            return Hplm.unscoped.create(tenant=tenant, name=name, task=task, created_by=person(actor))
+            return Hplm.unscoped.create(
+                tenant=tenant, name=name, task=task, license=terms, created_by=person(actor)
+            )
     except IntegrityError as error:
         raise HmiError(
             ErrorCode.CONFLICT, f"There is an hPLM called {name!r} already.", param="name"

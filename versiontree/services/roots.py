@@ -1,7 +1,7 @@
 """Registering roots."""
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, cast
 
 from django.db import IntegrityError, transaction
 
@@ -9,9 +9,11 @@ from tenants.errors import ErrorCode, HmiError
 from tenants.models import Corpus
 from tenants.services.audit import Actor, audit_record, person
 from versiontree.checkpoints import checkpoint_source
+from versiontree.fitting import checkpoint_warnings
 from versiontree.models import Root, Version
 from versiontree.models.job import JobKind
 from versiontree.names import require_slug
+from versiontree.services.licences import licence_check, source_check
 from versiontree.services.planting import JobPlan, corpus_check, version_plant
 from versiontree.training_settings import DEFAULT_ALPHA, DEFAULT_VECTORS, alpha_check, settings_check
 
@@ -26,6 +28,8 @@ def root_register(
     alpha: float = DEFAULT_ALPHA,
     settings: Mapping[str, Any] | None = None,
     vectors: str = DEFAULT_VECTORS,
+    license: str = "",  # noqa: A002
+    source_url: str = "",
 ) -> Version:
     """Register a checkpoint as a new root: jobs convert it and build its PLOT from a platform corpus.
 
@@ -35,21 +39,24 @@ def root_register(
     """
     require_slug(name)
     place = checkpoint_source(source)
+    terms = {"license": licence_check(license), "source_url": source_check(source_url)}
     knobs = settings_check(JobKind.CONVERT, settings)
     if lower is not None:
         knobs |= settings_check(JobKind.CONVERT, {"lower": lower})
     kept = corpus_check(corpus=corpus, tenant=None)
     coverage = alpha_check(alpha)
     plot = settings_check(JobKind.BUILD_PLOT, {"vectors": vectors})
+    config: dict[str, Any] = {"source": place, "corpus": kept, "alpha": coverage, "settings": knobs, **plot}
+    config |= checkpoint_warnings(place, corpus, max_tokens=cast("int | None", knobs.get("max_tokens")))
     with transaction.atomic():
-        root = _create(name, place, actor)
+        root = _create(name, place, actor, terms)
         version = version_plant(
             of=root,
             root=root,
             parent=None,
             tenant=None,
             corpus=corpus,
-            config={"source": place, "corpus": kept, "alpha": coverage, "settings": knobs, **plot},
+            config=config,
             plans=[
                 JobPlan(JobKind.CONVERT, {"source": place, "name": name, "corpus": kept, "settings": knobs}),
                 JobPlan(
@@ -63,10 +70,10 @@ def root_register(
     return version
 
 
-def _create(name: str, source: str, actor: Actor) -> Root:
+def _create(name: str, source: str, actor: Actor, terms: Mapping[str, str]) -> Root:
     try:
         with transaction.atomic():
-            return Root.objects.create(name=name, source=source, created_by=person(actor))
+            return Root.objects.create(name=name, source=source, created_by=person(actor), **terms)
     except IntegrityError as error:
         raise HmiError(
             ErrorCode.CONFLICT, f"There is a root called {name!r} already.", param="name"

@@ -30,6 +30,7 @@ READ = {
 }
 WRITE = {
     "corpus_new", "dataset_new", "domain_new", "hplm_new", "hplm_update", "keys",
+    "version_import", "version_export",
 }  # fmt: skip
 POST_WRITE = {
     "corpus_check", "dataset_check", "corpus_remove", "dataset_remove", "hplm_delete", "alias_move",
@@ -56,6 +57,7 @@ def address(world: World, name: str) -> str:
         "hplm_version": [world.hplm.name, 1],
         "domain_version": [world.domain.domain_id, 1],
         "root_version": [world.root.root.name, 1],
+        "version_export": [world.hplm.pk],
     }
     ids |= {page: [world.hplm.name] for page in ("hplm", "hplm_update", "hplm_delete", "alias_move")}
     first_job = jobs_in_order(world.hplm)[0]

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from frontend.presenters.answers import answer_of
-from frontend.presenters.branches import perplexity_rows, stage_tables, warnings_of
+from frontend.presenters.branches import perplexity_rows, stage_tables
 from frontend.presenters.charts import histogram_bars, line_chart
 from frontend.presenters.metrics import confusion_of, hit_parts, learning_curves, measured_of, trials_of
 from frontend.presenters.progress import by_level, series_of
@@ -127,11 +127,6 @@ def test_perplexities_are_compared_by_text() -> None:
     assert [(row.text, row.change) for row in perplexity_rows(report)] == [("The domain's text", -0.5)]
     one = {"before": {"perplexity": 20.0}, "after": {"perplexity": 15.0}}
     assert [row.text for row in perplexity_rows(one)] == ["Held-out text"]
-
-
-def test_every_warning_is_told_once() -> None:
-    metrics = {"convert": {"warnings": ["a", "b"]}, "evaluate": {"warnings": None}, "grow": None}
-    assert warnings_of(metrics, {"warnings": ["b"]}) == ["b", "a"]
 
 
 def test_a_histogram_names_its_steps() -> None:

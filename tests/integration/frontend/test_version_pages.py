@@ -156,3 +156,22 @@ def test_the_form_of_an_hplm_offers_every_knob_and_sends_those_filled_in(owner: 
     assert version.config["settings"] == {"epochs": 3, "seed": 7}
     refused = owner.post("/t/acme/hplms/new/", chosen | {"name": "other", "epochs": 0})
     assert list(refused.context["form"].errors) == ["epochs"]
+
+
+def test_the_form_of_a_domain_says_how_its_table_is_stored(owner: Client, world: World) -> None:
+    form = owner.get("/t/acme/domains/new/").context["form"]
+    assert {"likeness", "vectors"} <= set(form.more)
+    chosen = {"name": "pills", "parent": world.root.pk, "corpus": world.corpus.pk, "alpha": 40}
+    assert owner.post("/t/acme/domains/new/", chosen | {"vectors": "int8"}).status_code == 302
+    first = Version.unscoped.get(domain__name="pills")
+    assert first.config["vectors"] == "int8"
+    versions_finish(first, files=nothing_of_use)
+    address = f"/t/acme/domains/{first.domain_id}/update/"
+    for asked, stored in (("", "int8"), ("float16", "float16")):
+        more = {"corpus": world.corpus.pk, "alpha": 40, "vectors": asked}
+        assert owner.post(address, more).status_code == 302
+        version = Version.unscoped.filter(domain=first.domain_id).latest("number")
+        assert version.config["vectors"] == stored
+        versions_finish(version, files=nothing_of_use)
+    refused = owner.post(address, {"corpus": world.corpus.pk, "alpha": 40, "vectors": "int4"})
+    assert list(refused.context["form"].errors) == ["vectors"]

@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -20,6 +21,7 @@ from tests.integration.jobs.conftest import StartWorker
 from tests.integration.jobs.world import World, store
 from tests.integration.versiontree.grove import jobs_in_order
 from tests.processes import CeleryWorker, InferenceWorker, wait_until
+from tests.unit.families import published
 from versiontree.models import Job, Version
 from versiontree.selectors import build_inputs, resolve_model
 from versiontree.services.domains import domain_create
@@ -86,6 +88,28 @@ def test_a_checkpoint_becomes_a_root_a_domain_an_hplm_and_an_answer(
     manifest = json.loads((store().root / "manifest.json").read_text())
     assert manifest["hplms"]["acme/mood:1"]["digest"] == hplm.digest
 
+    assert_answers_as_alone(hplm, world)
+
+
+@pytest.mark.parametrize("family", ["roberta", "distilbert", "electra"])
+def test_a_checkpoint_of_another_family_does_the_same(
+    family: str,
+    world: World,
+    start_worker: StartWorker,
+    inference_worker: InferenceWorker,
+    settings: Settings,
+    tmp_path: Path,
+) -> None:
+    settings.HMI_CORPUS_MIN_WORDS = 0
+    checkpoint = tmp_path / family
+    published(checkpoint, family)
+    worker = start_worker()
+    root = build(replace(world, checkpoint=checkpoint).register_root(), worker)
+    assert_answers_as_alone(build(world.create_hplm(root), worker), world)
+
+
+def assert_answers_as_alone(hplm: Version, world: World) -> None:
+    """The API gives the scores of the hPLM run alone."""
     _, key = api_key_create(tenant=world.tenant, name="client", scopes=["infer"], created_by=world.owner)
     client = APIClient(HTTP_AUTHORIZATION=f"Bearer {key}")
     texts = ["a good river", "the bad stone in winter"]

@@ -1,6 +1,5 @@
 """The admin: every page opens, forms and actions do what the services do."""
 
-from html import unescape
 from pathlib import Path
 from typing import Any
 
@@ -11,21 +10,19 @@ from django.db import connection
 from django.test import Client
 from django.test.utils import CaptureQueriesContext
 from django.urls import reverse
-from django.utils.html import strip_tags
 from rest_framework_api_key.models import APIKey
 
 from tenants.models import User
 from tests.integration.versiontree import grove
+from tests.integration.versiontree.admin_pages import NO_INLINES, act, plain
 from tests.integration.versiontree.grove import Household
 from versiontree.models import Alias, Domain, Hplm, Job, JobShard, Root, Version
 from versiontree.models.job import JobState
+from versiontree.services.domains import domain_update
 from versiontree.services.hplms import hplm_update
 from versiontree.services.jobs import job_cancel
 
 pytestmark = pytest.mark.django_db
-NO_INLINES = {
-    f"{inline}-{count}_FORMS": "0" for inline in ("versions", "aliases") for count in ("TOTAL", "INITIAL")
-}
 MODELS = [model._meta.model_name for model in apps.get_app_config("versiontree").get_models()]
 
 
@@ -33,22 +30,6 @@ MODELS = [model._meta.model_name for model in apps.get_app_config("versiontree")
 def staff(db: None, client: Client) -> Client:
     client.force_login(User.objects.create_superuser("boss"))
     return client
-
-
-def plain(page: Any) -> str:
-    """The text of a page, entities and markup undone."""
-    return unescape(strip_tags(page.content.decode()))
-
-
-def act(client: Client, model: str, action: str, *rows: object) -> str:
-    """Run an admin action on rows; returns the page that follows."""
-    answer = client.post(
-        reverse(f"admin:versiontree_{model}_changelist"),
-        {"action": action, "_selected_action": [str(getattr(row, "pk")) for row in rows]},  # noqa: B009
-        follow=True,
-    )
-    assert answer.status_code == 200
-    return answer.content.decode()
 
 
 @pytest.mark.parametrize("model", MODELS)
@@ -257,6 +238,25 @@ def test_a_failed_version_is_retried_by_an_action(staff: Client, root: Version, 
     version = grove.new_hplm(root, "spam", acme)
     job_cancel(job=grove.jobs_in_order(version)[0], actor=None)
     assert "1 retried" in act(staff, "version", "retry", version)
+
+
+def test_a_domain_grows_from_its_traffic_by_an_action(staff: Client, domain: Version) -> None:
+    owner = grove.domain_of(domain)
+    assert "1 growing" in act(staff, "domain", "grow", owner)
+    grown = Version.unscoped.get(domain=owner, number=2)
+    assert (grown.parent, grown.created_by) == (domain, User.objects.get(username="boss"))
+    assert [job.kind for job in grove.jobs_in_order(grown)] == ["grow"]
+    assert "Version 2 of biomedicine is being built." in act(staff, "domain", "grow", owner)
+    assert Version.unscoped.filter(domain=owner).count() == 2
+
+
+def test_the_tables_of_a_domain_are_compacted_by_an_action(staff: Client, domain: Version) -> None:
+    owner = grove.domain_of(domain)
+    assert "no such chain of tables" in act(staff, "domain", "compact", owner)
+    grove.do_jobs(domain_update(domain=owner, corpus=grove.corpus(None, "more"), actor=None))
+    assert "1 compacting" in act(staff, "domain", "compact", owner)
+    compacted = Version.unscoped.get(domain=owner, number=3)
+    assert [job.kind for job in grove.jobs_in_order(compacted)] == ["compact"]
 
 
 def test_an_hplm_is_deleted_by_an_action(staff: Client, root: Version, acme: Household) -> None:

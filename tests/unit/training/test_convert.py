@@ -13,7 +13,7 @@ from inference.hplm.fragments import level_name, search_order
 from inference.hplm.local_lower import LocalLower
 from inference.hplm.root import Root
 from inference.hplm.upper import UpperLayers
-from tests.unit.hplm.test_families import published
+from tests.unit.families import published
 from tests.unit.training.conftest import Branch
 from tests.unit.training.world import CancelAt, NullReporter, Recorder, contents, corpus_file
 from workers.training.convert import ConvertSettings, convert_root

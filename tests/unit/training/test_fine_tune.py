@@ -210,3 +210,37 @@ def test_a_cancel_is_obeyed_within_a_step_and_leaves_nothing(
         tune(branch, files, tmp_path / "out", reporter=cancel)
     assert cancel.late_steps == 0
     assert not (tmp_path / "out").exists()
+
+
+def test_the_share_of_mixed_texts_is_read_through_the_original_layers(branch: Branch, tmp_path: Path) -> None:
+    files = dataset(tmp_path, "classification", train=64)
+    once = replace(SMALL, epochs=1)
+    ways = {
+        "all mixed": replace(once, mix=1.0),
+        "original": replace(once, lower_way="whole"),
+        "looked up": once,
+    }
+    for name, settings in ways.items():
+        tune(branch, files, tmp_path / name, settings=settings)
+    weights = {name: (tmp_path / name / "hplm.safetensors").read_bytes() for name in ways}
+    assert weights["all mixed"] == weights["original"] != weights["looked up"]
+
+
+def test_auto_computes_what_is_above_the_tolerance(
+    branch: Branch, tuned: dict[str, Any], tmp_path: Path
+) -> None:
+    shares = {}
+    for tolerance in (0.0, 1.0):
+        found = evaluate(
+            root=branch.root,
+            plots=[branch.plot],
+            hplm=tuned["out"],
+            dataset_file=tuned["files"].test,
+            task=tuned["task"],
+            reporter=NullReporter(),
+            lower=branch.lower,
+            settings=EvaluateSettings(precision="float32", lower_way="auto", tolerance=tolerance),
+        )
+        shares[tolerance] = found["plot_hits"]["whole"]
+    assert shares[1.0] == 0.0
+    assert shares[0.0] > 0.0

@@ -7,8 +7,9 @@ from pathlib import Path
 
 import pytest
 
+from inference.hplm.families.registry import FAMILIES
 from tenants.errors import ErrorCode, HmiError
-from versiontree.checkpoints import checkpoint_source
+from versiontree.checkpoints import SUPPORTED_MODEL_TYPES, checkpoint_longest, checkpoint_source
 
 
 @pytest.fixture
@@ -87,6 +88,26 @@ def test_a_folder_without_a_needed_file_is_refused(name: str, folder: Path) -> N
 def test_another_kind_of_model_is_refused(config: str, folder: Path) -> None:
     (folder / "config.json").write_text(config)
     assert refusal(str(folder)) == ErrorCode.UNSUPPORTED_CHECKPOINT
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_every_family_that_can_be_converted_is_let_through(family: str, folder: Path) -> None:
+    (folder / "config.json").write_text(json.dumps({"model_type": family}))
+    assert checkpoint_source(str(folder)) == str(folder)
+    assert set(SUPPORTED_MODEL_TYPES) == set(FAMILIES)
+
+
+def test_relative_attention_is_refused_with_the_reason(folder: Path) -> None:
+    (folder / "config.json").write_text(json.dumps({"model_type": "deberta-v2"}))
+    with pytest.raises(HmiError, match="relative to positions"):
+        checkpoint_source(str(folder))
+
+
+def test_the_longest_text_is_shorter_where_positions_begin_behind_the_padding(folder: Path) -> None:
+    about = {"max_position_embeddings": 514, "pad_token_id": 1}
+    for family, longest in (("bert", 514), ("roberta", 512), ("xlm-roberta", 512)):
+        (folder / "config.json").write_text(json.dumps({"model_type": family, **about}))
+        assert checkpoint_longest(folder) == longest
 
 
 def test_looking_needs_no_torch() -> None:

@@ -1,0 +1,47 @@
+"""Taking versions elsewhere, and bringing them here."""
+
+from django.http import HttpResponse, HttpResponseBase
+from django.http.response import HttpResponseRedirect
+from django.views.decorators.http import require_GET, require_http_methods
+
+from frontend.access import TenantRequest, tenant_page
+from frontend.forms.archives import ImportForm
+from frontend.pages import show
+from frontend.presenters.version_page import version_url
+from frontend.refusals import attempt
+from tenants.models import Role
+from versiontree.api.archives import zip_response
+from versiontree.models import Version
+from versiontree.selectors import version_visible_to
+from versiontree.services.export import version_download
+from versiontree.services.import_ import version_import
+
+
+@require_GET
+@tenant_page(Role.DEVELOPER)
+def export(request: TenantRequest, pk: int) -> HttpResponseBase:
+    """A ready version as a zip file; `?branch=1` adds what it stands on."""
+    version = version_visible_to(request.place.tenant, pk)
+    branch = request.GET.get("branch") == "1"
+    return zip_response(version_download(version=version, actor=request.user, branch=branch))
+
+
+@require_http_methods(["GET", "POST"])
+@tenant_page(Role.DEVELOPER)
+def import_(request: TenantRequest) -> HttpResponse:
+    """Make an exported version the tenant's; its page follows."""
+    form = ImportForm(request.POST or None, request.FILES or None)
+    version = attempt(form, lambda: _import(request, form)) if form.is_valid() else None
+    if version is None:
+        return show(request, "hplms/import.html", form=form)
+    return HttpResponseRedirect(version_url(request.place.tenant, version))
+
+
+def _import(request: TenantRequest, form: ImportForm) -> Version:
+    cleaned = form.cleaned_data
+    return version_import(
+        archive=cleaned["archive"],
+        tenant=request.place.tenant,
+        actor=request.user,
+        name=cleaned["name"] or None,
+    )

@@ -1,0 +1,110 @@
+"""`python -m inference.hplm.trial`: load artifacts that came from elsewhere, and say whether all is well.
+
+Reads a JSON object from stdin: `root` (a folder), `root_is_new`, `lowers`, `plots` (nearest first), `ends`
+(the last table is the root's own), `hplm` (a folder or null). Writes one line of JSON: `{"error"}`, or
+`{"task", "pairs"}` of the hPLM. Only what is new is read whole; a root that is known gives its shape.
+"""
+
+import json
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from inference.hplm.errors import HplmError
+from inference.hplm.fragments import pack
+from inference.hplm.hplm import Hplm
+from inference.hplm.json_files import read_artifact_json
+from inference.hplm.local_lower import JSON_FILE as LOWER_JSON
+from inference.hplm.local_lower import LocalLower
+from inference.hplm.pets import Shape
+from inference.hplm.plot import PlotTable
+from inference.hplm.root import ROOT_FILE, Root
+from inference.hplm.root_config import RootConfig
+
+ROWS_AT_ONCE = 65_536
+
+
+def try_out(wanted: Mapping[str, Any]) -> dict[str, Any]:
+    """What the hPLM says of itself, once everything was loaded and fits the root; HplmError otherwise."""
+    config = RootConfig.from_json(read_artifact_json(Path(wanted["root"]) / ROOT_FILE))
+    if wanted["root_is_new"]:
+        root = Root.load(Path(wanted["root"]))
+        root.checkpoint_lower()
+        root.lm_head()
+        root.tokenizer.encode("a text")
+    for folder in wanted["lowers"]:
+        try_lower(Path(folder), config)
+    for number, folder in enumerate(wanted["plots"], start=1):
+        try_plot(Path(folder), config, ends=wanted["ends"] and number == len(wanted["plots"]))
+    return try_hplm(Path(wanted["hplm"]), config) if wanted["hplm"] else {}
+
+
+def try_lower(folder: Path, config: RootConfig) -> None:
+    """Load local lower layers that must belong to this root, once they do not claim to be larger."""
+    about = read_artifact_json(folder / LOWER_JSON)
+    expected = {
+        "architecture": config.architecture.to_json(),
+        "lower": config.lower,
+        "max_tokens": config.max_tokens,
+        "missing_id": config.missing_id,
+        "n": config.n,
+    }
+    rank = about.get("context_rank")
+    if {name: about.get(name) for name in expected} != expected:
+        raise HplmError("corrupt_artifact", "the lower layers are not of this root")
+    if not isinstance(rank, int) or not 0 <= rank <= config.hidden:
+        raise HplmError("corrupt_artifact", "the context of the lower layers has no sensible rank")
+    LocalLower.load(folder)
+
+
+def try_plot(folder: Path, config: RootConfig, *, ends: bool) -> None:
+    """Open a table that must belong to this root; one that ends chains holds the whole vocabulary."""
+    table = PlotTable.open(folder)
+    if (table.hidden, table.n, table.missing_id) != (config.hidden, config.n, config.missing_id):
+        raise HplmError("corrupt_artifact", "the table is not of this root")
+    if bool((np.diff(table.keys) <= 0).any()):
+        raise HplmError("corrupt_artifact", "the keys of the table do not ascend")
+    lengths = (len(table.composition.position_bias), len(table.composition.type_bias))
+    if lengths != (config.max_tokens, config.type_count):
+        raise HplmError("corrupt_artifact", "the positions or types of the table are not those of this root")
+    for start in range(0, len(table), ROWS_AT_ONCE):
+        rows = table.rows[start : start + ROWS_AT_ONCE]
+        parts = [rows[name] for name in rows.dtype.names or ()]
+        if not all(bool(np.isfinite(part).all()) for part in parts):
+            raise HplmError("corrupt_artifact", "the table holds NaN or infinite numbers")
+    if ends:
+        single = np.full((config.vocab, config.n), config.missing_id, dtype=np.int64)
+        single[:, config.n // 2] = np.arange(config.vocab)
+        if bool((table.find(pack(single)) < 0).any()):
+            raise HplmError("corrupt_artifact", "the root's table lacks tokens of the vocabulary")
+
+
+def try_hplm(folder: Path, config: RootConfig) -> dict[str, Any]:
+    """Load an hPLM whose PET must fit the upper layers of this root."""
+    hplm = Hplm.load(folder)
+    if hplm.pet.shape != Shape(config.upper, config.hidden, config.architecture.inner):
+        raise HplmError("corrupt_artifact", "the PET does not fit the upper layers of this root")
+    return {"task": hplm.task, "pairs": hplm.pairs}
+
+
+def answer_to(wanted: Mapping[str, Any]) -> dict[str, Any]:
+    """As ``try_out``; what does not fit is told as ``error``."""
+    try:
+        return try_out(wanted)
+    except HplmError as error:
+        return {"error": error.message}
+    # A stranger's files reach code that counts on what this product writes: any of it may fail.
+    except Exception as error:  # noqa: BLE001
+        return {"error": f"{type(error).__name__}: {str(error)[:300]}"}
+
+
+def main() -> None:
+    """Answer in one line; exit code 0 unless this program itself is wrong."""
+    sys.stdout.write(json.dumps(answer_to(json.load(sys.stdin))) + "\n")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,201 @@
+"""Archives that were made to do harm, from a sound one of an hPLM."""
+
+import io
+import struct
+import zipfile
+from collections.abc import Callable
+
+from tests.unit.versiontree.forging import (
+    Members,
+    beside,
+    resealed,
+    symlink,
+    told,
+    with_part,
+    zip_of,
+    zip_with,
+)
+from versiontree.archive.strict_json import MOST_BYTES
+
+Forge = Callable[[Members], bytes]
+WEIGHTS = "hplm.safetensors"
+
+
+def extra(name: str) -> Forge:
+    """A file more, which the manifest names as well."""
+    return lambda members: zip_of(resealed({**members, name: b"x"}))
+
+
+def flipped(members: Members) -> bytes:
+    """One bit of the weights is another; sizes and the checksums of the zip file fit."""
+    (name,) = (name for name in members if name.endswith(WEIGHTS))
+    content = bytearray(members[name])
+    content[-1] ^= 1
+    return zip_of({**members, name: bytes(content)})
+
+
+def twice(name: str) -> Forge:
+    return lambda members: zip_with(members, (zipfile.ZipInfo(name), members["README.md"]))
+
+
+def sized(change: int) -> Forge:
+    """The manifest says another size of the model card."""
+
+    def forge(members: Members) -> bytes:
+        def say(manifest: dict[str, dict[str, dict[str, int]]]) -> None:
+            manifest["files"]["README.md"]["size"] += change
+
+        return zip_of(told(members, say))
+
+    return forge
+
+
+def bomb(*, tells: bool) -> Forge:
+    """The directory says ten bytes of what unpacks to a hundred million; the manifest `tells` the same."""
+
+    def forge(members: Members) -> bytes:
+        card = b"\0" * 10 if tells else members["README.md"]
+        manifested = resealed({**members, "README.md": card})
+        archive = bytearray(zip_of({**manifested, "README.md": b"\0" * 100_000_000}, compressed=True))
+        with zipfile.ZipFile(io.BytesIO(bytes(archive))) as opened:
+            header = opened.getinfo("README.md").header_offset
+        struct.pack_into("<I", archive, header + 22, 10)
+        struct.pack_into("<I", archive, archive.rindex(b"README.md") - 46 + 24, 10)
+        return bytes(archive)
+
+    return forge
+
+
+def say(**changes: object) -> Forge:
+    """The manifest says other things."""
+    return lambda members: zip_of(told(members, lambda manifest: manifest.update(changes)))
+
+
+def configured(**changes: object) -> Forge:
+    """The config says other things, and the manifest names it as it is."""
+
+    def forge(members: Members) -> bytes:
+        return zip_of(told(members, lambda config: config["config"].update(changes), "config.json"))
+
+    return forge
+
+
+def manifested(content: bytes) -> Forge:
+    return lambda members: zip_of({**members, "manifest.json": content})
+
+
+def encrypted(members: Members) -> bytes:
+    archive = bytearray(zip_of(members))
+    archive[archive.rindex(b"README.md") - 46 + 8] |= 1
+    return bytes(archive)
+
+
+FORGERIES: dict[str, tuple[Forge, str]] = {
+    "climbs": (extra("../../evil"), "not a name"),
+    "climbs inside": (extra("artifacts/../../evil"), "not a name"),
+    "absolute": (extra("/tmp/evil"), "not a name"),
+    "drive": (extra("C:evil"), "not a name"),
+    "backslash": (extra("..\\evil"), "not a name"),
+    "empty part": (extra("card//evil"), "not a name"),
+    "dot": (extra("./evil"), "not a name"),
+    "space": (extra("a file"), "not a name"),
+    "long name": (extra("a" * 300), "not a name"),
+    "letters of other scripts": (extra("réadme"), "not a name"),
+    "symlink": (lambda members: zip_with(members, symlink("artifacts/link", "/etc")), "not a plain file"),
+    "symlink instead": (
+        lambda members: zip_with(
+            {name: content for name, content in members.items() if name != "README.md"},
+            symlink("README.md", "/etc/passwd"),
+        ),
+        "not a plain file",
+    ),
+    "twice": (twice("README.md"), "there twice"),
+    "twice in other letters": (twice("readme.md"), "there twice"),
+    "a file and a folder": (extra("README.md/evil"), "a file and a folder"),
+    "not in the manifest": (lambda members: zip_of({**members, "evil": b"x"}), "no place in the archive"),
+    "named and absent": (
+        lambda members: zip_of({n: c for n, c in members.items() if n != "README.md"}),
+        "README.md is missing",
+    ),
+    "no place for it": (extra("evil"), "no place in it"),
+    "artifact of nobody": (extra(f"artifacts/hplm/{'0' * 64}/hplm.json"), "no place in it"),
+    "no manifest": (
+        lambda members: zip_of({n: c for n, c in members.items() if n != "manifest.json"}),
+        "manifest.json is missing",
+    ),
+    "no config": (
+        lambda members: zip_of(resealed({n: c for n, c in members.items() if n != "config.json"})),
+        "config.json is missing",
+    ),
+    "wrong checksum": (flipped, "its sha256 differs"),
+    "too small": (sized(-1), "bytes, not"),
+    "too large": (sized(1), "bytes, not"),
+    "enormous": (sized(10**18), "bytes, not"),
+    "negative": (sized(-(10**9)), "does not say"),
+    "bomb": (bomb(tells=True), "README.md"),
+    "bomb that nobody tells of": (bomb(tells=False), "bytes, not"),
+    "no zip": (lambda _: b"not a zip file", "not a zip file"),
+    "empty": (lambda _: b"", "not a zip file"),
+    "cut": (lambda members: zip_of(members)[:-30], "not a zip file"),
+    "encrypted": (encrypted, "encrypted"),
+    "directory": (
+        lambda members: zip_of({f"{number:0100}": b"" for number in range(40_000)}),
+        "directory of the zip file is too long",
+    ),
+    "many files": (
+        lambda members: zip_of({**members, **{f"f{number}": b"" for number in range(5000)}}),
+        "more than 4,096",
+    ),
+    "long manifest": (manifested(b'{"files": "' + b" " * MOST_BYTES + b'"}'), "too long"),
+    "deep manifest": (manifested(b'{"a":' * 100_000), "recursion"),
+    "nested manifest": (manifested(b'{"a":' * 30 + b"1" + b"}" * 30), "nested"),
+    "list": (manifested(b"[]"), "not a JSON object"),
+    "not text": (manifested(b"\xff\xfe"), "utf-8"),
+    "key twice": (manifested(b'{"what": 1, "what": 2}'), "stands twice"),
+    "NaN": (manifested(b'{"what": NaN}'), "no number"),
+    "too large a number": (manifested(b'{"what": 1e999}'), "too large"),
+    "too long a number": (manifested(b'{"what": ' + b"9" * 10_000 + b"}"), "digits"),
+    "NUL": (manifested(b'{"what": "\\u0000"}'), "NUL"),
+    "half a sign": (manifested(b'{"what": "\\ud800"}'), "surrogates"),
+    "other format": (say(format=99), "format 99"),
+    "other thing": (say(what="else"), "not an archive of a version"),
+    "unknown kind": (say(kind="forest"), "no kind"),
+    "no name": (say(name="../evil"), "not a name"),
+    "no number": (say(number=True), "no number"),
+    "no task": (say(task="mischief"), "can do"),
+    "licence of two lines": (say(license="mit\n## evil"), "short text"),
+    "long licence": (say(license="x" * 101), "short text"),
+    "digest of another": (say(digest="0" * 64), "main artifact"),
+    "digests of another": (say(digests={"hplm": "0" * 64}), "main artifact"),
+    "roles of another": (say(digests={"hplm": "0" * 64, "root": "0" * 64}), "artifacts it needs"),
+    "no lineage": (say(lineage=[]), "different lineages"),
+    "lineage of a fool": (say(lineage=[7]), "different lineages"),
+    "branch that is not there": (say(branch=True), "do not have its digest"),
+    "files of a fool": (say(files={"README.md": "x"}), "does not say"),
+    "compacts itself": (configured(compacts=[0]), "not above it"),
+    "compacts a root": (configured(compacts=[2]), "not above it"),
+    "labels of a fool": (configured(labels=[1]), "not texts"),
+    "dataset of a fool": (configured(dataset="x"), "what it should be"),
+    "config of a fool": (
+        lambda members: zip_of(
+            told(members, lambda config: config.update(metrics={"else": {}}), "config.json")
+        ),
+        "not those of jobs",
+    ),
+    "another artifact": (
+        lambda members: zip_of(with_part(members, "hplm.json", b"{}")),
+        "cannot be loaded: hplm.json",
+    ),
+    "weights cut": (
+        lambda members: zip_of(
+            with_part(members, WEIGHTS, members[next(n for n in members if n.endswith(WEIGHTS))][:-8])
+        ),
+        "safetensors",
+    ),
+    "a pickle beside": (
+        lambda members: zip_of(beside(members, WEIGHTS, "pytorch_model.bin", b"\x80\x04.")),
+        "no part of an artifact",
+    ),
+    "task of another": (say(task="tagging"), "not trained for"),
+}
+"""How each is made, and what its refusal says."""

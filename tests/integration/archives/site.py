@@ -1,0 +1,191 @@
+"""A site with a real, tiny version tree, and a look at everything that an import could change."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+from django.conf import settings
+from django.db import connection
+from rest_framework.test import APIClient
+
+from inference.hplm.hplm import Hplm
+from inference.hplm.plot import PlotChain, PlotTable
+from inference.hplm.reference import predict_alone
+from inference.hplm.root import Root
+from tenants.models import AuditEvent, Quota, User
+from tenants.workspaces import INCOMING
+from tests.integration.versiontree import grove
+from tests.integration.versiontree.grove import ROLES_MADE, Household, jobs_in_order
+from tests.integration.versiontree.refusals import ROWS
+from tests.unit.tiny import tiny_hplm, tiny_lower, tiny_plot, tiny_root, tiny_texts
+from versiontree.artifacts import ArtifactStore
+from versiontree.models import Alias, Artifact, Version, VersionArtifact
+from versiontree.models.job import JobKind
+from versiontree.selectors import build_inputs
+from versiontree.services.domains import domain_create
+from versiontree.services.hplms import hplm_create
+from versiontree.services.jobs import job_succeed
+from versiontree.services.roots import root_register
+
+TEXTS = ("a good river", "the bad stone in winter", "zebra, quixotic")
+MEASURED: Mapping[str, Any] = {
+    "fine_tune": {"dev": {"value": 0.75, "metric": "accuracy"}, "seed": 7, "settings": {"epochs": 3}},
+    "evaluate": {"metric": "accuracy", "value": 0.8125, "majority_baseline": 0.5},
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Models:
+    """Folders with artifacts of one root and one domain, and of an hPLM that fits them."""
+
+    root: dict[str, Path]
+    domain: dict[str, Path]
+    hplm: dict[str, Path]
+
+
+def make_models(scratch: Path) -> Models:
+    """Random but real; takes about a second."""
+    root = tiny_root(scratch / "checkpoint", lm_head=True)
+    lowers = [tiny_lower(root, seed=seed) for seed in range(2)]
+    folders = {name: scratch / name for name in ("root", "lower", "plot", "lower2", "plot2", "hplm")}
+    root.save(folders["root"])
+    lowers[0].save(folders["lower"])
+    lowers[1].save(folders["lower2"])
+    tiny_plot(folders["plot"], root, lowers[0], tiny_texts(60))
+    tiny_plot(folders["plot2"], root, lowers[1], tiny_texts(30), share=0.4, all_unigrams=False, seed=1)
+    tiny_hplm(root).save(folders["hplm"])
+    return Models(
+        root={role: folders[role] for role in ("root", "lower", "plot")},
+        domain={"lower": folders["lower2"], "plot": folders["plot2"]},
+        hplm={"hplm": folders["hplm"]},
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Site:
+    """acme's hPLM `hplm` stands on the platform's `domain`, and that on `root`; globex has nothing."""
+
+    models: Models
+    acme: Household
+    globex: Household
+    staff: User
+    root: Version
+    domain: Version
+    hplm: Version
+
+    def client(self, user: User) -> APIClient:
+        client = APIClient()
+        client.force_login(user)
+        return client
+
+
+def make_site(models: Models, scratch: Path) -> Site:
+    """Everything through the product's own services."""
+    acme, globex = grove.household("acme"), grove.household("globex")
+    staff = User.objects.create_user("boss", is_staff=True, is_superuser=True)
+    root = build(
+        root_register(
+            name="tiny",
+            source=grove.checkpoint(scratch / "published"),
+            corpus=grove.corpus(None, "prose"),
+            license="apache-2.0",
+            source_url="https://hub.example/tiny",
+            actor=staff,
+        ),
+        models.root,
+    )
+    domain = build(
+        domain_create(
+            tenant=None, parent=root, name="medicine", corpus=grove.corpus(None, "leaflets"), actor=staff
+        ),
+        models.domain,
+    )
+    return Site(models, acme, globex, staff, root, domain, make_hplm(acme, domain, models))
+
+
+def make_hplm(home: Household, parent: Version, models: Models, name: str = "spam") -> Version:
+    planted = hplm_create(
+        tenant=home.tenant,
+        name=name,
+        parent=parent,
+        dataset=home.dataset,
+        license="cc-by-4.0",
+        actor=home.owner,
+    )
+    return build(planted, models.hplm, MEASURED)
+
+
+def build(version: Version, folders: Mapping[str, Path], metrics: Mapping[str, Any] | None = None) -> Version:
+    """Put these artifacts in place, as the jobs of the version would have done."""
+    for job in jobs_in_order(version):
+        worker = grove.claim(job)
+        roles = [role for role in ROLES_MADE[JobKind(job.kind)] if role in folders]
+        made = [(role, store().ingest(role, folders[role])) for role in roles]
+        job_succeed(
+            job_id=job.pk, worker=worker, metrics=dict((metrics or {}).get(job.kind, {})), artifacts=made
+        )
+    return Version.unscoped.get(pk=version.pk)
+
+
+def store() -> ArtifactStore:
+    """That of the site where we are."""
+    return ArtifactStore(Path(settings.HMI_ARTIFACT_ROOT))
+
+
+def predictions(version: Version) -> list[dict[str, Any]]:
+    """What the hPLM says of some texts, run alone from the artifacts of its branch."""
+    inputs = build_inputs(version)
+    assert inputs.root is not None
+    root = Root.load(store().path("root", inputs.root.digest), torch.device("cpu"), torch.float32)
+    chain = PlotChain([PlotTable.open(store().path("plot", plot.digest)) for plot in inputs.plots])
+    hplm = Hplm.load(store().path("hplm", version.digest))
+    return [predict_alone(root, chain, hplm, text).to_json() for text in TEXTS]
+
+
+def branch_of(version: Version | None) -> list[Version]:
+    """The version and all above it."""
+    found = []
+    while version is not None:
+        found.append(version)
+        version = version.parent
+    return found
+
+
+def artifacts_of(version: Version) -> dict[tuple[str, str], bytes]:
+    """Every byte of the artifacts of its branch, by kind and file, read from the store and verified."""
+    found = {}
+    for step in branch_of(version):
+        for link in VersionArtifact.unscoped.filter(version=step).select_related("artifact"):
+            store().verify(link.artifact.kind, link.artifact.digest)
+            folder = store().path(link.artifact.kind, link.artifact.digest)
+            for name, content in files_below(folder).items():
+                found[f"{step.kind}/{link.role}", name] = content
+    return found
+
+
+def files_below(folder: Path) -> dict[str, bytes]:
+    """Every file by its name within the folder."""
+    return {
+        path.relative_to(folder).as_posix(): path.read_bytes()
+        for path in sorted(folder.rglob("*"))
+        if path.is_file()
+    }
+
+
+def everything(folder: Path) -> tuple[dict[str, int], set[str]]:
+    """The number of rows of every kind, and the names of all that is below the folder and in the store, but
+    for the store's (empty) place for what is under way."""
+    rows = (*ROWS, Artifact, VersionArtifact, Alias, AuditEvent, Quota)
+    counted = {row.__name__: row._base_manager.count() for row in rows}
+    found = {str(path) for place in (folder, store().root) for path in place.rglob("*")}
+    return counted, found - {str(store().root / INCOMING)}
+
+
+def forget_tree() -> None:
+    """The tables of the tree are empty, as on a site that was just set up; tenants and people stay."""
+    tables = [name for name in connection.introspection.table_names() if name.startswith("versiontree_")]
+    with connection.cursor() as cursor:
+        cursor.execute("SET CONSTRAINTS ALL IMMEDIATE")
+        cursor.execute(f"TRUNCATE {', '.join(tables)} CASCADE")

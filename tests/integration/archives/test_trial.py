@@ -1,0 +1,189 @@
+"""Artifacts of strangers are tried in a process of their own, whatever becomes of it."""
+
+import io
+import json
+import shutil
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from django.core.management import CommandError, call_command
+from pytest_django import Settings
+from safetensors.torch import load_file, save_file
+
+from inference.hplm.trial import answer_to
+from tenants.errors import ErrorCode, HmiError
+from tests.integration.archives.site import Models, Site, artifacts_of, branch_of, everything, predictions
+from versiontree.archive.trial import Trial, artifacts_try
+from versiontree.models import Version
+
+Move = Callable[[], None]
+SOUND = {"task": "classification", "pairs": False}
+
+
+@pytest.fixture
+def wanted(models: Models, tmp_path: Path) -> dict[str, Any]:
+    """A trial of copies of everything."""
+    folders = {f"{kind}-{role}": folder for kind in ("root", "domain", "hplm")
+               for role, folder in getattr(models, kind).items()}  # fmt: skip
+    for name, folder in folders.items():
+        shutil.copytree(folder, tmp_path / name)
+    place = {name: str(tmp_path / name) for name in folders}
+    return {
+        "root": place["root-root"],
+        "root_is_new": True,
+        "lowers": [place["domain-lower"], place["root-lower"]],
+        "plots": [place["domain-plot"], place["root-plot"]],
+        "ends": True,
+        "hplm": place["hplm-hplm"],
+    }
+
+
+def change_json(file: Path, **changes: Any) -> None:
+    file.write_text(json.dumps(json.loads(file.read_text()) | changes))
+
+
+def change_weights(file: Path, change: Callable[[torch.Tensor], torch.Tensor]) -> None:
+    weights = load_file(file)
+    name = next(iter(weights))
+    save_file(weights | {name: change(weights[name])}, file)
+
+
+def poison(folder: Path) -> None:
+    """Not a number, in the middle of a table."""
+    vectors = np.fromfile(folder / "vectors.bin", dtype=np.float16)
+    vectors[len(vectors) // 2] = np.nan
+    vectors.tofile(folder / "vectors.bin")
+
+
+HARM: dict[str, tuple[Callable[[Path], object], str]] = {
+    "larger lower layers": (
+        lambda at: change_json(at / "domain-lower/lower.json", max_tokens=10**12),
+        "not of this root",
+    ),
+    "a context without end": (
+        lambda at: change_json(at / "domain-lower/lower.json", context_rank=10**9),
+        "sensible rank",
+    ),
+    "weights of another shape": (
+        lambda at: change_weights(at / "domain-lower/lower.safetensors", lambda value: value[:1]),
+        "do not fit",
+    ),
+    "weights that are no numbers": (
+        lambda at: change_weights(at / "hplm-hplm/hplm.safetensors", lambda value: value * torch.nan),
+        "NaN",
+    ),
+    "a table that is no number": (lambda at: poison(at / "domain-plot"), "NaN"),
+    "a table of other fragments": (lambda at: change_json(at / "domain-plot/plot.json", n=2), "bytes long"),
+    "an index cut": (
+        lambda at: (at / "domain-plot/index.lmdb").write_bytes(b"\0" * 4096),
+        "not",
+    ),
+    "a PET of another size": (
+        lambda at: change_json(at / "hplm-hplm/hplm.json", shape={"layers": 9, "hidden": 32, "inner": 64}),
+        "",
+    ),
+    "an unknown task": (lambda at: change_json(at / "hplm-hplm/hplm.json", task="evil"), "unknown task"),
+    "a root that is not there": (lambda at: (at / "root-root/root.json").unlink(), "missing"),
+    "a tokenizer that is none": (lambda at: (at / "root-root/tokenizer.json").write_text("{}"), ""),
+}
+
+
+def test_sound_artifacts_pass(wanted: dict[str, Any]) -> None:
+    assert answer_to(wanted) == SOUND
+    assert answer_to(wanted | {"hplm": None}) == {}
+
+
+@pytest.mark.parametrize("harm", HARM)
+def test_what_does_not_fit_together_is_told(harm: str, wanted: dict[str, Any], tmp_path: Path) -> None:
+    act, words = HARM[harm]
+    act(tmp_path)
+    answer = answer_to(wanted)
+    assert answer.keys() == {"error"}
+    assert words in answer["error"]
+
+
+def test_the_roots_own_table_holds_the_whole_vocabulary(wanted: dict[str, Any]) -> None:
+    assert "lacks tokens" in answer_to(wanted | {"plots": wanted["plots"][::-1]})["error"]
+
+
+def test_a_process_of_its_own_answers(wanted: dict[str, Any], tmp_path: Path) -> None:
+    assert artifacts_try(Trial(**wanted)) == SOUND
+    (tmp_path / "hplm-hplm" / "hplm.json").write_text("{}")
+    with pytest.raises(HmiError) as caught:
+        artifacts_try(Trial(**wanted))
+    assert caught.value.code == ErrorCode.INVALID_ARCHIVE
+
+
+@pytest.mark.parametrize(
+    ("program", "code"),
+    [
+        ("import os, signal; os.kill(os.getpid(), signal.SIGSEGV)", ErrorCode.INVALID_ARCHIVE),
+        ("raise SystemExit(3)", ErrorCode.INVALID_ARCHIVE),
+        ("print('not JSON')", ErrorCode.INTERNAL),
+        ("pass", ErrorCode.INTERNAL),
+    ],
+)
+def test_the_end_of_the_process_is_a_refusal(
+    program: str, code: ErrorCode, wanted: dict[str, Any], settings: Settings
+) -> None:
+    settings.HMI_ARTIFACT_TRIAL = (sys.executable, "-c", program)
+    with pytest.raises(HmiError) as caught:
+        artifacts_try(Trial(**wanted))
+    assert caught.value.code == code
+
+
+def test_the_process_does_not_know_the_secrets(
+    wanted: dict[str, Any], settings: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("DATABASE_URL", "REDIS_URL", "HMI_SECRET_KEY"):
+        monkeypatch.setenv(name, "secret")
+    program = "import json, os; print(json.dumps({'secrets': 'secret' in os.environ.values()}))"
+    settings.HMI_ARTIFACT_TRIAL = (sys.executable, "-c", program)
+    assert artifacts_try(Trial(**wanted)) == {"secrets": False}
+
+
+@pytest.mark.django_db
+def test_commands_take_a_version_to_another_site(site: Site, another_site: Move, tmp_path: Path) -> None:
+    said, held, digest = predictions(site.hplm), artifacts_of(site.hplm), site.hplm.digest
+    out, archive = io.StringIO(), tmp_path / "spam.zip"
+    call_command("export_version", "spam@default", str(archive), "--tenant=acme", "--branch", stdout=out)
+    assert f"({digest[:12]}) is in {archive}" in out.getvalue()
+    call_command("export_version", str(site.root.pk), str(tmp_path / "root"), stdout=out)
+    assert (tmp_path / "root" / "manifest.json").is_file()
+    another_site()
+    call_command("import_version", str(tmp_path / "root"), "--name=base", stdout=out)
+    call_command("import_version", str(archive), "--tenant=globex", "--name=ham", stdout=out)
+    assert out.getvalue().endswith(f"globex/ham:1 ({digest[:12]}) is ready.\n")
+    version = Version.unscoped.get(kind="hplm")
+    assert (version.digest, branch_of(version)[-1].name) == (digest, "base")
+    assert artifacts_of(version) == held
+    assert predictions(version) == said
+
+
+@pytest.mark.django_db
+@pytest.mark.usefixtures("tried_here")
+def test_commands_say_what_is_wrong(site: Site, tmp_path: Path) -> None:
+    out, archive = io.StringIO(), tmp_path / "spam.zip"
+    call_command("export_version", str(site.hplm.pk), str(archive), "--tenant=acme", stdout=out)
+    before = everything(tmp_path)
+    for arguments, words in (
+        (("export_version", "spam", str(tmp_path / "x")), "the tenant of the hPLM"),
+        (("export_version", str(site.hplm.pk), str(tmp_path / "x")), "no such"),
+        (("export_version", "ham", str(tmp_path / "x"), "--tenant=acme"), "no such"),
+        (("export_version", "spam", str(tmp_path / "x"), "--tenant=nobody"), "no such"),
+        (("export_version", "spam", str(archive), "--tenant=acme"), "there already"),
+        (("import_version", str(archive)), "belongs to a tenant"),
+        (("import_version", str(archive), "--tenant=acme"), "another hPLM called 'spam'"),
+        (("import_version", str(archive), "--tenant=globex", "--parent=999"), "no such"),
+        (("import_version", str(tmp_path / "nowhere"), "--tenant=globex"), "cannot be read"),
+    ):
+        with pytest.raises(CommandError, match=words):
+            call_command(*arguments, stdout=out)
+    assert everything(tmp_path) == before
+    call_command("export_version", "spam:1", str(tmp_path / "folder"), "--tenant=acme", stdout=out)
+    assert (tmp_path / "folder" / "README.md").is_file()

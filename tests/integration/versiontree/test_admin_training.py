@@ -1,0 +1,164 @@
+"""The admin: the settings of a training, and what is said of the text before it begins."""
+
+import json
+from pathlib import Path
+
+import pytest
+from django.contrib.auth.models import Permission
+from django.test import Client
+from django.urls import reverse
+from django.utils.html import escape
+from tokenizers import Tokenizer
+from tokenizers.models import WordLevel
+from tokenizers.pre_tokenizers import Whitespace
+
+from tenants.models import User
+from tenants.services.corpora import corpus_upload
+from tests.integration.tenants.content import stream
+from tests.integration.versiontree import grove
+from tests.integration.versiontree.admin_pages import NO_INLINES, plain
+from tests.integration.versiontree.grove import Household
+from versiontree.models import Hplm, Version
+from versiontree.models.job import JobKind
+from versiontree.training_settings import KNOBS
+
+pytestmark = pytest.mark.django_db
+
+
+@pytest.fixture
+def staff(db: None, client: Client) -> Client:
+    client.force_login(User.objects.create_superuser("boss"))
+    return client
+
+
+def settings_shown(client: Client, address: str) -> list[str]:
+    """The fields of a form that are folded away as settings."""
+    (folded,) = [part for part in client.get(address).context["adminform"] if part.is_collapsible]
+    assert folded.name == "Training settings"
+    return [field.field.name for line in folded for field in line]
+
+
+def readable_checkpoint(folder: Path, *, positions: int) -> str:
+    """A checkpoint whose tokenizer knows two words."""
+    source = Path(grove.checkpoint(folder))
+    made = Tokenizer(WordLevel({"[UNK]": 0, "the": 1, "cat": 2}, unk_token="[UNK]"))
+    made.pre_tokenizer = Whitespace()
+    (source / "tokenizer.json").write_text(made.to_str())
+    about = {"model_type": "bert", "max_position_embeddings": positions}
+    (source / "config.json").write_text(json.dumps(about))
+    return str(source)
+
+
+def test_the_text_of_a_root_is_held_against_its_tokenizer(
+    staff: Client, acme: Household, tmp_path: Path, upload_root: Path
+) -> None:
+    text = corpus_upload(
+        tenant=None, name="fables", stream=stream("the cat sat on the mat again\n" * 50), filename="a.txt"
+    )
+    source = readable_checkpoint(tmp_path / "ckpt", positions=6)
+    form = {"name": "tiny", "source": source, "corpus": text.pk, "alpha": "50"}
+    added = plain(staff.post(reverse("admin:versiontree_root_add"), form, follow=True))
+    version = Version.unscoped.get(root__name="tiny")
+    unknown, long = version.config["warnings"]
+    assert "of the tokens are unknown to the root's vocabulary" in unknown
+    assert "100.0% of the rows are longer than the 6 tokens" in long
+    page = reverse("admin:versiontree_version_change", args=[version.pk])
+    listed = f"{escape(unknown)}<br>{escape(long)}"
+    assert unknown in added
+    assert listed in staff.get(page).content.decode()
+    staff.force_login(acme.viewer)
+    shown = staff.get("/t/acme/roots/tiny/versions/1/").content.decode()
+    assert [f"<li>{escape(told)}</li>" in shown for told in (unknown, long)] == [True, True]
+
+
+def test_the_longest_text_that_was_asked_for_is_what_a_root_will_read(
+    staff: Client, tmp_path: Path, upload_root: Path
+) -> None:
+    text = corpus_upload(tenant=None, name="fables", stream=stream("the cat\n" * 50), filename="a.txt")
+    source = readable_checkpoint(tmp_path / "ckpt", positions=512)
+    long = corpus_upload(tenant=None, name="long", stream=stream("the cat " * 8 + "\n"), filename="b.txt")
+    for name, corpus, warned in (("fits", text, False), ("cuts", long, True)):
+        form = {"name": name, "source": source, "corpus": corpus.pk, "alpha": "50", "max_tokens": "8"}
+        assert staff.post(reverse("admin:versiontree_root_add"), form).status_code == 302
+        config = Version.unscoped.get(root__name=name).config
+        assert ("than the 8 tokens" in str(config.get("warnings"))) is warned
+
+
+def test_a_root_of_the_hub_is_not_held_against_anything(staff: Client) -> None:
+    form = {"name": "bert", "source": "google-bert/bert", "corpus": grove.corpus(None, "p").pk, "alpha": "50"}
+    assert staff.post(reverse("admin:versiontree_root_add"), form).status_code == 302
+    assert "warnings" not in Version.unscoped.get(root__name="bert").config
+
+
+def test_the_settings_of_a_root_are_folded_away_and_sent(staff: Client, tmp_path: Path) -> None:
+    add = reverse("admin:versiontree_root_add")
+    settings = settings_shown(staff, add)
+    assert set(settings) == {*KNOBS[JobKind.CONVERT], "vectors"} - {"lower"}
+    text = grove.corpus(None, "prose")
+    form = {
+        "name": "bert", "source": grove.checkpoint(tmp_path / "ckpt"), "corpus": text.pk, "alpha": "50",
+        "lower": "2", "n": "4", "distil_minutes": "1.5", "vectors": "int8",
+    }  # fmt: skip
+    assert staff.post(add, form).status_code == 302
+    version = Version.unscoped.get(root__name="bert")
+    convert, build = grove.jobs_in_order(version)
+    chosen = {"lower": 2, "n": 4, "distil_minutes": 1.5}
+    assert version.config["settings"] == convert.params["settings"] == chosen
+    assert build.params["settings"] == {"vectors": "int8"}
+
+
+def test_the_settings_of_a_domain_are_folded_away_and_sent(staff: Client, root: Version) -> None:
+    text = grove.corpus(None, "medicine")
+    add = reverse("admin:versiontree_domain_add")
+    assert set(settings_shown(staff, add)) == {*KNOBS[JobKind.FURTHER_PRETRAIN], "vectors"}
+    form = {"name": "biomedicine", "parent": root.pk, "corpus": text.pk, "alpha": "40"}
+    assert staff.post(add, form | {"likeness": "2", "vectors": "int8"}).status_code == 302
+    first = grove.do_jobs(Version.unscoped.get(domain__name="biomedicine"))
+    assert (first.config["settings"], first.config["vectors"]) == ({"likeness": 2.0}, "int8")
+    change = reverse("admin:versiontree_domain_change", args=[first.domain_id])
+    assert "vectors" in settings_shown(staff, change)
+    for number, (asked, stored) in enumerate((("", "int8"), ("float16", "float16")), start=2):
+        form = {"corpus": text.pk, "alpha": "40", "tokens": "9", "vectors": asked, **NO_INLINES}
+        assert staff.post(change, form).status_code == 302
+        version = Version.unscoped.get(domain=first.domain_id, number=number)
+        assert (version.config["settings"], version.config["vectors"]) == ({"tokens": 9}, stored)
+        grove.do_jobs(version)
+
+
+def test_the_settings_of_an_hplm_are_folded_away_and_sent(
+    staff: Client, root: Version, acme: Household
+) -> None:
+    add = reverse("admin:versiontree_hplm_add")
+    assert set(settings_shown(staff, add)) == set(KNOBS[JobKind.FINE_TUNE])
+    form = {"tenant": acme.tenant.pk, "name": "spam", "parent": root.pk, "chosen_dataset": acme.dataset.pk}
+    asked = {"lora": "0", "adapter": "64", "biases": "false", "pooling": "cls", "dropout": "0.2"}
+    assert staff.post(add, form | asked).status_code == 302
+    first = grove.do_jobs(Version.unscoped.get(hplm__name="spam"))
+    chosen = {"lora": 0, "adapter": 64, "biases": False, "pooling": "cls", "dropout": 0.2}
+    assert first.config["settings"] == chosen
+    change = reverse("admin:versiontree_hplm_change", args=[first.hplm_id])
+    assert "epochs" in settings_shown(staff, change)
+    again = {"chosen_dataset": acme.dataset.pk, "epochs": "3", **NO_INLINES}
+    assert staff.post(change, again).status_code == 302
+    assert Version.unscoped.get(hplm=first.hplm_id, number=2).config["settings"] == {"epochs": 3}
+
+
+def test_a_setting_out_of_bounds_is_refused_at_its_field_which_is_then_open(
+    staff: Client, root: Version, acme: Household
+) -> None:
+    add = reverse("admin:versiontree_hplm_add")
+    form = {"tenant": acme.tenant.pk, "name": "spam", "parent": root.pk, "chosen_dataset": acme.dataset.pk}
+    answer = staff.post(add, form | {"epochs": "101"})
+    assert list(answer.context["adminform"].form.errors) == ["epochs"]
+    assert not next(part for part in answer.context["adminform"] if part.name).is_collapsible
+    assert not Hplm.unscoped.exists()
+
+
+def test_who_may_only_look_is_shown_no_settings(client: Client, root: Version, domain: Version) -> None:
+    viewer = User.objects.create_user("viewer", is_staff=True)
+    viewer.user_permissions.add(Permission.objects.get(codename="view_domain"))
+    client.force_login(viewer)
+    answer = client.get(reverse("admin:versiontree_domain_change", args=[domain.domain_id]))
+    assert [part.name for part in answer.context["adminform"]] == [None]
+    listed = client.get(reverse("admin:versiontree_domain_changelist")).content.decode()
+    assert "Grow from traffic" not in listed

@@ -1,0 +1,100 @@
+"""Unpacking an archive: every byte is compared with the manifest before anybody else sees it."""
+
+import errno
+import hashlib
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import IO, Final
+
+from tenants.errors import ErrorCode, HmiError
+from versiontree.archive.layout import ARTIFACTS, CARD, CONFIG, MANIFEST, Contents, refused
+from versiontree.archive.manifest import contents_of, files_of
+from versiontree.archive.sources import Source, reading, source_open
+from versiontree.archive.strict_json import MOST_BYTES, object_of
+from versiontree.artifacts import FileEntry
+
+CHUNK: Final = 1024**2
+
+
+def archive_unpack(archive: Path | IO[bytes], folder: Path, *, most_bytes: int) -> Contents:
+    """Write the artifacts of an archive below `folder`, and say what it is.
+
+    Raises ``invalid_archive`` for whatever is not exactly what an export wrote, ``file_too_large`` for more
+    than `most_bytes`, ``out_of_disk``. What is in `folder` then is of no use.
+    """
+    with source_open(archive) as source:
+        if sum(source.sizes.values()) > most_bytes:
+            message = f"Unpacked, the archive has more than the {most_bytes:,} bytes that are taken here."
+            raise HmiError(ErrorCode.FILE_TOO_LARGE, message, param="archive", details={"limit": most_bytes})
+        manifest = object_of(_small(source, MANIFEST), MANIFEST)
+        files = files_of(manifest)
+        _check_names(source, files)
+        config = _small(source, CONFIG)
+        _compare(CONFIG, files[CONFIG], len(config), hashlib.sha256(config).hexdigest())
+        contents = contents_of(manifest, object_of(config, CONFIG))
+        for name, entry in contents.files.items():
+            _unpack(source, name, entry, folder)
+    return contents
+
+
+def unpacked(folder: Path, kind: str, digest: str) -> Path:
+    """Where an artifact of an unpacked archive is."""
+    return folder / ARTIFACTS / kind / digest
+
+
+def _check_names(source: Source, files: dict[str, FileEntry]) -> None:
+    expected = {MANIFEST, CARD, CONFIG} | files.keys()
+    if odd := sorted(expected ^ source.sizes.keys()):
+        word = "is missing" if odd[0] in expected else "has no place in the archive"
+        raise refused(f"{odd[0][:80]} {word}.")
+    for name in (CARD, CONFIG):
+        if name not in files:
+            raise refused(f"{name} is missing from the manifest.")
+    for name, entry in files.items():
+        if source.sizes[name] != entry["size"]:
+            raise refused(f"{name} has {source.sizes[name]:,} bytes, not {entry['size']:,}.")
+
+
+def _small(source: Source, name: str) -> bytes:
+    if name not in source.sizes:
+        raise refused(f"{name} is missing.")
+    if source.sizes[name] > MOST_BYTES:
+        raise refused(f"{name} is too long.")
+    with reading(name), source.open(name) as stream:
+        return stream.read(MOST_BYTES)
+
+
+def _unpack(source: Source, name: str, entry: FileEntry, folder: Path) -> None:
+    digest, size = hashlib.sha256(), 0
+    with reading(name):
+        stream = source.open(name)
+    target = folder / name
+    with stream, _room():
+        target.parent.mkdir(parents=True, exist_ok=True)
+        with target.open("xb") as out:
+            while size <= entry["size"]:
+                with reading(name):
+                    chunk = stream.read(CHUNK)
+                if not chunk:
+                    break
+                size += len(chunk)
+                digest.update(chunk)
+                out.write(chunk)
+    _compare(name, entry, size, digest.hexdigest())
+
+
+@contextmanager
+def _room() -> Iterator[None]:
+    """Tell of a full disk as ``out_of_disk``."""
+    try:
+        yield
+    except OSError as error:
+        if error.errno not in (errno.ENOSPC, errno.EDQUOT):
+            raise
+        raise HmiError(ErrorCode.OUT_OF_DISK, "There is no room left to unpack the archive.") from error
+
+
+def _compare(name: str, entry: FileEntry, size: int, digest: str) -> None:
+    if (size, digest) != (entry["size"], entry["sha256"]):
+        raise refused(f"{name} is not the file that the manifest names: its size or its sha256 differs.")

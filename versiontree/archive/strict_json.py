@@ -1,0 +1,51 @@
+"""JSON of strangers: bounded in size and depth, and nothing in it that PostgreSQL cannot store."""
+
+import json
+from math import isfinite
+from typing import Any, Final, NoReturn
+
+from versiontree.archive.layout import refused
+
+MOST_BYTES: Final = 4 * 1024**2
+DEEPEST: Final = 24
+
+
+def object_of(content: bytes, name: str) -> dict[str, Any]:
+    """The JSON object; ``invalid_archive`` naming the file when it is none, or holds what nobody writes."""
+    try:
+        value = json.loads(content.decode("utf-8"), object_pairs_hook=_once, parse_constant=_no_constant)
+        _look_into(value)
+    except (ValueError, RecursionError) as error:
+        raise refused(f"{name} is not JSON that can be used: {error}.") from error
+    if not isinstance(value, dict):
+        raise refused(f"{name} is not a JSON object.")
+    return value
+
+
+def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found = dict(pairs)
+    if len(found) != len(pairs):
+        raise ValueError("a key stands twice in an object")
+    return found
+
+
+def _no_constant(word: str) -> NoReturn:
+    raise ValueError(f"{word} is no number")
+
+
+def _look_into(value: Any) -> None:
+    waiting = [(value, 1)]
+    while waiting:
+        one, depth = waiting.pop()
+        if depth > DEEPEST:
+            raise ValueError(f"it is nested more than {DEEPEST} deep")
+        if isinstance(one, dict):
+            waiting += [(part, depth + 1) for pair in one.items() for part in pair]
+        elif isinstance(one, list):
+            waiting += [(part, depth + 1) for part in one]
+        elif isinstance(one, str):
+            one.encode("utf-8")  # half of a surrogate pair is a ValueError
+            if "\0" in one:
+                raise ValueError("a text holds a NUL character")
+        elif isinstance(one, float) and not isfinite(one):
+            raise ValueError("a number is too large")

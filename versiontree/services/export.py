@@ -1,0 +1,93 @@
+"""Exporting versions: a folder, a zip file, or a stream of one (see ``versiontree.archive.layout``)."""
+
+import uuid
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from shutil import rmtree
+from typing import IO, Final
+
+from django.conf import settings
+from django.db import transaction
+
+from tenants.errors import ErrorCode, HmiError
+from tenants.services.audit import Actor, audit_record
+from versiontree.archive.writer import Member, archive_members, folder_write, zip_stream
+from versiontree.artifacts import ArtifactDamaged, ArtifactStore
+from versiontree.lineage import lineage_of
+from versiontree.models import Version
+from versiontree.models.version import VersionState
+
+ZIP: Final = ".zip"
+
+
+@dataclass(frozen=True, slots=True)
+class Download:
+    """A zip file under way: what it should be called, and its bytes."""
+
+    name: str
+    chunks: Iterator[bytes]
+
+
+def version_export(*, version: Version, out: Path | IO[bytes], actor: Actor, branch: bool = False) -> None:
+    """Write the archive of a ready version: into a new folder, a new file if `out` ends in ``.zip``, or as a
+    zip file into an open one.
+
+    With `branch` it holds what the version stands on, too, and can be imported where nothing of it is. Who
+    asks must have been found fit to see the version. Raises ``model_not_ready``, ``conflict`` (`out` is
+    there), ``ArtifactDamaged``.
+    """
+    if isinstance(out, Path):
+        if out.exists() or out.is_symlink():
+            raise HmiError(ErrorCode.CONFLICT, f"{out} is there already.", param="out")
+        _put(_members(version, branch=branch, actor=actor), out)
+        return
+    for chunk in zip_stream(_members(version, branch=branch, actor=actor)):
+        out.write(chunk)
+
+
+def version_download(*, version: Version, actor: Actor, branch: bool = False) -> Download:
+    """As ``version_export``, for a caller that takes the bytes as they come."""
+    members = _members(version, branch=branch, actor=actor)
+    return Download(f"{version.name}-v{version.number}{ZIP}", zip_stream(members))
+
+
+def _members(version: Version, *, branch: bool, actor: Actor) -> list[Member]:
+    if version.state != VersionState.READY:
+        raise HmiError(
+            ErrorCode.MODEL_NOT_READY,
+            f"{version.in_words} is {version.get_state_display().lower()}; only a ready one can be exported.",
+            param="version",
+        )
+    store = ArtifactStore(Path(settings.HMI_ARTIFACT_ROOT))
+    members = archive_members(store, lineage_of(version), branch=branch)
+    for member in members:
+        # Better now than in the middle of a download.
+        if isinstance(member.content, Path) and not member.content.is_file():
+            raise ArtifactDamaged(f"{member.name} is not in the store.")
+    with transaction.atomic():
+        audit_record(
+            verb="version.export",
+            subject=str(version),
+            tenant=version.tenant,
+            actor=actor,
+            detail={"version": version.pk, "digest": version.digest, "branch": branch},
+        )
+    return members
+
+
+def _put(members: Sequence[Member], out: Path) -> None:
+    """All of it or nothing, in one step."""
+    out.parent.mkdir(parents=True, exist_ok=True)
+    partial = out.with_name(f".{out.name}.{uuid.uuid4().hex}")
+    try:
+        if out.suffix == ZIP:
+            with partial.open("xb") as stream:
+                stream.writelines(zip_stream(members))
+        else:
+            folder_write(members, partial)
+        partial.rename(out)
+    finally:
+        if partial.is_dir():
+            rmtree(partial, ignore_errors=True)
+        partial.unlink(missing_ok=True)

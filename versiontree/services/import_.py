@@ -1,0 +1,110 @@
+"""Importing versions that another site, or another tenant, exported."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import IO
+
+from django.conf import settings
+from django.db import transaction
+
+from tenants.errors import ErrorCode, HmiError
+from tenants.models import Tenant, User
+from tenants.services.audit import Actor, audit_record
+from versiontree.archive.layout import Contents, Node, refused
+from versiontree.archive.reader import archive_unpack, unpacked
+from versiontree.archive.trial import Trial, artifacts_try, folder_text
+from versiontree.artifacts import ArtifactStore
+from versiontree.models import Version
+from versiontree.models.artifact import Role
+from versiontree.models.version import VersionKind
+from versiontree.names import require_slug
+from versiontree.services.grafting import Graft, graft_plan, graft_plant
+from versiontree.serving import takes_pairs
+
+
+def version_import(
+    *,
+    archive: Path | IO[bytes],
+    tenant: Tenant | None,
+    actor: Actor,
+    name: str | None = None,
+    parent: Version | None = None,
+) -> Version:
+    """The version in an archive (a folder, a zip file, or an open one), ready, with the digest it had.
+
+    An hPLM becomes a new one of the tenant's, called `name` or as it was. It stands on the version of this
+    site that is the same as the one it stood on (`parent` says which, if several are); what is not here comes
+    from the archive's branch: domains become the tenant's, or without a tenant the platform's, which only
+    staff may do, as only they may add roots. All is verified, and tried, before anything is stored.
+
+    Raises ``invalid_archive``, ``file_too_large``, ``missing_branch`` (naming what the version needs),
+    ``forbidden``, ``conflict``, ``invalid_field``, ``model_not_ready``, ``quota_exceeded``, ``out_of_disk``.
+    """
+    if name is not None:
+        require_slug(name)
+    store = ArtifactStore(Path(settings.HMI_ARTIFACT_ROOT))
+    with store.workspace(Role.HPLM) as folder:
+        contents = archive_unpack(archive, folder, most_bytes=settings.HMI_IMPORT_MAX_BYTES)
+        if contents.version.kind == VersionKind.HPLM and tenant is None:
+            message = "An hPLM belongs to a tenant: say which."
+            raise HmiError(ErrorCode.MISSING_FIELD, message, param="tenant")
+        plan = graft_plan(contents, tenant=tenant, parent=parent)
+        _check_rights(plan.missing, tenant, actor)
+        _try_out(contents, plan, folder, store)
+        with transaction.atomic():
+            version = graft_plant(plan, store=store, folder=folder, tenant=tenant, actor=actor, name=name)
+            audit_record(
+                verb="version.import",
+                subject=str(version),
+                tenant=version.tenant,
+                actor=actor,
+                detail={
+                    "version": version.pk,
+                    "digest": version.digest,
+                    "was": f"{contents.version.name}:{contents.version.number}",
+                    "planted": len(plan.missing),
+                },
+            )
+    return version
+
+
+def _check_rights(missing: Sequence[Node], tenant: Tenant | None, actor: Actor) -> None:
+    """Only staff, or the system itself, add to what everybody sees."""
+    if actor is None or (isinstance(actor, User) and actor.is_active and actor.is_staff):
+        return
+    root = next((node for node in missing if node.kind == VersionKind.ROOT), None)
+    if root is not None or tenant is None:
+        what = root.in_words if root else "what belongs to the platform"
+        raise HmiError(
+            ErrorCode.FORBIDDEN,
+            f"This site does not have {what}; only its administrators can import that.",
+            param="archive",
+        )
+
+
+def _try_out(contents: Contents, plan: Graft, folder: Path, store: ArtifactStore) -> None:
+    root = next(node for node in contents.nodes if node.kind == VersionKind.ROOT)
+    new = [node for node in contents.nodes if node in plan.missing]
+    digest = root.digests[Role.ROOT]
+    home = unpacked(folder, Role.ROOT, digest) if root in new else store.path(Role.ROOT, digest)
+
+    def made(role: Role) -> list[str]:
+        digests = dict.fromkeys(node.digests[role] for node in new if role in node.digests)
+        return [folder_text(unpacked(folder, role, digest)) for digest in digests]
+
+    own = contents.version
+    said = artifacts_try(
+        Trial(
+            root=folder_text(home),
+            root_is_new=root in new,
+            lowers=made(Role.LOWER),
+            plots=made(Role.PLOT),
+            ends=contents.nodes[-1] in new,
+            hplm=next(iter(made(Role.HPLM)), None),
+        )
+    )
+    if own.kind == VersionKind.HPLM and said != {
+        "task": own.task,
+        "pairs": takes_pairs(own.task, own.config),
+    }:
+        raise refused(f"{own.name} is not trained for what the manifest says.")
