@@ -19,9 +19,9 @@ from versiontree.archive.layout import (
     artifact_prefix,
     refused,
 )
+from versiontree.archive.measured import made_check
 from versiontree.artifacts import FileEntry, digest_of
 from versiontree.chains import COMPACTS
-from versiontree.models.job import JobKind
 from versiontree.models.version import REQUIRED_ROLES, VersionKind
 from versiontree.names import require_slug
 
@@ -33,14 +33,6 @@ _ABOVE: Final = {
     VersionKind.DOMAIN: {VersionKind.DOMAIN, VersionKind.ROOT},
     VersionKind.ROOT: {VersionKind.ROOT},
 }
-_CONFIG: Final[dict[str, type]] = {
-    "dataset": dict, "corpus": dict, "settings": dict, "labels": list, "warnings": list, COMPACTS: list,
-    "auto_promote": bool, "vectors": str,
-}  # fmt: skip
-_EVALUATED: Final[dict[str, type | tuple[type, ...]]] = {
-    "metric": str, "value": (int, float), "majority_baseline": (int, float), "per_label": dict,
-    "confusion": dict, "class_counts": dict, "plot_hits": dict,
-}  # fmt: skip
 Kind = TypeVar("Kind")
 
 
@@ -106,29 +98,8 @@ def _node(told: Any, made: Any) -> Node:
         raise refused(f"The digest of {node.name} is not that of its main artifact.")
     if (node.kind == VersionKind.HPLM) != (node.task in Task.values):
         raise refused(f"{node.task[:40]!r} is not what {node.name} can do.")
-    _check_made(node)
+    made_check(node)
     return node
-
-
-def _check_made(node: Node) -> None:
-    """What pages and services read of a config and of metrics has the type they count on."""
-    for name, kind in _CONFIG.items():
-        if name in node.config and not isinstance(node.config[name], kind):
-            raise refused(f"{name} in the config of {node.name} is not what it should be.")
-    for name in ("labels", "warnings"):
-        if not all(isinstance(word, str) for word in node.config.get(name, ())):
-            raise refused(f"{name} in the config of {node.name} are not texts.")
-    alpha = node.config.get("alpha", 0)
-    if isinstance(alpha, bool) or not isinstance(alpha, int | float) or not 0 <= alpha <= 100:
-        raise refused(f"alpha in the config of {node.name} is not a share in %.")
-    if node.metrics.keys() - set(JobKind.values) or not all(
-        isinstance(m, dict) for m in node.metrics.values()
-    ):
-        raise refused(f"The metrics of {node.name} are not those of jobs.")
-    for name, wanted in _EVALUATED.items():
-        found = node.metrics.get("evaluate", {}).get(name)
-        if found is not None and (isinstance(found, bool) or not isinstance(found, wanted)):
-            raise refused(f"{name} in the metrics of {node.name} is not what it should be.")
 
 
 def _check_order(nodes: tuple[Node, ...]) -> None:

@@ -8,6 +8,7 @@ from collections.abc import Callable
 from tests.unit.versiontree.forging import (
     Members,
     beside,
+    entry,
     resealed,
     symlink,
     told,
@@ -78,6 +79,26 @@ def configured(**changes: object) -> Forge:
         return zip_of(told(members, lambda config: config["config"].update(changes), "config.json"))
 
     return forge
+
+
+def measured(kind: str, **changes: object) -> Forge:
+    """The metrics of a job say other things, and the manifest names the config as it is."""
+
+    def forge(members: Members) -> bytes:
+        return zip_of(told(members, lambda config: config["metrics"][kind].update(changes), "config.json"))
+
+    return forge
+
+
+def another_under_the_digest(members: Members) -> bytes:
+    """The manifest tells the truth of each file, but the artifact keeps the digest that it had."""
+    (name,) = (name for name in members if name.endswith(WEIGHTS))
+    changed = members[name] + b"x"
+
+    def say(manifest: dict[str, dict[str, object]]) -> None:
+        manifest["files"][name] = entry(changed)
+
+    return zip_of(told({**members, name: changed}, say))
 
 
 def manifested(content: bytes) -> Forge:
@@ -197,5 +218,14 @@ FORGERIES: dict[str, tuple[Forge, str]] = {
         "no part of an artifact",
     ),
     "task of another": (say(task="tagging"), "not trained for"),
+    "another under the digest": (another_under_the_digest, "do not have its digest"),
+    "settings of a fool": (measured("fine_tune", settings=7), "what it should be"),
+    "epochs of a fool": (measured("fine_tune", epochs=7), "what it should be"),
+    "value of a fool": (measured("evaluate", value=True), "what it should be"),
+    "labels without figures": (measured("evaluate", per_label={"yes": {"f1": 1}}), "lacks figures"),
+    "counts of nothing": (measured("evaluate", class_counts={"yes": 0}), "no counts"),
+    "counts of a fool": (measured("evaluate", class_counts={"yes": "x"}), "no counts"),
+    "confusion of a fool": (measured("evaluate", confusion={"labels": ["yes"], "rows": [7]}), "no table"),
+    "uneven confusion": (measured("evaluate", confusion={"labels": ["yes"], "rows": [[1, 2]]}), "no table"),
 }
 """How each is made, and what its refusal says."""

@@ -32,7 +32,14 @@ from versiontree.services.roots import root_register
 TEXTS = ("a good river", "the bad stone in winter", "zebra, quixotic")
 MEASURED: Mapping[str, Any] = {
     "fine_tune": {"dev": {"value": 0.75, "metric": "accuracy"}, "seed": 7, "settings": {"epochs": 3}},
-    "evaluate": {"metric": "accuracy", "value": 0.8125, "majority_baseline": 0.5},
+    "evaluate": {
+        "metric": "accuracy",
+        "value": 0.8125,
+        "majority_baseline": 0.5,
+        "per_label": {"no": {"precision": 1.0, "recall": 0.5, "f1": 0.75, "support": 5}},
+        "confusion": {"labels": ["no", "yes"], "rows": [[3, 2], [0, 5]]},
+        "class_counts": {"no": 5, "yes": 5},
+    },
 }
 
 

@@ -29,7 +29,7 @@ from versiontree.services.collect import artifacts_collect
 from versiontree.services.compact import domain_compact
 from versiontree.services.domains import domain_create, domain_update
 from versiontree.services.export import version_export
-from versiontree.services.hplms import hplm_delete
+from versiontree.services.hplms import hplm_delete, hplm_update
 from versiontree.services.import_ import version_import
 
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("tried_here")]
@@ -159,6 +159,17 @@ def test_domains_of_several_versions_keep_their_order(site: Site, another_site: 
     assert older is not None
     assert (version.number, older.number, version.domain) == (2, 1, older.domain)
     assert (version.tenant, version.domain and version.domain.name) == (None, "medicine")
+
+
+def test_a_later_version_of_an_hplm_moves_without_the_earlier_one(site: Site, another_site: Move) -> None:
+    planted = hplm_update(hplm=grove.hplm_of(site.hplm), dataset=site.acme.dataset, actor=None)
+    newer = build(planted, site.models.hplm, MEASURED)
+    assert newer.parent == site.hplm
+    archive = zipped(newer, branch=True)
+    another_site()
+    version = version_import(archive=io.BytesIO(archive), tenant=site.globex.tenant, actor=None)
+    assert (version.number, [step.kind for step in branch_of(version)]) == (1, ["hplm", "domain", "root"])
+    assert version.config["imported"] == {"name": "spam", "number": 2}
 
 
 def test_a_compacted_table_stands_for_the_same_versions(site: Site, another_site: Move) -> None:
