@@ -13,11 +13,11 @@ from uuid import UUID
 
 from celery import current_app, group
 from django.db import transaction
-from django.db.models import F, Q, QuerySet
+from django.db.models import Exists, F, OuterRef, Q, QuerySet
 from django.utils import timezone
 
 from versiontree.errors import LeaseLost
-from versiontree.models import JobShard
+from versiontree.models import Job, JobShard
 from versiontree.models.job import JobState
 from versiontree.models.shard import MAX_ATTEMPTS, ShardState
 from versiontree.services.nudges import IMPATIENT, TRAINING_QUEUE
@@ -27,6 +27,10 @@ log = logging.getLogger(__name__)
 RUN_SHARDS_TASK: Final = "workers.run_shards"
 MOST_HELPERS: Final = 64
 HELPER_PRIORITY: Final = 3
+
+_JOB_RUNS: Final = Exists(Job.unscoped.filter(pk=OuterRef("job_id"), state=JobState.RUNNING))
+# Not `job__state=`: an update over a join asks for the rows by a subquery, which PostgreSQL does not ask again
+# of a row it had to wait for, and two workers would get the same shard.
 
 
 @transaction.atomic
@@ -52,9 +56,9 @@ def shard_claim(*, job_id: UUID, worker: str, lease_s: float) -> JobShard | None
     """
     now = timezone.now()
     open_ = Q(state=ShardState.WAITING) | Q(state=ShardState.RUNNING, lease_expires_at__lt=now)
-    for shard in JobShard.objects.filter(open_, job=job_id, job__state=JobState.RUNNING).order_by("number"):
+    for shard in JobShard.objects.filter(open_, _JOB_RUNS, job=job_id).order_by("number"):
         mine = JobShard.objects.filter(
-            open_, pk=shard.pk, worker=shard.worker, attempts=shard.attempts, job__state=JobState.RUNNING
+            open_, _JOB_RUNS, pk=shard.pk, worker=shard.worker, attempts=shard.attempts
         )
         if shard.attempts >= MAX_ATTEMPTS:
             _fail(mine, "job_crashed", f"A worker was lost {shard.attempts} times over the same part.")
@@ -73,7 +77,7 @@ def shard_claim(*, job_id: UUID, worker: str, lease_s: float) -> JobShard | None
 def shard_renew(*, shard: JobShard, worker: str, lease_s: float) -> None:
     """Hold a shard for longer. Raises ``LeaseLost``: it is another's now, or its job is no longer run."""
     until = timezone.now() + timedelta(seconds=lease_s)
-    if not _held(shard, worker).filter(job__state=JobState.RUNNING).update(lease_expires_at=until):
+    if not _held(shard, worker).filter(_JOB_RUNS).update(lease_expires_at=until):
         raise LeaseLost
 
 

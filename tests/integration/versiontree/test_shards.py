@@ -7,10 +7,11 @@ from pathlib import Path
 import pytest
 import redis as redis_library
 from django.conf import settings
-from django.db import connection
+from django.db import connection, transaction
 from django.utils import timezone
 
 from tests.integration.versiontree import grove
+from tests.processes import wait_until
 from versiontree.errors import LeaseLost
 from versiontree.models import Job, JobShard, Version
 from versiontree.models.shard import MAX_ATTEMPTS, ShardState
@@ -157,3 +158,33 @@ def test_of_many_workers_at_once_one_gets_each_shard(tmp_path: Path) -> None:
         taken = [number for numbers in pool.map(take_all, "abcd") for number in numbers]
     assert sorted(taken) == list(range(12))
     assert set(JobShard.objects.filter(job=job).values_list("attempts", flat=True)) == {1}
+
+
+@pytest.mark.django_db(transaction=True)
+def test_a_worker_that_waited_for_anothers_claim_to_end_gets_another_shard(tmp_path: Path) -> None:
+    home = grove.household("acme")
+    job = grove.jobs_in_order(grove.new_hplm(grove.ready_root(tmp_path), "spam", home))[0]
+    grove.claim(job)
+    shards_plan(job_id=job.pk, stage="count", pieces=[(0, 1), (1, 2)])
+
+    def second() -> int:
+        try:
+            return take(job, "b").number
+        finally:
+            connection.close()
+
+    with ThreadPoolExecutor(1) as pool:
+        with transaction.atomic():
+            first = take(job, "a").number
+            waiting = pool.submit(second)
+            wait_until(_somebody_waits_for_a_lock)
+        assert (first, waiting.result()) == (0, 1)
+
+
+def _somebody_waits_for_a_lock() -> bool:
+    with connection.cursor() as cursor:
+        cursor.execute(
+            "SELECT count(*) FROM pg_stat_activity"
+            " WHERE datname = current_database() AND wait_event_type = 'Lock'"
+        )
+        return bool(cursor.fetchone()[0])
