@@ -29,8 +29,8 @@ MOST_HELPERS: Final = 64
 HELPER_PRIORITY: Final = 3
 
 _JOB_RUNS: Final = Exists(Job.unscoped.filter(pk=OuterRef("job_id"), state=JobState.RUNNING))
-# Not `job__state=`: an update over a join asks for the rows by a subquery, which PostgreSQL does not ask again
-# of a row it had to wait for, and two workers would get the same shard.
+# Not `job__state=`: an update over a join finds its rows by a subquery, which PostgreSQL does not repeat for
+# a row that it had to wait for, and two workers would get the same shard.
 
 
 @transaction.atomic

@@ -177,14 +177,13 @@ def test_a_worker_that_waited_for_anothers_claim_to_end_gets_another_shard(tmp_p
         with transaction.atomic():
             first = take(job, "a").number
             waiting = pool.submit(second)
-            wait_until(_somebody_waits_for_a_lock)
+            wait_until(_somebody_waits_for_us)
         assert (first, waiting.result()) == (0, 1)
 
 
-def _somebody_waits_for_a_lock() -> bool:
+def _somebody_waits_for_us() -> bool:
     with connection.cursor() as cursor:
         cursor.execute(
-            "SELECT count(*) FROM pg_stat_activity"
-            " WHERE datname = current_database() AND wait_event_type = 'Lock'"
+            "SELECT count(*) FROM pg_locks WHERE NOT granted AND pg_backend_pid() = ANY(pg_blocking_pids(pid))"
         )
         return bool(cursor.fetchone()[0])
