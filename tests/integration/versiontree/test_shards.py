@@ -183,7 +183,5 @@ def test_a_worker_that_waited_for_anothers_claim_to_end_gets_another_shard(tmp_p
 
 def _somebody_waits_for_us() -> bool:
     with connection.cursor() as cursor:
-        cursor.execute(
-            "SELECT count(*) FROM pg_locks WHERE NOT granted AND pg_backend_pid() = ANY(pg_blocking_pids(pid))"
-        )
+        cursor.execute("SELECT count(*) FROM pg_locks WHERE pg_backend_pid() = ANY(pg_blocking_pids(pid))")
         return bool(cursor.fetchone()[0])
