@@ -49,13 +49,16 @@ class PerplexityRow:
 
 @dataclass(frozen=True, slots=True)
 class TableRow:
-    """One PLOT in the chain that a version looks fragments up in, nearest first."""
+    """One PLOT in the chain that a version looks fragments up in, nearest first.
+
+    covers: which share of the corpus's occurrences it holds, by the name of the fragments, the longest first.
+    """
 
     name: str
     number: int
     rows: int | None
     bytes: int
-    coverage: float | None
+    covers: list[tuple[str, float]]
     vectors: str
     levels: str
     of_domain: bool

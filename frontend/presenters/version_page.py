@@ -9,13 +9,12 @@ from django.urls import reverse
 from frontend.presenters.branches import TableRow, perplexity_rows, stage_tables
 from frontend.presenters.metrics import (
     LEVEL_NAMES,
-    METRIC_NAMES,
     by_level_order,
     learning_curves,
     measured_of,
     trials_of,
 )
-from frontend.presenters.progress import words
+from frontend.presenters.wording import plain, words
 from tenants.models import Tenant
 from versiontree.chains import compacted_by, without_compacted
 from versiontree.lineage import Step
@@ -23,6 +22,7 @@ from versiontree.models import Version
 from versiontree.models.artifact import Role
 from versiontree.models.version import VersionKind, VersionState
 from versiontree.remarks import version_warnings
+from versiontree.reported import mapping_of
 
 UNTOLD_SETTINGS = {"device", "precision"}
 PARTS = {Role.ROOT: "Upper layers", Role.LOWER: "Lower layers", Role.PLOT: "PLOT", Role.HPLM: "PET and head"}
@@ -74,7 +74,7 @@ def version_context(tenant: Tenant, steps: Sequence[Step]) -> dict[str, Any]:
     return {
         "version": version,
         "measured": measured_of(metrics.get("evaluate") or {}),
-        "dev": measured_of(_scores(tuned.get("dev"))),
+        "dev": measured_of(mapping_of(tuned.get("dev"))),
         "curves": learning_curves(tuned),
         "trials": trials_of(tuned),
         "stages": stage_tables(converted) or stage_tables(pretrained),
@@ -107,7 +107,7 @@ def table_rows(steps: Sequence[Step]) -> list[TableRow]:
             number=step.version.number,
             rows=built.get("rows"),
             bytes=step.artifacts[Role.PLOT].size,
-            coverage=built.get("coverage"),
+            covers=_covers(built.get("coverage")),
             vectors=str(built.get("vectors", "")),
             levels=_levels(built.get("levels")),
             of_domain=step.version.kind == VersionKind.DOMAIN,
@@ -131,8 +131,13 @@ def _built(version: Version) -> Mapping[str, Any]:
     return metrics.get("compact") or metrics.get("grow") or metrics.get("build_plot") or {}
 
 
+def _covers(found: Any) -> list[tuple[str, float]]:
+    shares = mapping_of(found)
+    return [(LEVEL_NAMES.get(name, words(name)), shares[name]) for name in sorted(shares, key=by_level_order)]
+
+
 def _levels(found: Any) -> str:
-    counts = found if isinstance(found, Mapping) else {}
+    counts = mapping_of(found)
     return ", ".join(
         f"{counts[name]:,} {LEVEL_NAMES.get(name, words(name))}s"
         for name in sorted(counts, key=by_level_order)
@@ -140,31 +145,13 @@ def _levels(found: Any) -> str:
     )
 
 
-def _scores(found: Any) -> Mapping[str, Any]:
-    return found if isinstance(found, Mapping) else {}
-
-
 def _settings(reports: Sequence[Mapping[str, Any]], config: Mapping[str, Any]) -> list[tuple[str, str]]:
     """What the training was set to: as it reported it, else as it was asked for."""
     reported = next((report["settings"] for report in reports if report.get("settings")), None)
     given: Mapping[str, Any] = reported or config.get("settings") or {}
-    rows = [(words(name), _plain(value)) for name, value in given.items() if name not in UNTOLD_SETTINGS]
+    rows = [(words(name), plain(value)) for name, value in given.items() if name not in UNTOLD_SETTINGS]
     best = next((report["best_epoch"] for report in reports if report.get("best_epoch")), None)
     return [*rows, *([("best epoch", str(best))] if best else [])]
-
-
-def _plain(value: Any) -> str:
-    if isinstance(value, Mapping):
-        return (
-            ", ".join(f"{words(str(name))} {_plain(item)}" for name, item in value.items() if item) or "none"
-        )
-    if isinstance(value, list | tuple):
-        return ", ".join(map(_plain, value))
-    if isinstance(value, bool):
-        return "yes" if value else "no"
-    if isinstance(value, int):
-        return f"{value:,}" if abs(value) >= 10_000 else str(value)
-    return f"{value:.4g}" if isinstance(value, float) else METRIC_NAMES.get(str(value), str(value))
 
 
 def _ancestor(tenant: Tenant, step: Step, *, own: bool) -> Ancestor:

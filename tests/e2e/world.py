@@ -16,6 +16,7 @@ from tenants.services.datasets import dataset_upload
 from tenants.services.members import member_add
 from tenants.services.tenants import tenant_create
 from tenants.services.usage import usage_record
+from tests.e2e.measures import evaluation
 from tests.integration.tenants.content import stream
 from tests.integration.versiontree.grove import ROLES_MADE, jobs_in_order
 from tests.unit.tenants.files import jsonl
@@ -76,7 +77,7 @@ def world_build(files: ArtifactFiles | None = None) -> World:
     upload = {"train": ("tickets.jsonl", tickets_file())}
     dataset = dataset_upload(tenant=tenant, name="Tickets", task="classification", files=upload, actor=owner)
     hplm = hplm_create(tenant=tenant, name="triage", parent=domain, dataset=dataset, actor=owner)
-    finish(hplm, {"evaluate": evaluation(0.913)})
+    finish(hplm, {"evaluate": evaluation(right=44)})
     for tokens in (120, 80, 95):
         usage_record(tenant=tenant, hplm_name="triage", inputs=4, tokens=tokens)
     return World(tenant, owner, developer, viewer, stranger, admin, corpus, dataset, root, domain, hplm)
@@ -89,7 +90,7 @@ def _branches(admin: User, finish: Callable[..., None]) -> tuple[Version, Versio
     root = root_register(name="minilm", source="tiny/checkpoint", corpus=text, actor=admin)
     table = {
         "rows": 84_211,
-        "coverage": 0.52,
+        "coverage": {"trigram": 0.52, "bigram": 0.55},
         "vectors": "float16",
         "levels": {"trigram": 53_689, "unigram": 30_522},
     }
@@ -102,7 +103,13 @@ def _branches(admin: User, finish: Callable[..., None]) -> tuple[Version, Versio
         corpus=text,
         actor=admin,
     )
-    finish(domain, {"further_pretrain": pretraining(), "build_plot": {"rows": 31_940, "coverage": 0.49}})
+    finish(
+        domain,
+        {
+            "further_pretrain": pretraining(),
+            "build_plot": {"rows": 31_940, "coverage": {"trigram": 0.49, "bigram": 0.51}},
+        },
+    )
     return Version.unscoped.get(pk=root.pk), Version.unscoped.get(pk=domain.pk)
 
 
@@ -128,47 +135,6 @@ def start(job: Job, progress: float = 0.0, stage: str = "", eta: float | None = 
 def report(job: Job, progress: float, stage: str, eta: float | None = None) -> None:
     """A heartbeat of the worker that holds the job."""
     job_heartbeat(job_id=job.pk, worker=WORKER, lease_s=LEASE_S, progress=progress, stage=stage, eta=eta)
-
-
-def evaluation(value: float) -> dict[str, Any]:
-    """What an evaluate job reports."""
-    draw = random.Random(value)
-    per_label = {
-        label: {
-            "precision": value + draw.uniform(-0.05, 0.05),
-            "recall": value + draw.uniform(-0.05, 0.05),
-            "f1": value,
-            "support": draw.randint(8, 24),
-        }
-        for label in TICKETS
-    }
-    labels = list(TICKETS)
-    right = {label: round(int(row["support"]) * value) for label, row in per_label.items()}
-    confusion = [[right[row] if row == column else draw.randint(0, 2) for column in labels] for row in labels]
-    return {
-        "metric": "accuracy",
-        "value": value,
-        "macro_f1": value - 0.012,
-        "majority_baseline": 0.31,
-        "rows": 48,
-        "per_label": per_label,
-        "confusion": {"labels": labels, "rows": confusion},
-        "truncated_share": 0.021,
-        "plot_hits": {"trigram": 812, "left_bigram": 190, "unigram": 61, "computed": 120},
-        "class_counts": {"delivery": 60, "refund": 48, "prescription": 44, "side effects": 40},
-        "imbalance": 1.5,
-    }
-
-
-def fine_tuning() -> dict[str, Any]:
-    """What a fine-tune job reports."""
-    epochs = [{"epoch": n, "loss": 1.4 * 0.7**n + 0.1, "dev": 0.92 - 0.4 * 0.6**n} for n in range(1, 9)]
-    trials = [
-        {"learning_rate": rate, "dev": dev, "epochs": epochs}
-        for rate, dev, epochs in ((1e-3, 0.874, 8), (3e-3, 0.921, 7), (5e-3, 0.903, 5))
-    ]
-    settings = {"seed": 0, "batch": 16, "pet": {"adapter": 64, "output_adapter": 64, "biases": True}}
-    return {"epochs": epochs, "trials": trials, "best_epoch": 6, "settings": settings}
 
 
 def conversion() -> dict[str, Any]:

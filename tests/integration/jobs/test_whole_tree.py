@@ -7,15 +7,19 @@ from pathlib import Path
 
 import pytest
 import torch
+from django.test import Client
+from django.urls import reverse
 from pytest_django import Settings
 from rest_framework.test import APIClient
 
+from frontend.presenters.version_page import version_url
 from inference.api.client import close_gateway
 from inference.hplm.hplm import Hplm
 from inference.hplm.plot import PlotChain, PlotTable
 from inference.hplm.predictions import ClassPrediction
 from inference.hplm.reference import predict_alone
 from inference.hplm.root import Root
+from tenants.models import User
 from tenants.services.api_keys import api_key_create
 from tests.integration.jobs.conftest import StartWorker
 from tests.integration.jobs.world import World, store
@@ -89,6 +93,7 @@ def test_a_checkpoint_becomes_a_root_a_domain_an_hplm_and_an_answer(
     assert manifest["hplms"]["acme/mood:1"]["digest"] == hplm.digest
 
     assert_answers_as_alone(hplm, world)
+    assert_pages_show_what_the_jobs_reported(world)
 
 
 @pytest.mark.parametrize("family", ["roberta", "distilbert", "electra"])
@@ -106,6 +111,7 @@ def test_a_checkpoint_of_another_family_does_the_same(
     worker = start_worker()
     root = build(replace(world, checkpoint=checkpoint).register_root(), worker)
     assert_answers_as_alone(build(world.create_hplm(root), worker), world)
+    assert_pages_show_what_the_jobs_reported(world)
 
 
 def assert_answers_as_alone(hplm: Version, world: World) -> None:
@@ -119,3 +125,19 @@ def assert_answers_as_alone(hplm: Version, world: World) -> None:
     assert body["model"] == {"name": "acme/mood", "version": 1, "digest": hplm.digest}
     for result, text in zip(body["results"], texts, strict=True):
         assert result["scores"] == pytest.approx(predicted_alone(hplm, text), abs=1e-4)
+
+
+def assert_pages_show_what_the_jobs_reported(world: World) -> None:
+    """Every version and every job can be looked at, by the tenant and in the admin."""
+    tenant, admin = Client(), Client()
+    tenant.force_login(world.owner)
+    admin.force_login(User.objects.create_superuser("admin"))
+    for version in Version.unscoped.all():
+        shown = tenant.get(version_url(world.tenant, version))
+        assert shown.status_code == 200
+        assert "Tables in the chain" in shown.content.decode()
+        assert admin.get(reverse("admin:versiontree_version_change", args=[version.pk])).status_code == 200
+    for job in Job.unscoped.all():
+        assert admin.get(reverse("admin:versiontree_job_change", args=[job.pk])).status_code == 200
+        if job.tenant_id:
+            assert tenant.get(reverse("frontend:job", args=[world.tenant.slug, job.pk])).status_code == 200
