@@ -50,19 +50,20 @@ class TaskModel(nn.Module):
         return Head.from_tensors(dict(self.head.items()), self.pooling)
 
     @torch.no_grad()
-    def take_over(self, earlier: Hplm, labels: Sequence[str]) -> dict[str, bool]:
+    def take_over(self, earlier: Hplm, head: Head, labels: Sequence[str]) -> dict[str, bool]:
         """Start from an earlier version, and tell what could be taken: its PET when it has the same parts,
-        its head's rows for the labels that both know when they read the same."""
+        the rows of its `head`, as this task trains it, for the labels that both know when they read the same.
+        """
         same_pet = (earlier.pet.spec, earlier.pet.shape) == (self._spec, self._shape)
         if same_pet:
             for name, value in earlier.pet.weights.items():
                 self.pet[_flat(name)].copy_(value)
-        same_head = same_pet and earlier.head.pooling == self.pooling
+        same_head = same_pet and head.pooling == self.pooling
         for row, label in enumerate(labels if same_head else ()):
             if label in earlier.labels:
                 known = earlier.labels.index(label)
-                self.head["weight"][row] = earlier.head.weight[known]
-                self.head["bias"][row] = earlier.head.bias[known]
+                self.head["weight"][row] = head.weight[known]
+                self.head["bias"][row] = head.bias[known]
         return {"pet": same_pet, "head": same_head}
 
     def _weights(self) -> dict[str, Tensor]:

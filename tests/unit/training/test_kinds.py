@@ -2,6 +2,7 @@
 
 import random
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -78,21 +79,28 @@ def files_of(folder: Path, row: Callable[[random.Random], Row], train: int = 240
     )
 
 
+def tune(
+    branch: Branch, files: DatasetFiles, task: str, out: Path, start_from: Path | None = None, **changes: Any
+) -> dict[str, Any]:
+    return fine_tune(
+        root=branch.root,
+        plots=[branch.plot],
+        dataset=files,
+        task=task,
+        out=out,
+        settings=replace(SETTINGS, **changes),
+        reporter=NullReporter(),
+        start_from=start_from,
+    )
+
+
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_task_that_can_be_learnt_is_learnt_and_answers_the_same_once_stored(
     branch: Branch, tmp_path: Path, kind: str
 ) -> None:
     task, row, gain = KINDS[kind]
     files = files_of(tmp_path, row)
-    report = fine_tune(
-        root=branch.root,
-        plots=[branch.plot],
-        dataset=files,
-        task=task,
-        out=tmp_path / "out",
-        settings=SETTINGS,
-        reporter=NullReporter(),
-    )
+    report = tune(branch, files, task, tmp_path / "out")
     assert report["test"]["value"] > report["test"]["majority_baseline"] + gain
     found = evaluate(
         root=branch.root,
@@ -132,3 +140,16 @@ def test_the_lower_half_is_made_in_the_way_that_is_asked_for(
     assert (hits["computed"] > 0) == (way == "compute")
     if way == "fallback":
         assert hits["trigram"] + hits["bigram"] + hits["unigram"] == pytest.approx(1, abs=1e-3)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_an_update_that_learns_nothing_answers_as_the_version_before(
+    branch: Branch, tmp_path: Path, kind: str
+) -> None:
+    task, row, _ = KINDS[kind]
+    files = files_of(tmp_path, row, train=80)
+    first = tune(branch, files, task, tmp_path / "first", epochs=3)
+    still = {"epochs": 1, "minimum_steps": 0, "most_epochs": 1, "learning_rate": 1e-12}
+    update = tune(branch, files, task, tmp_path / "update", tmp_path / "first", **still)
+    told = "mean_absolute_error" if kind == "regression" else "value"
+    assert update["test"][told] == pytest.approx(first["test"][told], rel=0.02)

@@ -101,6 +101,7 @@ def test_a_regression_learns_standardised_numbers_and_answers_in_the_unit_of_the
     features = torch.full((1, 4), 0.125)
     assert float(head.apply(features)) == 0.5
     assert float(kind.stored(head).apply(features)) == 13
+    assert float(kind.resumed(kind.stored(head)).apply(features)) == 0.5
 
 
 class TestQuestions:

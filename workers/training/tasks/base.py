@@ -57,6 +57,9 @@ class TaskKind(Protocol):
     def stored(self, head: Head) -> Head:
         """The head as it is stored, from the one that was trained."""
 
+    def resumed(self, head: Head) -> Head:
+        """The head to go on training from, from one that was stored: undoes `stored`."""
+
     def counts(self, examples: Sequence[Example]) -> dict[str, int]:
         """How often each class occurs; empty where there are none."""
 

@@ -31,6 +31,7 @@ class Classification:
     labels = staticmethod(distinct_labels)
     encode = staticmethod(encode_texts)
     stored = staticmethod(as_trained)
+    resumed = staticmethod(as_trained)
 
     def target(self, example: Example, encoding: Encoding, labels: Sequence[str]) -> Target:
         label = example.labels[0]

@@ -25,6 +25,7 @@ class MultiLabel:
     labels = staticmethod(distinct_labels)
     encode = staticmethod(encode_texts)
     stored = staticmethod(as_trained)
+    resumed = staticmethod(as_trained)
 
     def target(self, example: Example, encoding: Encoding, labels: Sequence[str]) -> Target:
         return np.asarray([label in example.labels for label in labels], dtype=np.float32)

@@ -15,8 +15,6 @@ from workers.training.datasets import Example
 from workers.training.metrics import answer_scores
 from workers.training.tasks.base import Outputs, Target, as_trained
 
-OVERLAP = 128
-
 
 class QuestionAnswering:
     """Softmax over the tokens of a window for the start and for the end; the first token stands for no
@@ -25,13 +23,13 @@ class QuestionAnswering:
     name = QUESTION_ANSWERING
     per_token = True
     stored = staticmethod(as_trained)
+    resumed = staticmethod(as_trained)
 
     def labels(self, examples: Sequence[Example]) -> list[str]:
         return list(FIXED_LABELS[QUESTION_ANSWERING])
 
     def encode(self, example: Example, tokenizer: TextTokenizer) -> list[Encoding]:
-        overlap = min(OVERLAP, tokenizer.max_tokens // 4)
-        return tokenizer.windows(example.text, example.pair or "", overlap=overlap)
+        return tokenizer.windows(example.text, example.pair or "")
 
     def target(self, example: Example, encoding: Encoding, labels: Sequence[str]) -> Target:
         """[2] first and last token of the first answer that the window holds; zeros when it holds none."""

@@ -67,5 +67,8 @@ class Regression:
     def stored(self, head: Head) -> Head:
         return Head(head.weight * self.deviation, head.bias * self.deviation + self.mean, head.pooling)
 
+    def resumed(self, head: Head) -> Head:
+        return Head(head.weight / self.deviation, (head.bias - self.mean) / self.deviation, head.pooling)
+
     def counts(self, examples: Sequence[Example]) -> dict[str, int]:
         return {}

@@ -22,6 +22,7 @@ class Tagging:
     name = TAGGING
     per_token = True
     stored = staticmethod(as_trained)
+    resumed = staticmethod(as_trained)
 
     def labels(self, examples: Sequence[Example]) -> list[str]:
         """Always with "O", and with a B- for each I-."""
