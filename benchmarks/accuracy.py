@@ -16,7 +16,7 @@ from typing import Any
 from rich.console import Console
 
 from benchmarks import harness
-from benchmarks.data import DATASETS, QUICK, SMALLER, Dataset, canonical
+from benchmarks.data import DATASETS, QUICK, Dataset, canonical
 from benchmarks.methods import (
     ADAPTER,
     DEDICATED,
@@ -32,7 +32,7 @@ from benchmarks.methods import (
 from benchmarks.runs import Runs, bench_dir, fingerprint
 from benchmarks.workbench import Converted, Workbench
 from inference.hplm.json_files import read_artifact_json
-from inference.hplm.root import ROOT_FILE
+from inference.hplm.root import LOWER_FILE, ROOT_FILE, UPPER_FILE
 from workers.training.evaluate import EvaluateSettings, evaluate
 from workers.training.fine_tune import FineTuneSettings, fine_tune
 from workers.training.lookup import LowerWay
@@ -49,7 +49,6 @@ READINGS: dict[str, LowerWay] = {
 }
 """One hPLM, trained as the product trains it, is read in several ways: in the row hBERT with every fragment
 computed."""
-SEEDS = 3
 QUICK_EPOCHS = 3
 
 
@@ -58,7 +57,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser = harness.arguments(__doc__ or "")
     parser.add_argument("--dataset", action="append", choices=sorted(DATASETS), help="only this one")
     parser.add_argument("--method", action="append", choices=sorted(METHODS), help="only this one")
-    parser.add_argument("--seeds", type=int, default=SEEDS, help="seeds on the two smaller datasets")
+    parser.add_argument("--seeds", type=int, help="seeds of each dataset, if not the usual")
     parser.add_argument("--trials", type=int, default=2, help="learning rates tried for each method")
     parser.add_argument("--epochs", type=int, default=8)
     options = parser.parse_args(argv)
@@ -87,14 +86,15 @@ class Accuracy:
         self._methods = [METHODS[name] for name in options.method or METHODS]
         self._trials = 1 if quick else options.trials
         self._epochs = QUICK_EPOCHS if quick else options.epochs
-        self._seeds = 1 if quick else options.seeds
+        seeds = 1 if quick else options.seeds
+        self._seeds = {dataset.name: seeds or dataset.seeds for dataset in self._datasets}
         self._found: dict[tuple[str, str], list[float]] = {}
         self._notes: dict[str, list[float]] = {"bytes": [], "auto_rows": [], "auto_time": []}
 
     def run(self) -> harness.Report:
         converted = self._bench.convert()
         for dataset in self._datasets:
-            for seed in range(self._seeds if dataset.name in SMALLER else 1):
+            for seed in range(self._seeds[dataset.name]):
                 for method in self._methods:
                     self._measure(converted, dataset, method, seed)
         settings = {
@@ -244,7 +244,7 @@ def _spread(values: list[float]) -> str:
 
 def _root_bytes(converted: Converted) -> int:
     """Of the checkpoint's weights as they were published."""
-    return sum(file.stat().st_size for file in converted.root.glob("*.safetensors"))
+    return sum((converted.root / name).stat().st_size for name in (LOWER_FILE, UPPER_FILE))
 
 
 def _conversion_figures(converted: Converted) -> dict[str, Any]:
