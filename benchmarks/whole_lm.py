@@ -163,6 +163,7 @@ def _learn(
         reporter.check()
         rng = draws(settings.seed, STAGE, number)
         hidden = [hide(one, model.config, rng) for one in course.batch(number)]
-        reporter.advance(number + 1, loss=optimiser.descend(hidden, loss))
+        value = optimiser.descend(hidden, loss, weight_of=lambda one: len(one.places))
+        reporter.advance(number + 1, loss=value)
     for module in modules:
         module.requires_grad_(False)

@@ -1,18 +1,20 @@
 """How well a root's vocabulary and length fit an upload, before anything is trained on it."""
 
 import json
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Final
 
 from django.conf import settings
 
 from tenants.errors import ErrorCode, HmiError
-from tenants.formats.fit import Fit, corpus_rows, dataset_rows, fit_warnings, tokenizer_fit
-from tenants.models import Corpus, Dataset, Split
+from tenants.formats.fit import Fit, TooLong, fit_warnings, tokenizer_fit
+from tenants.formats.sampling import Part, Texts, corpus_texts, dataset_texts, sample
+from tenants.models import Corpus, Dataset, Split, Task
 from tenants.storage import stored_path
 from versiontree.artifacts import ArtifactStore
 from versiontree.checkpoints import checkpoint_longest
+from versiontree.errors import not_found
 from versiontree.models import Version
 from versiontree.models.artifact import Role
 from versiontree.models.version import VersionKind
@@ -21,17 +23,29 @@ TOKENIZER_FILE: Final = "tokenizer.json"
 CONFIG_FILE: Final = "root.json"
 
 
+def root_to_fit(name: str) -> Version:
+    """The version of the root with this name, or ``not_found``."""
+    found = Version.unscoped.filter(kind=VersionKind.ROOT, root__name=name).first()
+    if found is None:
+        raise not_found("root", param="root")
+    return found
+
+
 def corpus_fit(version: Version, corpus: Corpus) -> Fit:
-    """What the root above the version makes of the first texts of a corpus. Raises ``not_found``."""
-    return _fit(version, corpus_rows(stored_path(corpus.sha256)))
+    """What the root above the version makes of texts of a corpus, drawn evenly.
+
+    Raises ``model_not_ready`` (the root), ``not_found`` (the file is gone).
+    """
+    return _fit(version, [_corpus_part(corpus)], corpus_texts, TooLong.PIECES)
 
 
 def dataset_fit(version: Version, dataset: Dataset) -> Fit:
-    """What the root above the version makes of the first rows of train. Raises ``not_found``."""
-    train = next((split for split in dataset.splits.all() if split.split == Split.TRAIN), None)
-    if train is None:
-        raise HmiError(ErrorCode.NOT_FOUND, "The dataset has no split train.", param="dataset")
-    return _fit(version, dataset_rows(stored_path(train.sha256)))
+    """What the root above the version makes of rows of all splits, drawn evenly. Raises as ``corpus_fit``."""
+    order = list(Split)
+    splits = sorted(dataset.splits.all(), key=lambda split: order.index(Split(split.split)))
+    parts = [Part(stored_path(one.sha256), one.rows, one.size_bytes, one.split) for one in splits]
+    windows = dataset.task == Task.QUESTION_ANSWERING
+    return _fit(version, parts, dataset_texts, TooLong.WINDOWS if windows else TooLong.CUT)
 
 
 def corpus_warnings(version: Version, corpus: Corpus) -> dict[str, list[str]]:
@@ -68,22 +82,42 @@ def _warnings(fit: Callable[[], Fit]) -> dict[str, list[str]]:
 
 
 def _checkpoint_fit(folder: Path, corpus: Corpus, max_tokens: int | None) -> Fit:
-    return tokenizer_fit(
-        corpus_rows(stored_path(corpus.sha256)),
-        tokenizer=folder / TOKENIZER_FILE,
-        max_tokens=max_tokens or checkpoint_longest(folder),
-    )
+    longest = max_tokens or checkpoint_longest(folder)
+    return _read([_corpus_part(corpus)], corpus_texts, folder / TOKENIZER_FILE, longest, TooLong.PIECES)
 
 
-def _fit(version: Version, rows: Iterable[tuple[str, ...]]) -> Fit:
+def _fit(version: Version, parts: Sequence[Part], texts_of: Callable[[str], Texts], too_long: TooLong) -> Fit:
     folder = _root_folder(version)
-    return tokenizer_fit(rows, tokenizer=folder / TOKENIZER_FILE, max_tokens=_max_tokens(folder))
+    return _read(parts, texts_of, folder / TOKENIZER_FILE, _max_tokens(folder), too_long)
+
+
+def _read(
+    parts: Sequence[Part],
+    texts_of: Callable[[str], Texts],
+    tokenizer: Path,
+    max_tokens: int,
+    too_long: TooLong,
+) -> Fit:
+    try:
+        return tokenizer_fit(
+            sample(parts, texts_of),
+            tokenizer=tokenizer,
+            max_tokens=max_tokens,
+            of_rows=sum(part.rows for part in parts),
+            too_long=too_long,
+        )
+    except FileNotFoundError as error:
+        raise HmiError(ErrorCode.NOT_FOUND, "The file of this upload is gone.") from error
+
+
+def _corpus_part(corpus: Corpus) -> Part:
+    return Part(stored_path(corpus.sha256), corpus.rows, corpus.size_bytes)
 
 
 def _root_folder(version: Version) -> Path:
     root = Version.unscoped.filter(kind=VersionKind.ROOT, root=version.root_id).exclude(digest="").first()
     if root is None:
-        raise HmiError(ErrorCode.NOT_FOUND, "The root is not ready.", param="root")
+        raise HmiError(ErrorCode.MODEL_NOT_READY, "The root is not ready.", param="root")
     return ArtifactStore(Path(settings.HMI_ARTIFACT_ROOT)).path(Role.ROOT, root.digest)
 
 

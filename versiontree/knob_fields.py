@@ -34,6 +34,7 @@ LABELS: Final = {
 }
 PET: Final = ("adapter", "output_adapter", "lora", "biases", "norms", "pooling")
 OTHERWISE: Final = "As it does by itself"
+AS_BEFORE: Final = "As in the version before"
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +53,7 @@ def knob_fields(
 ) -> dict[str, forms.Field]:
     """A field for each knob of this kind of job, the PET's first, the seed last; all may stay empty.
 
-    ``otherwise`` says what an unanswered question means, where that is not the default of the knob.
+    ``otherwise`` says what a field left empty means, where that is not the default of the knob.
     """
     knobs = KNOBS[kind]
     order = sorted(knobs, key=lambda name: (name not in PET, name == "seed"))
@@ -70,6 +71,7 @@ class Knobbed(forms.BaseForm):
 
     kind: ClassVar[JobKind]
     makes_table: ClassVar[bool] = False
+    otherwise: ClassVar[str] = ""
     table_otherwise: ClassVar[str] = ""
     looks: ClassVar[Looks] = Looks()
 
@@ -94,7 +96,7 @@ class Knobbed(forms.BaseForm):
 
     @classmethod
     def _knobs(cls) -> dict[str, forms.Field]:
-        fields = knob_fields(cls.kind, cls.looks)
+        fields = knob_fields(cls.kind, cls.looks, otherwise=cls.otherwise)
         if cls.makes_table:
             fields |= knob_fields(JobKind.BUILD_PLOT, cls.looks, otherwise=cls.table_otherwise)
         return fields
@@ -109,7 +111,7 @@ def _field(name: str, knob: Knob, looks: Looks, otherwise: str) -> forms.Field:
     if knob.choices:
         offered = {choice: choice.replace("_", " ") for choice in knob.choices}
         return _choice_field(offered, knob, shown, looks, otherwise)
-    return _number_field(knob, shown, looks)
+    return _number_field(knob, shown, looks, otherwise)
 
 
 def _choice_field(
@@ -120,10 +122,10 @@ def _choice_field(
     return forms.ChoiceField(**shown, choices=[("", empty), *offered.items()], widget=looks.select)
 
 
-def _number_field(knob: Knob, shown: Mapping[str, Any], looks: Looks) -> forms.Field:
+def _number_field(knob: Knob, shown: Mapping[str, Any], looks: Looks, otherwise: str) -> forms.Field:
     whole = knob.type is int
     default = f"{knob.default:g}" if isinstance(knob.default, float) else str(knob.default)
-    hint = {} if knob.default is None else {"placeholder": default}
+    hint = {"placeholder": otherwise or default} if otherwise or knob.default is not None else {}
     widget = looks.number({**hint, **({} if whole else {"step": "any"})})
     if whole:
         return forms.IntegerField(**shown, min_value=int(knob.least), max_value=int(knob.most), widget=widget)

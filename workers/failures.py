@@ -8,6 +8,7 @@ from typing import Final
 
 from inference.hplm.errors import HplmError
 from tenants.errors import ErrorCode, HmiError
+from workers.training import disk
 
 FRAMES_KEPT = 20
 CHARACTERS_KEPT = 8_000
@@ -19,7 +20,6 @@ OUT_OF_MEMORY: Final = (
     "The machine has too little memory for this job, even in the smallest steps. Choose smaller settings, or"
     " ask the administrator for a larger machine."
 )
-OUT_OF_DISK: Final = "The disk is full. Ask the administrator to make room, then start the job again."
 DIVERGED: Final = (
     "The training went astray: its loss is no longer a number. Start it again with a lower learning rate."
 )
@@ -27,13 +27,12 @@ TOO_SMALL: Final = "The corpus is too small to learn from. Upload more text."
 
 _SENTENCES: Final = {
     ErrorCode.OUT_OF_MEMORY: OUT_OF_MEMORY,
-    ErrorCode.OUT_OF_DISK: OUT_OF_DISK,
+    ErrorCode.OUT_OF_DISK: disk.FULL,
     ErrorCode.TRAINING_DIVERGED: DIVERGED,
     ErrorCode.CORPUS_TOO_SMALL: TOO_SMALL,
 }
 # What libraries say that have no class of error for it; theirs that have one are known by its name, so that
 # nothing large is imported only to look at an error.
-_FULL_DISK_WORDS: Final = ("No space left on device", "Disk quota exceeded", "os error 28", "os error 122")
 _NO_MEMORY_WORDS: Final = ("can't allocate memory", "not enough memory", "Cannot allocate memory")
 _NO_MEMORY_CLASSES: Final = frozenset({"OutOfMemoryError", "OutOfMemoryException"})
 _FROM_LIBRARIES: Final = ("RuntimeError", "SafetensorError", "IOException", "DiskError", "Error")
@@ -76,18 +75,18 @@ def _code_and_message(error: BaseException) -> tuple[ErrorCode, str]:
 
 def _exhausted(error: BaseException) -> ErrorCode | None:
     """Which of the machine's means gave out, if that is what the error says."""
-    if isinstance(error, OSError):
-        if error.errno in (errno.ENOSPC, errno.EDQUOT):
-            return ErrorCode.OUT_OF_DISK
-        return ErrorCode.OUT_OF_MEMORY if error.errno == errno.ENOMEM else None
     kind, words = type(error).__name__, str(error)
     if isinstance(error, MemoryError) or kind in _NO_MEMORY_CLASSES:
         return ErrorCode.OUT_OF_MEMORY
-    if kind not in _FROM_LIBRARIES:
+    if isinstance(error, OSError):
+        little_memory = error.errno == errno.ENOMEM
+    elif kind in _FROM_LIBRARIES:
+        little_memory = any(sign in words for sign in _NO_MEMORY_WORDS)
+    else:
         return None
-    if any(sign in words for sign in _FULL_DISK_WORDS):
+    if disk.tells_of_full_disk(error):
         return ErrorCode.OUT_OF_DISK
-    return ErrorCode.OUT_OF_MEMORY if any(sign in words for sign in _NO_MEMORY_WORDS) else None
+    return ErrorCode.OUT_OF_MEMORY if little_memory else None
 
 
 def _causes(error: BaseException) -> Iterator[BaseException]:

@@ -38,6 +38,9 @@ log = logging.getLogger(__name__)
 LEASE_S: Final = 30.0
 RENEW_EVERY_S: Final = 5.0
 LOOK_EVERY_S: Final = 0.5
+ASK_EVERY_S: Final = 60.0
+ASKED_AGAIN: Final = 2
+"""A message waits in the queue where every worker is busy, so there must not be many of them."""
 WORTH_ANOTHER_TRY: Final = frozenset({ErrorCode.JOB_CRASHED, ErrorCode.OUT_OF_MEMORY})
 """On another machine, or at another time, it may end well."""
 
@@ -128,15 +131,15 @@ def share_stage(
     reporter.stage(stage_title(stage), sum(last - first for first, last in pieces))
     shards_retry(job_id=job_id)
     shards = shards_plan(job_id=job_id, stage=stage, pieces=pieces)
-    for shard in shards:
-        if shard.state == ShardState.DONE and not _is_sound(shard, staging):
-            shard_redo(shard=shard)
+    for shard in _spoilt([one for one in shards if one.state == ShardState.DONE], staging, reporter):
+        shard_redo(shard=shard)
     shards_nudge(job_id=job_id, count=_open(job_id, stage) - 1)
 
-    so_far = _Finished(job_id, stage)
+    so_far, helpers = _Finished(job_id, stage), _Helpers(job_id, stage)
 
     def told(_: JobShard | None, at: int) -> None:
         reporter.check()
+        helpers.ask_again()
         reporter.advance(so_far() + at)
 
     while True:
@@ -148,7 +151,7 @@ def share_stage(
             told(None, 0)
             time.sleep(LOOK_EVERY_S)
             continue
-        spoilt = [shard for shard in _of(job_id, stage) if not _is_sound(shard, staging)]
+        spoilt = _spoilt(_of(job_id, stage), staging, reporter)
         if not spoilt:
             reporter.advance(so_far.now())
             return [shard_folder(staging, shard) for shard in shards]
@@ -199,6 +202,16 @@ def _do(
             shard_fail(shard=shard, worker=worker, code=failure.code, message=failure.message, final=final)
 
 
+def _spoilt(shards: Sequence[JobShard], staging: Path, reporter: Reporter) -> list[JobShard]:
+    """Those whose files are not what they were. All are read, so there is a check before each."""
+    found = []
+    for shard in shards:
+        reporter.check()
+        if not _is_sound(shard, staging):
+            found.append(shard)
+    return found
+
+
 def _is_sound(shard: JobShard, staging: Path) -> bool:
     folder = shard_folder(staging, shard)
     return read_seal(folder) is not None and seal_digest(folder) == shard.result.get("seal")
@@ -210,6 +223,22 @@ def _of(job_id: UUID, stage: str) -> list[JobShard]:
 
 def _open(job_id: UUID, stage: str) -> int:
     return JobShard.objects.filter(job=job_id, stage=stage).exclude(state=ShardState.DONE).count()
+
+
+class _Helpers:
+    """Who was busy when help was asked for heard nothing of it: while parts wait, it is asked for again."""
+
+    def __init__(self, job_id: UUID, stage: str) -> None:
+        self._job_id = job_id
+        self._waiting = JobShard.objects.filter(job=job_id, stage=stage, state=ShardState.WAITING)
+        self._asked_at = time.monotonic()
+
+    def ask_again(self) -> None:
+        """Once a minute at most."""
+        if time.monotonic() - self._asked_at < ASK_EVERY_S:
+            return
+        self._asked_at = time.monotonic()
+        shards_nudge(job_id=self._job_id, count=min(self._waiting.count(), ASKED_AGAIN))
 
 
 class _Finished:

@@ -11,6 +11,8 @@ from versiontree.services.compact import domains_compact_due
 from versiontree.services.jobs import jobs_reap
 from versiontree.serving import manifest_publish
 from workers import runner
+from workers.jobs.grow import counts_tidy
+from workers.memory import run_job_apart
 from workers.processes import run_apart
 
 log = logging.getLogger(__name__)
@@ -18,8 +20,10 @@ log = logging.getLogger(__name__)
 
 @shared_task(name="workers.run_job")
 def run_job(job_id: str) -> None:
-    """Run one job to its end. A process that dies over it leaves it to the reaper, as a worker does."""
-    if code := run_apart(partial(runner.run_job, UUID(job_id))):
+    """Run one job to its end. A process that dies over it leaves it to the reaper, as a worker does, unless
+    the kernel killed it for want of memory.
+    """
+    if code := run_job_apart(UUID(job_id)):
         log.error("The process of job %s ended with %d", job_id, code)
 
 
@@ -45,5 +49,7 @@ def reap() -> None:
 
 @shared_task(name="workers.publish_manifest")
 def publish_manifest() -> None:
-    """Write down anew what inference workers serve."""
+    """Write down anew what inference workers serve, and delete counts of tenants that do not share them."""
+    # Workers learn from the manifest whose fragments they count; what they counted until then goes with it.
     manifest_publish()
+    counts_tidy()

@@ -11,6 +11,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from uuid import UUID, uuid4
 
+from tenants.workspaces import INCOMING
 from versiontree.artifacts import ArtifactStore
 from versiontree.staging import staging_folder
 
@@ -22,7 +23,7 @@ def job_workspace(store: ArtifactStore, job_id: UUID) -> Iterator[Path]:
     A predecessor may still be alive without knowing that it lost the job. It then fails for want of its
     folder, which is as good an end for it as any: nothing it wrote would have counted.
     """
-    incoming = store.root / ".incoming"
+    incoming = store.root / INCOMING
     incoming.mkdir(parents=True, exist_ok=True)
     for abandoned in incoming.glob(f"job-{job_id}-*"):
         shutil.rmtree(abandoned, ignore_errors=True)

@@ -9,7 +9,7 @@ from frontend.presenters.data import task_of
 from frontend.presenters.versions import parent_name
 from tenants.models import Dataset, Tenant
 from tenants.selectors import corpora_of, datasets_of, platform_corpora
-from versiontree.knob_fields import Knobbed
+from versiontree.knob_fields import AS_BEFORE, Knobbed
 from versiontree.models import Hplm
 from versiontree.models.alias import DEFAULT_ALIAS
 from versiontree.models.job import JobKind
@@ -91,6 +91,8 @@ class DataForm(KnobForm):
 
 class HplmUpdateForm(DataForm):
     """A further version of an hPLM."""
+
+    otherwise = AS_BEFORE
 
     auto_promote = forms.BooleanField(
         label="Once it is ready, it answers as @default", required=False, initial=True

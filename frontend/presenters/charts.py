@@ -37,26 +37,15 @@ class Curve:
 
 def curve_of(name: str, values: Sequence[float]) -> Curve:
     """The curve of at least two values at equal steps."""
-    points = _points(values, min(values), max(values))
-    return Curve(name, points, f"{values[0]:.4g}", f"{values[-1]:.4g}")
+    return _curve(name, values, min(values), max(values))
 
 
-def _points(values: Sequence[float], least: float, most: float) -> str:
+def _curve(name: str, values: Sequence[float], least: float, most: float) -> Curve:
     span, step = (most - least) or 1.0, 100 / (len(values) - 1)
     places = (
         f"{place * step:.2f},{96 - (value - least) / span * 92:.2f}" for place, value in enumerate(values)
     )
-    return " ".join(places)
-
-
-@dataclass(frozen=True, slots=True)
-class Line:
-    """One curve among several: its polyline, and its ends in words."""
-
-    name: str
-    points: str
-    first: str
-    last: str
+    return Curve(name, " ".join(places), f"{values[0]:.4g}", f"{values[-1]:.4g}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +53,7 @@ class LineChart:
     """Curves that share one scale; `least` and `most` are its ends in words."""
 
     name: str
-    lines: list[Line]
+    lines: list[Curve]
     least: str
     most: str
 
@@ -73,10 +62,7 @@ def line_chart(name: str, series: Mapping[str, Sequence[float]]) -> LineChart:
     """The curves of several figures, each of at least two values at equal steps, in one square of 100."""
     every = [value for values in series.values() for value in values]
     least, most = min(every), max(every)
-    lines = [
-        Line(line, _points(values, least, most), f"{values[0]:.4g}", f"{values[-1]:.4g}")
-        for line, values in series.items()
-    ]
+    lines = [_curve(line, values, least, most) for line, values in series.items()]
     return LineChart(name, lines, f"{least:.4g}", f"{most:.4g}")
 
 

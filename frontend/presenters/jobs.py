@@ -8,7 +8,8 @@ from uuid import UUID
 from django.utils import timezone
 
 from frontend.presenters.metrics import metric_name, written
-from frontend.presenters.progress import UNTOLD, words
+from frontend.presenters.progress import UNTOLD
+from frontend.presenters.wording import metric_words
 from versiontree.models import Job, JobEvent, Version
 from versiontree.models.job import JobState
 
@@ -110,7 +111,7 @@ def figures(metrics: Mapping[str, object]) -> list[tuple[str, str]]:
     if "metric" in metrics and isinstance(value, int | float):
         headline.append((metric_name(metrics), written(str(metrics["metric"]), value)))
     return headline + [
-        (words(name), _written(value))
+        (metric_words(name), _written(value))
         for name, value in sorted(metrics.items())
         if name not in _HEADLINE and isinstance(value, int | float | str) and not isinstance(value, bool)
     ]

@@ -5,26 +5,20 @@ from dataclasses import dataclass
 from typing import Any
 
 from frontend.presenters.charts import Bar, Curve, Part, counted_bars, curve_of, parts
+from frontend.presenters.wording import metric_words, plain, words
+from versiontree.reported import is_number, mapping_of
 
-METRIC_NAMES = {
-    "accuracy": "accuracy",
-    "macro_f1": "macro-F1",
-    "micro_f1": "micro-F1",
-    "f1": "F1",
-    "pearson": "Pearson",
-    "spearman": "Spearman",
-    "exact_match": "exact match",
-    "rmse": "root mean squared error",
-}
 FIGURES = (
-    "value", "accuracy", "macro_f1", "micro_f1", "f1", "precision", "recall", "subset_accuracy", "pearson",
-    "spearman", "exact_match", "word_accuracy", "majority_baseline", "word_baseline", "mean_baseline",
-    "mean_absolute_error", "rmse",
+    "macro_f1", "exact", "precision", "recall", "word_accuracy", "spearman", "exact_match", "answered",
+    "majority_baseline", "word_baseline", "mean_absolute_error", "mean_answer_error",
 )  # fmt: skip
 """What stands beside the headline where it was measured, in this order."""
 
-_NO_SHARE = {"rmse", "mean_absolute_error", "pearson", "spearman"}
+_BASELINES = {"majority_baseline", "word_baseline"}
+"""Figures in the measure of the headline."""
+_NO_SHARE = {"pearson", "spearman", "mean_absolute_error", "mean_answer_error"}
 SHADES = 5
+WHOLE_TEXTS = "whole"
 LEVEL_NAMES = {
     "5-gram": "5-gram",
     "4-gram": "4-gram",
@@ -83,11 +77,11 @@ class Confusion:
 
 @dataclass(frozen=True, slots=True)
 class Trial:
-    """One try of the search: what was tried and how well it did on dev."""
+    """One try of the search: what was tried and how well it did on dev, as it is written."""
 
     settings: str
     epochs: str
-    dev: float | None
+    dev: str
     best: bool
 
 
@@ -105,7 +99,8 @@ class Measured:
 
 
 def measured_of(metrics: Mapping[str, Any]) -> Measured | None:
-    """The page's view of an evaluation; nothing before there was one."""
+    """The page's view of an evaluation, with the class counts of what was learnt from; nothing before there
+    was one."""
     if "metric" not in metrics or metrics.get("value") is None:
         return None
     name = str(metrics["metric"])
@@ -122,8 +117,7 @@ def measured_of(metrics: Mapping[str, Any]) -> Measured | None:
 
 def metric_name(metrics: Mapping[str, Any]) -> str:
     """The written name of the headline metric; empty when there is none."""
-    name = str(metrics.get("metric", ""))
-    return METRIC_NAMES.get(name, name.replace("_", " "))
+    return metric_words(str(metrics.get("metric", "")))
 
 
 def written(name: str, value: float) -> str:
@@ -156,12 +150,14 @@ def confusion_of(found: Mapping[str, Any]) -> Confusion | None:
 
 
 def hit_parts(hits: Mapping[str, Any]) -> list[Part]:
-    """Which share of the test text's fragments was found at which level; shares or counts."""
-    told = sorted(hits.items(), key=lambda item: by_level_order(item[0]))
-    amounts = {name: float(value) for name, value in told if _is_number(value) and value}
+    """Which share of the test text's fragments was found at which level; shares or counts. What tells of
+    whole texts is left out."""
+    levels = {name: value for name, value in hits.items() if name != WHOLE_TEXTS}
+    told = sorted(levels.items(), key=lambda item: by_level_order(item[0]))
+    amounts = {name: float(value) for name, value in told if is_number(value) and value}
     total = sum(amounts.values()) or 1.0
     return parts(
-        (LEVEL_NAMES.get(name, name.replace("_", " ")), amount, f"{amount / total:.0%}")
+        (LEVEL_NAMES.get(name, words(name)), amount, f"{amount / total:.0%}")
         for name, amount in amounts.items()
     )
 
@@ -170,44 +166,48 @@ def learning_curves(report: Mapping[str, Any]) -> list[Curve]:
     """Loss and dev metric over the epochs of a fine-tuning."""
     epochs = [epoch for epoch in report.get("epochs") or [] if isinstance(epoch, Mapping)]
     named = (("loss", "Loss by epoch"), ("dev", "Dev metric by epoch"))
-    series = [(name, [epoch[key] for epoch in epochs if _is_number(epoch.get(key))]) for key, name in named]
+    series = [(name, [epoch[key] for epoch in epochs if is_number(epoch.get(key))]) for key, name in named]
     return [curve_of(name, values) for name, values in series if len(values) > 1]
 
 
 def trials_of(report: Mapping[str, Any]) -> list[Trial]:
     """The search: each try with its settings, the best first on dev."""
     trials = [trial for trial in report.get("trials") or [] if isinstance(trial, Mapping)]
-    scores = [trial["dev"] for trial in trials if _is_number(trial.get("dev"))]
+    scores = [trial["dev"] for trial in trials if is_number(trial.get("dev"))]
     best = max(scores, default=None)
-    made = [
+    metric = str(mapping_of(report.get("dev")).get("metric", ""))
+    ranked = sorted(
+        trials, key=lambda trial: trial["dev"] if is_number(trial.get("dev")) else -1.0, reverse=True
+    )
+    return [
         Trial(
             settings=", ".join(
-                f"{name.replace('_', ' ')} {_plain(value)}"
+                f"{words(name)} {plain(value)}"
                 for name, value in trial.items()
-                if name not in {"dev", "epochs"} and isinstance(value, int | float | str)
+                if name not in {"dev", "epochs", "best_epoch"} and isinstance(value, int | float | str)
             ),
-            epochs=_plain(trial.get("epochs")),
-            dev=trial["dev"] if _is_number(trial.get("dev")) else None,
+            epochs=_epochs(trial.get("epochs")),
+            dev=written(metric, trial["dev"]) if is_number(trial.get("dev")) else "–",
             best=best is not None and trial.get("dev") == best,
         )
-        for trial in trials
+        for trial in ranked
     ]
-    return sorted(made, key=lambda trial: -1.0 if trial.dev is None else trial.dev, reverse=True)
 
 
 def _figures(metrics: Mapping[str, Any]) -> list[Figure]:
+    headline = str(metrics["metric"])
     told = [
-        Figure(_title(METRIC_NAMES.get(name, name.replace("_", " "))), written(name, metrics[name]))
+        Figure(_title(metric_words(name)), written(headline if name in _BASELINES else name, metrics[name]))
         for name in FIGURES
-        if name not in {"value", metrics["metric"]} and _is_number(metrics.get(name))
+        if is_number(metrics.get(name))
     ]
-    more = (
+    more = [
         ("rows", "Test rows", "{:,}"),
         ("truncated_share", "Cut off at the longest input", "{:.1%}"),
-        ("imbalance", "Imbalance", "{:,.1f} to 1"),
-    )
+        *([("imbalance", "Imbalance", "{:,.1f} to 1")] if metrics.get("class_counts") else []),
+    ]
     return told + [
-        Figure(name, form.format(metrics[key])) for key, name, form in more if _is_number(metrics.get(key))
+        Figure(name, form.format(metrics[key])) for key, name, form in more if is_number(metrics.get(key))
     ]
 
 
@@ -226,11 +226,6 @@ def _cell(count: int, total: int, right: bool) -> Cell:
     return Cell(count, min(shade, SHADES), right)
 
 
-def _is_number(value: object) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool)
-
-
-def _plain(value: object) -> str:
-    if isinstance(value, float):
-        return f"{value:.3g}"
-    return "" if value is None or isinstance(value, list | dict) else str(value)
+def _epochs(found: Any) -> str:
+    """How many epochs a try took; empty where it does not list them."""
+    return str(len(found)) if isinstance(found, list) else ""

@@ -6,13 +6,13 @@ from typing import Any
 
 from frontend.presenters.charts import Curve, LineChart, curve_of, line_chart
 from frontend.presenters.metrics import LEVEL_NAMES
+from frontend.presenters.wording import words
 from versiontree.models import Job
 from versiontree.models.job import JobState
+from versiontree.reported import is_number
 
 CURVE_POINTS = 300
 UNTOLD = ("stage", "step", "total")
-NOTICE = "notice"
-"""The kind of events that are told beside the bar as long as the job is active."""
 
 _LEVELS_LONGEST_FIRST = sorted(LEVEL_NAMES, key=len, reverse=True)
 
@@ -27,8 +27,7 @@ class Curves:
 
 def curves_of(job: Job) -> Curves:
     """How each figure went that the job reported more than twice, the first reported first."""
-    reports = job.events.filter(kind="metrics").order_by("-pk").values_list("data", flat=True)[:CURVE_POINTS]
-    series = series_of(reversed(reports))
+    series = series_of(_reports(job))
     charts: dict[str, dict[str, list[float]]] = {}
     single = []
     for name, values in series.items():
@@ -43,6 +42,15 @@ def curves_of(job: Job) -> Curves:
         for title, lines in charts.items()
     ]
     return Curves(drawn, single)
+
+
+def _reports(job: Job) -> Iterable[Mapping[str, Any]]:
+    """What the job reported, the first and the last and as many as a curve needs evenly between them."""
+    told = job.events.filter(kind="metrics")
+    places = list(told.order_by("pk").values_list("pk", flat=True))
+    steps = min(len(places), CURVE_POINTS) - 1
+    kept = {places[at * (len(places) - 1) // max(steps, 1)] for at in range(steps + 1)}
+    return told.filter(pk__in=kept).order_by("pk").values_list("data", flat=True)
 
 
 def series_of(reports: Iterable[Mapping[str, Any]]) -> dict[str, list[float]]:
@@ -60,7 +68,7 @@ def flat(data: Mapping[str, Any], before: str = "") -> Iterable[tuple[str, float
     for name, value in data.items():
         if isinstance(value, Mapping):
             yield from flat(value, f"{before}{name} ")
-        elif isinstance(value, int | float) and not isinstance(value, bool):
+        elif is_number(value):
             yield f"{before}{name}", float(value)
 
 
@@ -74,11 +82,6 @@ def by_level(name: str) -> tuple[str, str]:
     return words(name), ""
 
 
-def words(name: str) -> str:
-    """A key as people read it."""
-    return " ".join(name.replace("_", " ").split())
-
-
 def notice_of(job: Job) -> str:
     """What there is to know of an active job beside its bar: that it waits, or goes on after a stop."""
     if job.state == JobState.QUEUED and job.stage:
@@ -87,7 +90,4 @@ def notice_of(job: Job) -> str:
         return (
             "An earlier attempt was cut short: this one goes on from its last checkpoint, to the same result."
         )
-    if not job.is_active:
-        return ""
-    told = job.events.filter(kind=NOTICE).exclude(message="").order_by("-pk").first()
-    return told.message if told else ""
+    return ""

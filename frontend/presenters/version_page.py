@@ -71,9 +71,10 @@ def version_context(tenant: Tenant, steps: Sequence[Step]) -> dict[str, Any]:
     version, metrics = steps[0].version, steps[0].version.metrics
     tuned, converted = metrics.get("fine_tune", {}), metrics.get("convert", {})
     pretrained = metrics.get("further_pretrain", {})
+    learnt_from = {name: tuned[name] for name in ("class_counts", "imbalance") if name in tuned}
     return {
         "version": version,
-        "measured": measured_of(metrics.get("evaluate") or {}),
+        "measured": measured_of({**(metrics.get("evaluate") or {}), **learnt_from}),
         "dev": measured_of(mapping_of(tuned.get("dev"))),
         "curves": learning_curves(tuned),
         "trials": trials_of(tuned),

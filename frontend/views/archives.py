@@ -10,7 +10,7 @@ from frontend.pages import show
 from frontend.presenters.version_page import version_url
 from frontend.refusals import attempt
 from tenants.models import Role
-from versiontree.api.archives import zip_response
+from versiontree.archive.download import zip_response
 from versiontree.models import Version
 from versiontree.selectors import version_visible_to
 from versiontree.services.export import version_download

@@ -1,6 +1,6 @@
 """Several tables of a chain made into one that gives the same answers."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, Final
 
@@ -15,13 +15,16 @@ from inference.hplm.quantise import FLOAT16, stored
 ROWS_AT_ONCE: Final = 4096
 
 
-def merge(tables: Sequence[PlotTable], out: Path) -> dict[str, Any]:
+def merge(
+    tables: Sequence[PlotTable], out: Path, told: Callable[[int], None] = lambda _: None
+) -> dict[str, Any]:
     """Write one table that answers every fragment as `tables`, nearest first, do in this order; returns what
     its plot.json says.
 
     A lookup goes level by level, and in each through all tables, so of several rows of one key the nearest
     counts. Rows are copied as they are stored; where the tables store them differently, as float16. The
-    composition is the nearest table's. Memory: the keys of all tables, and some rows at a time.
+    composition is the nearest table's. Memory: the keys of all tables, and some rows at a time. told: hears
+    now and then how many rows are written, and may raise to stop.
     """
     nearest = tables[0]
     dtypes = {table.dtype for table in tables}
@@ -33,7 +36,7 @@ def merge(tables: Sequence[PlotTable], out: Path) -> dict[str, Any]:
     meta = {"missing_id": nearest.missing_id, "lower_digest": nearest.about.get("lower_digest")}
     return write_rows(
         out,
-        _batches(tables, keys, places[first], rows[first], dtype),
+        _batches(tables, keys, places[first], rows[first], dtype, told),
         meta,
         nearest.composition,
         n=nearest.n,
@@ -48,8 +51,10 @@ def _batches(
     places: NDArray[np.uint8],
     rows: NDArray[np.int64],
     dtype: str,
+    told: Callable[[int], None],
 ) -> Iterator[Rows]:
     for start in range(0, len(keys), ROWS_AT_ONCE):
+        told(start)
         part = slice(start, start + ROWS_AT_ONCE)
         gathered: NDArray[np.void] | None = None
         for number, table in enumerate(tables):

@@ -16,7 +16,6 @@ from inference.hplm.errors import HplmError
 
 PLACES: Final = ("query", "key", "value", "output", "expand", "contract")
 """The linear maps of a layer, in the order of the data."""
-ADAPTERS: Final = ("adapter", "output_adapter")
 NORMS: Final = ("attention", "output")
 ADAPTER_SCALE = 1e-2
 

@@ -54,22 +54,13 @@ class Root:
         """
         shape, weights = checkpoint.architecture, checkpoint.weights
         count = shape.layers // 2 if lower is None else lower
-        limit = shape.longest if max_tokens is None else max_tokens
-        if limit > shape.longest:
-            raise HplmError("unsupported_checkpoint", f"max_tokens {limit} exceeds {shape.longest}")
+        tokenizer = _checkpoint_tokenizer(checkpoint, max_tokens)
         specials = checkpoint.family.specials
-        tokenizer = TextTokenizer.from_file(
-            checkpoint.tokenizer_file, limit, specials=specials, types=shape.types > 1
-        )
-        if tokenizer.size > shape.vocab:
-            raise HplmError(
-                "unsupported_checkpoint", "tokenizer.json has more tokens than the model has embeddings"
-            )
         config = RootConfig(
             name=name or checkpoint.name,
             architecture=shape,
             lower=count,
-            max_tokens=limit,
+            max_tokens=tokenizer.max_tokens,
             pad_id=tokenizer.id_of(specials.pad),
             cls_id=tokenizer.cls_id,
             sep_id=tokenizer.sep_id,
@@ -129,6 +120,22 @@ class Root:
         tokenizer = tokenizer_of(folder, config)
         upper = UpperLayers.load(folder / UPPER_FILE, shape, config.upper, torch.device(device), dtype)
         return cls(config, upper, tokenizer, folder)
+
+
+def _checkpoint_tokenizer(checkpoint: Checkpoint, max_tokens: int | None) -> TextTokenizer:
+    """Its tokenizer, bounded to `max_tokens` or to what its position embeddings allow."""
+    shape = checkpoint.architecture
+    limit = shape.longest if max_tokens is None else max_tokens
+    if limit > shape.longest:
+        raise HplmError("unsupported_checkpoint", f"max_tokens {limit} exceeds {shape.longest}")
+    tokenizer = TextTokenizer.from_file(
+        checkpoint.tokenizer_file, limit, specials=checkpoint.family.specials, types=shape.types > 1
+    )
+    if tokenizer.size > shape.vocab:
+        raise HplmError(
+            "unsupported_checkpoint", "tokenizer.json has more tokens than the model has embeddings"
+        )
+    return tokenizer
 
 
 def tokenizer_of(folder: Path, config: RootConfig) -> TextTokenizer:

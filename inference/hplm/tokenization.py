@@ -13,6 +13,8 @@ from inference.hplm.families.base import BERT_SPECIALS, Specials
 
 # Characters read for each token that fits, before it is known whether the rest of a long text matters.
 _CHARS_PER_TOKEN = 16
+# Tokens that two windows share: an answer that has no more of them is whole in one of the two.
+_OVERLAP = 128
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,11 +133,12 @@ class TextTokenizer:
         sizes = _fitted(len(first.ids), len(second.ids), room)
         return self._framed([first.first(sizes[0]), second.first(sizes[1])])
 
-    def windows(self, text: str, pair: str, *, overlap: int) -> list[Encoding]:
+    def windows(self, text: str, pair: str) -> list[Encoding]:
         """Encode two texts of which the second may be too long: as many encodings as it takes, each with the
-        whole first text (cut to half the room where it is longer) and a stretch of the second; neighbours
-        share `overlap` tokens."""
+        whole first text (cut to half the room where it is longer) and a stretch of the second. Neighbours
+        share tokens, so that an answer is whole in one of them."""
         room = self.max_tokens - 2 - len(self._between)
+        overlap = min(_OVERLAP, self.max_tokens // 4)
         first = self._piece(text, room // 2)
         whole = self._whole(pair)
         width = max(1, room - len(first.ids))

@@ -12,19 +12,25 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import torch
+from torch import Tensor
 
 from inference.hplm.errors import HplmError
 from inference.hplm.fragments import pack
 from inference.hplm.hplm import Hplm
 from inference.hplm.json_files import read_artifact_json
+from inference.hplm.lm_head import LmHead
 from inference.hplm.local_lower import JSON_FILE as LOWER_JSON
 from inference.hplm.local_lower import LocalLower
 from inference.hplm.pets import Shape
 from inference.hplm.plot import PlotTable
-from inference.hplm.root import ROOT_FILE, Root
+from inference.hplm.root import LM_HEAD_FILE, ROOT_FILE, Root
 from inference.hplm.root_config import RootConfig
+from inference.hplm.weights import read_weights
 
 ROWS_AT_ONCE = 65_536
+GENERAL_FILE = "general_text.safetensors"
+"""Of a root that a conversion made: held-out text in ids, which domains are measured on."""
 
 
 def try_out(wanted: Mapping[str, Any]) -> dict[str, Any]:
@@ -35,6 +41,7 @@ def try_out(wanted: Mapping[str, Any]) -> dict[str, Any]:
         root.checkpoint_lower()
         root.lm_head()
         root.tokenizer.encode("a text")
+        try_general(Path(wanted["root"]), config)
     for folder in wanted["lowers"]:
         try_lower(Path(folder), config)
     for number, folder in enumerate(wanted["plots"], start=1):
@@ -42,8 +49,30 @@ def try_out(wanted: Mapping[str, Any]) -> dict[str, Any]:
     return try_hplm(Path(wanted["hplm"]), config) if wanted["hplm"] else {}
 
 
+def try_general(folder: Path, config: RootConfig) -> None:
+    """Read the text kept with a root, if there is any: its ids are looked up in the root's tables."""
+    if not (folder / GENERAL_FILE).is_file():
+        return
+    parts = read_weights(folder / GENERAL_FILE)
+    bounds = {
+        "ids": (0, config.vocab),
+        "types": (0, config.type_count),
+        "lengths": (1, config.max_tokens + 1),
+    }
+    if parts.keys() != bounds.keys() or not all(_within(parts[name], *bounds[name]) for name in bounds):
+        raise HplmError("corrupt_artifact", "the general text is not of this root")
+    if not len(parts["ids"]) == len(parts["types"]) == int(parts["lengths"].sum()):
+        raise HplmError("corrupt_artifact", "the general text is cut")
+
+
+def _within(numbers: Tensor, least: int, end: int) -> bool:
+    whole = numbers.dtype == torch.int64 and numbers.dim() == 1 and len(numbers) > 0
+    return whole and least <= int(numbers.min()) and int(numbers.max()) < end
+
+
 def try_lower(folder: Path, config: RootConfig) -> None:
-    """Load local lower layers that must belong to this root, once they do not claim to be larger."""
+    """Load local lower layers that must belong to this root, once they do not claim to be larger, and the
+    language model head that may lie beside them."""
     about = read_artifact_json(folder / LOWER_JSON)
     expected = {
         "architecture": config.architecture.to_json(),
@@ -58,6 +87,8 @@ def try_lower(folder: Path, config: RootConfig) -> None:
     if not isinstance(rank, int) or not 0 <= rank <= config.hidden:
         raise HplmError("corrupt_artifact", "the context of the lower layers has no sensible rank")
     LocalLower.load(folder)
+    if (folder / LM_HEAD_FILE).is_file():
+        LmHead.load(folder / LM_HEAD_FILE, config.architecture)
 
 
 def try_plot(folder: Path, config: RootConfig, *, ends: bool) -> None:

@@ -2,7 +2,7 @@
 
 import logging
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +20,7 @@ from inference.hplm.root import LOWER_FILE, Root
 from inference.manifest import Manifest, ServedHplm
 from inference.serving.following import follow
 from inference.serving.loading import verify
-from inference.serving.lowers import LowerCache
+from inference.serving.lowers import LowerCache, Use
 
 log = logging.getLogger(__name__)
 
@@ -37,6 +37,13 @@ class _Link:
     errors: LevelErrors
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class _Lent(LowerHalf):
+    """A lower half whose layers stay in memory until the batch lets go of it."""
+
+    use: Use = field(default_factory=Use)
+
+
 class Halves:
     """Tables are mapped at once; lower layers are loaded when they are first wanted, within a budget."""
 
@@ -51,6 +58,7 @@ class Halves:
         self._tables: dict[str, PlotTable] = {}
         self._links: dict[str, _Link] = {}
         self._costs: dict[str, CostModel] = {}
+        self._verified: set[Path] = set()
 
     def __contains__(self, chain: str) -> bool:
         return chain in self._links
@@ -72,35 +80,44 @@ class Halves:
         link = self._links[chain]
         if not computing:
             return LowerHalf(link.chain, composition=link.composition, device=self._device)
-        local, full = self._local(link.lower), self._full(link.root)
+        use = Use()
+        local, full = self._local(link.lower, use), self._full(link.root, use)
         costs = self._costs.get(link.root)
-        return LowerHalf(link.chain, local, full, link.errors, costs, link.composition, self._device)
+        return _Lent(link.chain, local, full, link.errors, costs, link.composition, self._device, use)
 
     def measure(self, root: str) -> None:
         """Time what computing costs under the root, with its own lower layers; nothing where they lack."""
-        local, full = self._local(self._manifest.roots[root].lower), self._full(root)
+        use = Use()
+        local, full = self._local(self._manifest.roots[root].lower, use), self._full(root, use)
         if local is not None and full is not None:
             config = self._roots[root].config
             self._costs[root] = CostModel.measure(local, full, n=config.n, tokens=config.max_tokens)
             log.info("root %s: %s", config.name, self._costs[root])
 
-    def _local(self, digest: str) -> LocalLower | None:
-        return self.lowers.get(f"local/{digest}", lambda: self._load_local(digest)) if digest else None
+    def _local(self, digest: str, use: Use) -> LocalLower | None:
+        return self.lowers.get(f"local/{digest}", lambda: self._load_local(digest), use) if digest else None
 
-    def _full(self, root: str) -> FullLower | None:
-        return self.lowers.get(f"full/{root}", lambda: self._load_full(root))
+    def _full(self, root: str, use: Use) -> FullLower | None:
+        return self.lowers.get(f"full/{root}", lambda: self._load_full(root), use)
 
     def _load_local(self, digest: str) -> LocalLower:
         folder = self._manifest.folder("lower", digest)
-        verify(folder, self._manifest.lowers[digest])
+        self._verify_once(folder, self._manifest.lowers[digest])
         return LocalLower.load(folder, self._device, self._dtype)
 
     def _load_full(self, digest: str) -> FullLower:
         files = self._manifest.roots[digest].files
-        verify(self._manifest.folder("root", digest), {LOWER_FILE: files[LOWER_FILE]})
+        folder = self._manifest.folder("root", digest)
+        self._verify_once(folder, {LOWER_FILE: files[LOWER_FILE]})
         config = self._roots[digest].config
-        path = self._manifest.folder("root", digest) / LOWER_FILE
+        path = folder / LOWER_FILE
         return FullLower.load(path, config.architecture, config.lower, self._device, self._dtype)
+
+    def _verify_once(self, folder: Path, files: Mapping[str, str]) -> None:
+        """The store never changes what it holds, and this may run while requests wait."""
+        if folder not in self._verified:
+            verify(folder, files)
+            self._verified.add(folder)
 
     def _table(self, digest: str) -> PlotTable:
         return PlotTable.open(self._manifest.folder("plot", digest))

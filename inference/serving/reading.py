@@ -10,7 +10,6 @@ from inference.queueing.messages import InferInput
 WINDOWS = 64
 """Windows read of one context at most: about 20,000 tokens where 512 fit."""
 CHARACTERS_PER_TOKEN = 16
-OVERLAP = 128
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -32,15 +31,10 @@ def read(given: InferInput, tokenizer: TextTokenizer, *, task: str) -> Reading:
     return Reading(given, (encoding,), encoding.truncated)
 
 
-def overlap_of(tokenizer: TextTokenizer) -> int:
-    """How many tokens two neighbouring windows share, so that an answer is whole in one of them."""
-    return min(OVERLAP, tokenizer.max_tokens // 4)
-
-
 def _read_windows(given: InferInput, tokenizer: TextTokenizer) -> Reading:
     if given.text_pair is None:
         raise HplmError("missing_field", "a question needs a context to be answered from")
     context = given.text_pair[: WINDOWS * CHARACTERS_PER_TOKEN * tokenizer.max_tokens]
-    windows = tokenizer.windows(given.text, context, overlap=overlap_of(tokenizer))
+    windows = tokenizer.windows(given.text, context)
     unread = len(windows) > WINDOWS or len(context) < len(given.text_pair)
     return Reading(given, tuple(windows[:WINDOWS]), unread or windows[0].truncated)

@@ -149,9 +149,10 @@ class Server:
                 self._answer(ticket.entry, _reply(ticket, self.last_batch_at))
 
     def _count_misses(self, waiting: Waiting, answer: Answered) -> None:
-        """Note what the tables lack, for tables to grow from, where the tenant lets it be noted."""
+        """Note what the tables lack, for a domain's to grow from, where the tenant lets it be noted."""
         served = waiting.ticket.route.served
-        if self._misses is None or not served.shares_counts or not len(answer.missed):
+        of_domain = len(served.plots) > 1
+        if self._misses is None or not of_domain or not served.shares_counts or not len(answer.missed):
             return
         fragments = answer.missed.astype(">i4").tobytes()
         self._misses.add(served.plots[0], served.tenant, answer.missed.shape[1], fragments)

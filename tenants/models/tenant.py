@@ -22,9 +22,11 @@ class Tenant(models.Model):
     shares_fragment_counts = models.BooleanField(
         default=True,
         db_default=True,
-        help_text="Count which fragments the tables lack, so that a domain's table can grow by those that"
-        " several tenants miss. Nothing but counts of fragments is kept.",
+        help_text="Count which fragments (runs of a few tokens) the tables lack, so that they can grow by"
+        " them. A domain that all read takes only those that several tenants missed. No whole text is kept;"
+        " turning this off deletes the tenant's counts within a few minutes.",
     )
+    stopped_sharing_at = models.DateTimeField(null=True, blank=True, editable=False)
 
     class Meta:
         ordering = ("slug",)

@@ -1,5 +1,7 @@
 """Making, suspending and resuming tenants."""
 
+from typing import Any
+
 from django.db import IntegrityError, transaction
 from django.utils import timezone
 
@@ -52,11 +54,19 @@ def tenant_resume(*, tenant: Tenant, actor: Actor) -> bool:
 
 @transaction.atomic
 def tenant_set_sharing(*, tenant: Tenant, shares: bool, actor: Actor) -> bool:
-    """Whether the fragments its requests miss are counted for growing tables; true when this changed it."""
+    """Whether the fragments its requests miss are counted for growing tables; true when this changed it.
+
+    Once it stops, workers learn of it with the next manifest, and ``workers.publish_manifest`` deletes what
+    was counted until then.
+    """
+    changes: dict[str, Any] = {"shares_fragment_counts": shares}
+    if not shares:
+        changes["stopped_sharing_at"] = timezone.now()
     asked = Tenant.objects.filter(pk=tenant.pk, shares_fragment_counts=not shares)
-    if not asked.update(shares_fragment_counts=shares):
+    if not asked.update(**changes):
         return False
     tenant.shares_fragment_counts = shares
+    tenant.stopped_sharing_at = changes.get("stopped_sharing_at", tenant.stopped_sharing_at)
     audit_record(
         verb="tenant.set_sharing",
         subject=tenant.slug,

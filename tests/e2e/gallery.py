@@ -3,18 +3,18 @@
 import io
 from collections.abc import Callable
 from functools import partial
+from typing import Any
 
 from playwright.sync_api import Page
 
 from tenants.services.api_keys import api_key_create
 from tenants.services.datasets import dataset_upload
-from tests.e2e.kinds import KINDS
+from tests.e2e.kinds import KINDS, TESTED
 from tests.e2e.kinds import question as _question
+from tests.e2e.measures import evaluation, fine_tuning, measured
 from tests.e2e.world import (
     ArtifactFiles,
     World,
-    evaluation,
-    fine_tuning,
     report,
     start,
     tickets_file,
@@ -28,16 +28,8 @@ from versiontree.services.hplms import hplm_create, hplm_update
 from versiontree.services.jobs import job_event, job_fail
 
 TEXT = "a drug for the heart of the patient, and a good result for the blood of the doctor"
-TAGGED = """\
-Aspirin B-DRUG
-helps O
-patient O
-{} O
-against O
-severe B-DISEASE
-headache I-DISEASE
-
-"""
+WORDS = ("Aspirin", "helps", "patient", "{}", "against", "severe", "headache")
+TAGS = ("B-DRUG", "O", "O", "O", "O", "B-DISEASE", "I-DISEASE")
 
 
 def furnish(world: World, files: ArtifactFiles) -> None:
@@ -45,11 +37,11 @@ def furnish(world: World, files: ArtifactFiles) -> None:
     tenant, owner = world.tenant, world.owner
     finish = partial(versions_finish, files=files)
     second = hplm_update(hplm=world.hplm.hplm, dataset=world.dataset, actor=owner)  # type: ignore[arg-type]
-    finish(second, {"evaluate": evaluation(0.937), "fine_tune": fine_tuning()})
-    upload = {"train": ("leaflets.conll", io.BytesIO("".join(TAGGED.format(n) for n in range(40)).encode()))}
+    finish(second, {"evaluate": evaluation(right=45), "fine_tune": fine_tuning()})
+    upload = {"train": ("leaflets.conll", io.BytesIO("\n".join(map(_leaflet, range(40))).encode()))}
     spans = dataset_upload(tenant=tenant, name="Leaflet spans", task="tagging", files=upload, actor=owner)
     tagger = hplm_create(tenant=tenant, name="side-effects", parent=world.root, dataset=spans, actor=owner)
-    finish(tagger, {"evaluate": {**evaluation(0.684), "metric": "f1", "majority_baseline": 0.42}})
+    finish(tagger, {"evaluate": _spans_found()})
     furnish_kinds(world, files)
     fail(world)
     run(world)
@@ -59,15 +51,28 @@ def furnish(world: World, files: ArtifactFiles) -> None:
 
 def furnish_kinds(world: World, files: ArtifactFiles) -> None:
     """An hPLM of each further kind of task, as its jobs would have left it."""
-    for task, name, rows, measured in KINDS:
-        train = {"train": (f"{name}.jsonl", io.BytesIO(jsonl(map(rows, range(60))).encode()))}
+    for task, name, row, answer in KINDS:
+        train = {"train": (f"{name}.jsonl", io.BytesIO(jsonl(map(row, range(60))).encode()))}
         dataset = dataset_upload(
             tenant=world.tenant, name=name.title(), task=task, files=train, actor=world.owner
         )
         made = hplm_create(
             tenant=world.tenant, name=name, parent=world.domain, dataset=dataset, actor=world.owner
         )
-        versions_finish(made, {"evaluate": measured, "fine_tune": fine_tuning()}, files=files)
+        found = measured(task, [row(n) for n in TESTED], [answer(n) for n in TESTED])
+        versions_finish(made, {"evaluate": found, "fine_tune": fine_tuning()}, files=files)
+
+
+def _leaflet(number: int) -> str:
+    """A text with tags, one word a line."""
+    return "".join(f"{word.format(number)} {tag}\n" for word, tag in zip(WORDS, TAGS, strict=True))
+
+
+def _spans_found() -> dict[str, Any]:
+    """The measures of a tagger that takes only the second word of every third disease for one."""
+    rows = [{"tokens": [word.format(n) for word in WORDS], "tags": list(TAGS)} for n in TESTED]
+    half = [*TAGS[:-2], "O", "B-DISEASE"]
+    return measured("tagging", rows, [list(TAGS) if n % 3 else half for n in TESTED])
 
 
 def fail(world: World) -> None:
@@ -100,10 +105,30 @@ def run(world: World) -> None:
 
 def pages_of(world: World) -> dict[str, Callable[[Page], object]]:
     """Each page by its name, with the way to it."""
+    ways: dict[str, Callable[[Page], object]] = {
+        name: partial(open_page, address=f"/t/{world.tenant.slug}/{address}")
+        for name, address in _addresses(world).items()
+    }
+    return {
+        **ways,
+        "try": partial(ask, world, "triage"),
+        "try-spans": partial(ask, world, "side-effects"),
+        "try-labels": partial(ask, world, "topics"),
+        "try-value": partial(ask, world, "pain-score"),
+        "try-pair": partial(ask, world, "same-meaning", second=("Second text", TEXT)),
+        "try-question": partial(ask, world, "leaflet-questions", first="Question", second=("Context", TEXT)),
+        "dataset-questions": partial(check_questions, world),
+        "dataset-new": partial(check_dataset, world),
+        "dataset-refused": partial(refuse_dataset, world),
+    }
+
+
+def _addresses(world: World) -> dict[str, str]:
+    """Each page that an address suffices for, below the tenant's own."""
     running = Job.unscoped.get(state="running")
     failed = Job.unscoped.get(state="failed")
     done = jobs_in_order(world.hplm)[1]
-    addresses = {
+    return {
         "home": "",
         "tree": "tree/",
         "data": "data/",
@@ -128,22 +153,6 @@ def pages_of(world: World) -> dict[str, Callable[[Page], object]]:
         "job-done": f"jobs/{done.pk}/",
         "keys": "keys/",
         "not-found": "nothing/",
-    }
-    ways: dict[str, Callable[[Page], object]] = {
-        name: partial(open_page, address=f"/t/{world.tenant.slug}/{address}")
-        for name, address in addresses.items()
-    }
-    return {
-        **ways,
-        "try": partial(ask, world, "triage"),
-        "try-spans": partial(ask, world, "side-effects"),
-        "try-labels": partial(ask, world, "topics"),
-        "try-value": partial(ask, world, "pain-score"),
-        "try-pair": partial(ask, world, "same-meaning", second=("Second text", TEXT)),
-        "try-question": partial(ask, world, "leaflet-questions", first="Question", second=("Context", TEXT)),
-        "dataset-questions": partial(check_questions, world),
-        "dataset-new": partial(check_dataset, world),
-        "dataset-refused": partial(refuse_dataset, world),
     }
 
 

@@ -1,12 +1,8 @@
-"""A tiny root with everything that hangs below it, random but real: files, tables and models that the
-product's own code reads. Weights are drawn wide, so that every part of the model shows in the answer."""
+"""A tiny checkpoint, root, table and hPLMs, random but real: files that the product's own code reads. Weights
+are drawn wide, so that every part of the model shows in the answer."""
 
-import hashlib
-import json
 import random
-import shutil
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from string import ascii_lowercase
 from typing import Any
@@ -32,7 +28,6 @@ from inference.hplm.hplm import (
 )
 from inference.hplm.local_lower import LocalLower
 from inference.hplm.pets import PetSpec, PetWeights, Shape
-from inference.hplm.plot import PlotChain, PlotTable
 from inference.hplm.plot_writer import write_plot
 from inference.hplm.root import Root
 
@@ -220,137 +215,3 @@ def tiny_hplms(root: Root, count: int, tasks: Sequence[Task] = TWO_TASKS) -> lis
         )
         for n in range(count)
     ]
-
-
-@dataclass(frozen=True, slots=True)
-class TinyHplm:
-    """An hPLM lying in an artifact root: whose, which version, the chain of tables it reads, and the lower
-    layers of the nearest."""
-
-    tenant: str
-    hplm: str
-    version: int
-    digest: str
-    plots: tuple[str, ...]
-    lower: str
-    model: Hplm
-
-
-@dataclass(frozen=True, slots=True)
-class TinyWorld:
-    """An artifact root with one root, its own table, a domain's table, and hPLMs of two tenants under
-    both."""
-
-    artifact_root: Path
-    root: Root
-    root_digest: str
-    lower_digest: str
-    hplms: tuple[TinyHplm, ...]
-
-    def folder(self, kind: str, digest: str) -> Path:
-        return self.artifact_root / kind / digest[:2] / digest
-
-    def chain(self, hplm: TinyHplm) -> PlotChain:
-        return PlotChain([PlotTable.open(self.folder("plot", digest)) for digest in hplm.plots])
-
-    def publish(self, *, revision: int = 1, hplms: Sequence[TinyHplm] | None = None) -> Path:
-        """Write manifest.json (of all hPLMs, or of those given) as the web process would; returns its
-        path."""
-        served = self.hplms if hplms is None else hplms
-        root = {
-            "name": "tiny",
-            "path": f"root/{self.root_digest[:2]}/{self.root_digest}",
-            "files": self._checksums("root", self.root_digest),
-            "lower": self.lower_digest,
-        }
-        lowers = {self.lower_digest, *(hplm.lower for hplm in served)}
-        manifest = {
-            "format": 2,
-            "revision": revision,
-            "roots": {self.root_digest: root},
-            "lowers": {digest: {"files": self._checksums("lower", digest)} for digest in sorted(lowers)},
-            "hplms": {f"{h.tenant}/{h.hplm}:{h.version}": self._served(h) for h in served},
-        }
-        path = self.artifact_root / "manifest.json"
-        partial = path.with_suffix(".tmp")
-        partial.write_text(json.dumps(manifest))
-        partial.replace(path)
-        return path
-
-    def _served(self, hplm: TinyHplm) -> dict[str, Any]:
-        return {
-            "tenant": hplm.tenant,
-            "hplm": hplm.hplm,
-            "version": hplm.version,
-            "digest": hplm.digest,
-            "task": hplm.model.task,
-            "root": self.root_digest,
-            "plots": list(hplm.plots),
-            "lower": hplm.lower,
-            "pairs": hplm.model.pairs,
-            "shares_counts": True,
-            "files": self._checksums("hplm", hplm.digest),
-        }
-
-    def _checksums(self, kind: str, digest: str) -> dict[str, str]:
-        return {name: entry["sha256"] for name, entry in artifact_files(self.folder(kind, digest)).items()}
-
-
-def tiny_world(artifact_root: Path, *, hplms: int = 6, tasks: Sequence[Task] = TWO_TASKS) -> TinyWorld:
-    """Build everything in an artifact root and publish its manifest. Takes about a second."""
-    scratch = artifact_root / ".incoming" / "tiny"
-    root = tiny_root(scratch / "checkpoint")
-    root.save(scratch / "root")
-    lowers = [tiny_lower(root, seed=n) for n in range(2)]
-    for number, lower in enumerate(lowers):
-        lower.save(scratch / f"lower{number}")
-    texts = tiny_texts(60)
-    tiny_plot(scratch / "root_plot", root, lowers[0], texts, share=0.5)
-    tiny_plot(scratch / "domain_plot", root, lowers[1], texts[:30], share=0.4, all_unigrams=False, seed=1)
-    root_plot = place(artifact_root, "plot", scratch / "root_plot")
-    chains = ((root_plot,), (place(artifact_root, "plot", scratch / "domain_plot"), root_plot))
-    lower_digests = [place(artifact_root, "lower", scratch / f"lower{number}") for number in range(2)]
-    built = []
-    for number, fresh in enumerate(tiny_hplms(root, hplms, tasks)):
-        fresh.save(scratch / f"hplm{number}")
-        model = Hplm.load(scratch / f"hplm{number}")
-        digest = place(artifact_root, "hplm", scratch / f"hplm{number}")
-        tenant = ("acme", "globex")[number // 2 % 2]
-        built.append(
-            TinyHplm(
-                tenant, f"model{number}", 1, digest, chains[number % 2], lower_digests[number % 2], model
-            )
-        )
-    world = TinyWorld(
-        artifact_root=artifact_root,
-        root=root,
-        root_digest=place(artifact_root, "root", scratch / "root"),
-        lower_digest=lower_digests[0],
-        hplms=tuple(built),
-    )
-    shutil.rmtree(scratch)
-    world.publish()
-    return world
-
-
-def artifact_files(folder: Path) -> dict[str, dict[str, Any]]:
-    """sha256 and size of each file of an artifact."""
-    return {
-        path.relative_to(folder).as_posix(): {
-            "sha256": hashlib.sha256(path.read_bytes()).hexdigest(),
-            "size": path.stat().st_size,
-        }
-        for path in sorted(folder.rglob("*"))
-        if path.is_file()
-    }
-
-
-def place(artifact_root: Path, kind: str, folder: Path) -> str:
-    """Move a finished folder to where its content's digest says; returns the digest."""
-    canonical = json.dumps(artifact_files(folder), sort_keys=True, separators=(",", ":"), ensure_ascii=False)
-    digest = hashlib.sha256(canonical.encode()).hexdigest()
-    target = artifact_root / kind / digest[:2] / digest
-    if not target.exists():
-        target.parent.mkdir(parents=True, exist_ok=True)
-        folder.rename(target)
-    return digest

@@ -16,7 +16,7 @@ from unfold.widgets import (
 
 from tenants.models import Corpus, Dataset
 from versiontree.admin.service_forms import DATASET, UNFOLD, ServiceForm, TrainingForm
-from versiontree.knob_fields import knob_fields
+from versiontree.knob_fields import AS_BEFORE, knob_fields
 from versiontree.models import Alias, Domain, Hplm, Root, Version
 from versiontree.models.job import JobKind
 from versiontree.models.version import VersionKind, VersionState
@@ -210,6 +210,7 @@ class HplmUpdateForm(TrainingForm):
     """Teach an hPLM from new data: saving makes its next version."""
 
     kind = JobKind.FINE_TUNE
+    otherwise = AS_BEFORE
 
     chosen_dataset = forms.ModelChoiceField(
         queryset=Dataset.unscoped.none(),

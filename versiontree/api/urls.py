@@ -6,7 +6,7 @@ What a tenant sees stands at two addresses: ``hplms`` for keys, which know their
 
 from django.urls import include, path
 
-from versiontree.api import archives, domains, hplms, jobs, tree
+from versiontree.api import archives, domains, fit, hplms, jobs, tree
 
 in_a_tenant = [
     path("tree", tree.TreeView.as_view()),
@@ -14,6 +14,8 @@ in_a_tenant = [
     path("versions/<int:version_id>", tree.VersionView.as_view()),
     path("versions/<int:version_id>/export", archives.VersionExportView.as_view()),
     path("import", archives.ImportView.as_view()),
+    path("corpora/<int:corpus_id>/fit", fit.CorpusFitView.as_view()),
+    path("datasets/<int:dataset_id>/fit", fit.DatasetFitView.as_view()),
     path("domains", domains.DomainsView.as_view()),
     path("domains/<int:domain_id>", domains.DomainView.as_view()),
     path("domains/<int:domain_id>/versions", domains.DomainVersionsView.as_view()),
@@ -36,6 +38,7 @@ on_the_platform = [
     path("roots", tree.PlatformRootsView.as_view()),
     path("versions/<int:version_id>/export", archives.PlatformVersionExportView.as_view()),
     path("import", archives.PlatformImportView.as_view()),
+    path("corpora/<int:corpus_id>/fit", fit.PlatformCorpusFitView.as_view()),
     path("domains", domains.PlatformDomainsView.as_view()),
     path("domains/<int:domain_id>/versions", domains.PlatformDomainVersionsView.as_view()),
     path("domains/<int:domain_id>/grow", domains.PlatformDomainGrowView.as_view()),

@@ -16,6 +16,7 @@ from versiontree.chains import COMPACTS
 from versiontree.errors import not_found
 from versiontree.models import Domain, Version
 from versiontree.models.job import JobKind
+from versiontree.services.handing_down import config_handed_down
 from versiontree.services.planting import JobPlan, room_for_version, version_plant
 from versiontree.services.tips import domain_tables, domain_tip
 
@@ -42,7 +43,7 @@ def domain_compact(*, domain: Domain, actor: Actor) -> Version:
         root=above.root,
         parent=above,
         tenant=above.tenant,
-        config={**above.config, COMPACTS: held},
+        config={**config_handed_down(above), COMPACTS: held},
         plans=[JobPlan(JobKind.COMPACT, {"plots": [artifact.digest for _, artifact in tables]})],
         actor=actor,
     )

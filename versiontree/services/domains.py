@@ -16,6 +16,7 @@ from versiontree.models import Domain, Root, Version
 from versiontree.models.job import JobKind
 from versiontree.models.version import VersionKind, VersionState
 from versiontree.names import require_slug
+from versiontree.services.enough import corpus_enough
 from versiontree.services.planting import JobPlan, corpus_check, parent_check, room_for_version, version_plant
 from versiontree.training_settings import DEFAULT_ALPHA, DEFAULT_VECTORS, alpha_check, settings_check
 
@@ -85,14 +86,7 @@ def _config(
     vectors: str,
 ) -> dict[str, Any]:
     kept = corpus_check(corpus=corpus, tenant=tenant)
-    least = django_settings.HMI_CORPUS_MIN_WORDS
-    if corpus.words < least:
-        raise HmiError(
-            ErrorCode.CORPUS_TOO_SMALL,
-            f"A domain needs at least {least:,} words of text; this corpus has {corpus.words:,}.",
-            param="corpus",
-            details={"words": corpus.words, "minimum": least},
-        )
+    corpus_enough(corpus=corpus, what="A domain", words=django_settings.HMI_CORPUS_MIN_WORDS)
     return {
         "corpus": kept,
         "alpha": alpha_check(alpha),

@@ -1,8 +1,7 @@
 """Exporting versions: a folder, a zip file, or a stream of one (see ``versiontree.archive.layout``)."""
 
 import uuid
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
 from pathlib import Path
 from shutil import rmtree
 from typing import IO, Final
@@ -12,6 +11,7 @@ from django.db import transaction
 
 from tenants.errors import ErrorCode, HmiError
 from tenants.services.audit import Actor, audit_record
+from versiontree.archive.download import Download
 from versiontree.archive.writer import Member, archive_members, folder_write, zip_stream
 from versiontree.artifacts import ArtifactDamaged, ArtifactStore
 from versiontree.lineage import lineage_of
@@ -19,14 +19,6 @@ from versiontree.models import Version
 from versiontree.models.version import VersionState
 
 ZIP: Final = ".zip"
-
-
-@dataclass(frozen=True, slots=True)
-class Download:
-    """A zip file under way: what it should be called, and its bytes."""
-
-    name: str
-    chunks: Iterator[bytes]
 
 
 def version_export(*, version: Version, out: Path | IO[bytes], actor: Actor, branch: bool = False) -> None:

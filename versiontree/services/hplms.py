@@ -17,6 +17,7 @@ from versiontree.models.alias import DEFAULT_ALIAS
 from versiontree.models.job import ACTIVE, JobKind
 from versiontree.models.version import VersionKind, VersionState
 from versiontree.names import require_slug
+from versiontree.services.inheriting import settings_inherited, start_warnings
 from versiontree.services.licences import licence_check
 from versiontree.services.planting import (
     JobPlan,
@@ -68,16 +69,21 @@ def hplm_update(
 ) -> Version:
     """A further version of an hPLM, fine-tuned on from the one its ``default`` alias points at.
 
-    With ``auto_promote`` the alias moves to the new version once that is ready. Raises ``not_found``
-    (deleted, or a foreign dataset), ``invalid_field`` (a dataset of the other task), ``model_not_ready``,
-    ``quota_exceeded``.
+    It keeps the settings of that version, those of the PET among them, unless told otherwise; where they
+    leave nothing to go on from, ``config["warnings"]`` says so. With ``auto_promote`` the alias moves to the
+    new version once that is ready. Raises ``not_found`` (deleted, or a foreign dataset), ``invalid_field`` (a
+    dataset of the other task), ``model_not_ready``, ``quota_exceeded``.
     """
     earlier = Version.unscoped.filter(hplm=hplm).first()
-    warnings = dataset_warnings(earlier, dataset) if earlier is not None else {}
+    told = dataset_warnings(earlier, dataset).get("warnings", []) if earlier is not None else []
     with transaction.atomic():
         room_for_version(tenant=hplm.tenant, jobs=2)
         locked = _lock(hplm)
-        config = _config(dataset, locked.tenant, settings, auto_promote) | warnings
+        before = _current(locked)
+        kept = settings_inherited(before, settings)
+        config = _config(dataset, locked.tenant, kept, auto_promote)
+        if told := [*start_warnings(before, kept, locked.task), *told]:
+            config["warnings"] = told
         if dataset.task != locked.task:
             raise HmiError(
                 ErrorCode.INVALID_FIELD,
@@ -85,7 +91,7 @@ def hplm_update(
                 f"{dataset.get_task_display().lower()}.",
                 param="dataset",
             )
-        return _plant(locked, _current(locked), dataset, config, actor, verb="hplm.update")
+        return _plant(locked, before, dataset, config, actor, verb="hplm.update")
 
 
 @transaction.atomic

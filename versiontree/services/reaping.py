@@ -4,7 +4,7 @@ import logging
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 from uuid import UUID
 
 from django.conf import settings
@@ -14,7 +14,7 @@ from django.utils import timezone
 
 from tenants.errors import ErrorCode
 from versiontree.artifacts import ArtifactStore
-from versiontree.models import Job
+from versiontree.models import Job, JobEvent
 from versiontree.models.job import JobState
 from versiontree.services.chain import chain_break
 from versiontree.services.nudges import job_nudge
@@ -51,37 +51,79 @@ def jobs_reap() -> ReapReport:
     return report
 
 
+def job_holder(*, job_id: UUID) -> str | None:
+    """The worker that holds the job's lease; None when nobody runs it."""
+    running = Job.unscoped.filter(pk=job_id, state=JobState.RUNNING)
+    return running.values_list("worker", flat=True).first()
+
+
+def job_was_short_of_memory(*, job_id: UUID) -> bool:
+    """Whether an attempt at it was killed for want of memory, so that the next begins with less at once."""
+    return JobEvent.unscoped.filter(
+        job=job_id, kind=JobState.QUEUED, data__code=ErrorCode.OUT_OF_MEMORY
+    ).exists()
+
+
+@transaction.atomic
+def job_died_of_memory(*, job_id: UUID, worker: str, again: bool, message: str) -> None:
+    """The process that held this lease was killed for want of memory: without waiting for the lease to run
+    out the job goes back to the queue, and the history says why. Where that happened ``again``, or no attempt
+    is left, it fails with ``message``. Comes to nothing when the lease was lost.
+    """
+    version_lock(version_id=Job.unscoped.values_list("version_id", flat=True).get(pk=job_id))
+    job = Job.unscoped.get(pk=job_id)
+    if again or job.attempt >= job.max_attempts:
+        end = _End(JobState.FAILED, message, ErrorCode.OUT_OF_MEMORY)
+    else:
+        end = _End(JobState.QUEUED, "The machine ran out of memory; the job goes on with half the batch.")
+    _leave(job, Q(worker=worker), end, code=ErrorCode.OUT_OF_MEMORY)
+
+
 @transaction.atomic
 def _end_lease(job_id: UUID, version_id: int, now: datetime, report: ReapReport) -> None:
     version_lock(version_id=version_id)
     job = Job.unscoped.get(pk=job_id)
-    expired = Q(lease_until__lt=now, worker=job.worker)
-    if job.cancel_requested_at is not None:
-        to, message, code = JobState.CANCELLED, "Cancelled.", ErrorCode.JOB_CANCELLED
-    elif job.attempt >= job.max_attempts:
+    if job.attempt >= job.max_attempts:
         message = f"The worker was lost {job.attempt} times in a row, so the job was given up."
-        to, code = JobState.FAILED, ErrorCode.JOB_CRASHED
+        end = _End(JobState.FAILED, message, ErrorCode.JOB_CRASHED)
     else:
-        to, message, code = JobState.QUEUED, "The worker was lost; the job starts again.", None
-    changes = {"error_code": code, "error_message": message} if code else {}
-    if not job_move(
-        job_id=job_id,
-        from_states=[JobState.RUNNING],
-        to=to,
-        where=expired,
-        message=message,
-        data={"worker": job.worker, "attempt": job.attempt},
-        **changes,
-    ):
-        return
-    log.warning("Job %s: the lease of %s ran out; now %s", job_id, job.worker, to)
-    if to == JobState.QUEUED:
-        report.requeued += 1
-        job_nudge(job_id=job_id, priority=job.priority)
-        return
+        end = _End(JobState.QUEUED, "The worker was lost; the job starts again.")
+    to = _leave(job, Q(lease_until__lt=now, worker=job.worker), end)
+    report.requeued += to == JobState.QUEUED
     report.cancelled += to == JobState.CANCELLED
     report.failed += to == JobState.FAILED
-    chain_break(job=job, reason=f"{job.get_kind_display()} {to.label.lower()}.")
+
+
+@dataclass(frozen=True, slots=True)
+class _End:
+    """How an attempt ends whose process is no more."""
+
+    to: JobState
+    message: str
+    code: ErrorCode | None = None
+
+
+def _leave(job: Job, where: Q, end: _End, **data: Any) -> JobState | None:
+    """End a running attempt so, or as cancelled if somebody wanted that; None when it is not ``where``."""
+    if job.cancel_requested_at is not None:
+        end = _End(JobState.CANCELLED, "Cancelled.", ErrorCode.JOB_CANCELLED)
+    changes = {"error_code": end.code, "error_message": end.message} if end.code else {}
+    if not job_move(
+        job_id=job.pk,
+        from_states=[JobState.RUNNING],
+        to=end.to,
+        where=where,
+        message=end.message,
+        data={"worker": job.worker, "attempt": job.attempt, **data},
+        **changes,
+    ):
+        return None
+    log.warning("Job %s: %s is no more; now %s", job.pk, job.worker, end.to)
+    if end.to == JobState.QUEUED:
+        job_nudge(job_id=job.pk, priority=job.priority)
+    else:
+        chain_break(job=job, reason=f"{job.get_kind_display()} {end.to.label.lower()}.")
+    return end.to
 
 
 @transaction.atomic

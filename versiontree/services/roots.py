@@ -13,6 +13,7 @@ from versiontree.fitting import checkpoint_warnings
 from versiontree.models import Root, Version
 from versiontree.models.job import JobKind
 from versiontree.names import require_slug
+from versiontree.services.enough import corpus_enough
 from versiontree.services.licences import licence_check, source_check
 from versiontree.services.planting import JobPlan, corpus_check, version_plant
 from versiontree.training_settings import DEFAULT_ALPHA, DEFAULT_VECTORS, alpha_check, settings_check
@@ -35,7 +36,7 @@ def root_register(
 
     ``lower`` is the number of layers below the cut (half of them by default), ``alpha`` the coverage in % of
     the root's PLOT, ``vectors`` how it stores them ("float16" or "int8"). Raises ``invalid_field``,
-    ``conflict`` (the name), ``not_found`` (the corpus) and what ``checkpoint_source`` raises.
+    ``conflict`` (the name), ``not_found`` or ``corpus_too_small``, and what ``checkpoint_source`` raises.
     """
     require_slug(name)
     place = checkpoint_source(source)
@@ -44,6 +45,7 @@ def root_register(
     if lower is not None:
         knobs |= settings_check(JobKind.CONVERT, {"lower": lower})
     kept = corpus_check(corpus=corpus, tenant=None)
+    corpus_enough(corpus=corpus, what="A root")
     coverage = alpha_check(alpha)
     plot = settings_check(JobKind.BUILD_PLOT, {"vectors": vectors})
     config: dict[str, Any] = {"source": place, "corpus": kept, "alpha": coverage, "settings": knobs, **plot}
@@ -57,17 +59,19 @@ def root_register(
             tenant=None,
             corpus=corpus,
             config=config,
-            plans=[
-                JobPlan(JobKind.CONVERT, {"source": place, "name": name, "corpus": kept, "settings": knobs}),
-                JobPlan(
-                    JobKind.BUILD_PLOT,
-                    {"corpus": kept, "alpha": coverage, "all_unigrams": True, "settings": plot},
-                ),
-            ],
+            plans=_plans(name, config, plot),
             actor=actor,
         )
         audit_record(verb="root.register", subject=name, tenant=None, actor=actor, detail={"source": place})
     return version
+
+
+def _plans(name: str, config: Mapping[str, Any], plot: Mapping[str, Any]) -> list[JobPlan]:
+    """The jobs of a root whose version has this config; ``plot`` are the settings of its PLOT."""
+    kept = config["corpus"]
+    convert = {"source": config["source"], "name": name, "corpus": kept, "settings": config["settings"]}
+    build = {"corpus": kept, "alpha": config["alpha"], "all_unigrams": True, "settings": dict(plot)}
+    return [JobPlan(JobKind.CONVERT, convert), JobPlan(JobKind.BUILD_PLOT, build)]
 
 
 def _create(name: str, source: str, actor: Actor, terms: Mapping[str, str]) -> Root:

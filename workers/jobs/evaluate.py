@@ -14,7 +14,7 @@ from workers.training.progress import Reporter
 STAGES = (("look up", 0.5), ("evaluate", 0.5))
 
 
-def run(job: Job, store: ArtifactStore, workspace: Path, reporter: Reporter) -> JobOutcome:  # noqa: ARG001
+def run(job: Job, store: ArtifactStore, workspace: Path, reporter: Reporter) -> JobOutcome:
     """Makes nothing but figures."""
     from workers.training.evaluate import EvaluateSettings, evaluate
 
@@ -29,5 +29,6 @@ def run(job: Job, store: ArtifactStore, workspace: Path, reporter: Reporter) -> 
         task=job.params["dataset"]["task"],
         reporter=reporter,
         lower=artifact_folder(store, inputs.lower),
+        scratch=workspace,
     )
     return JobOutcome(metrics)

@@ -1,23 +1,26 @@
-"""Add what traffic missed often to a domain, from counts alone: no text is kept anywhere."""
+"""Add what traffic missed often to a domain, from counts of fragments alone: no text is kept whole."""
 
+import logging
 from functools import partial
 from pathlib import Path
 
 from django.conf import settings
 
 from inference.queueing.connection import connect
-from inference.queueing.misses import MissedFragment, missed_clear, missed_fragments
+from inference.queueing.misses import MissedFragment, missed_clear, missed_fragments, missed_keep_only
 from tenants.errors import ErrorCode, HmiError
 from versiontree.artifacts import ArtifactStore
 from versiontree.models import Job
 from versiontree.selectors import build_inputs
-from versiontree.services.grow import tenants_that_share
+from versiontree.services.grow import tenants_that_share, tenants_to_grow_from
 from versiontree.services.tips import nearest_lower
 from versiontree.training_settings import DEFAULT_VECTORS
 from workers.jobs.inputs import artifact_folder
 from workers.jobs.outcome import JobOutcome
 from workers.jobs.reuse import shared
 from workers.training.progress import Reporter
+
+log = logging.getLogger(__name__)
 
 STAGES = (("compute fragments", 1.0),)
 
@@ -29,7 +32,8 @@ def run(job: Job, store: ArtifactStore, workspace: Path, reporter: Reporter) -> 
 
     inputs = build_inputs(job.version)
     wanted = job.params["settings"]
-    missed = _missed(job.params["tables"], wanted["minimum_count"], wanted["minimum_tenants"])
+    tables, tenants = job.params["tables"], tenants_to_grow_from(job.tenant)
+    missed = _missed(tables, tenants, wanted["minimum_count"], wanted["minimum_tenants"])
     lower = nearest_lower(job.version)
     out = workspace / "plot"
     report = grow_plot(
@@ -50,20 +54,25 @@ def run(job: Job, store: ArtifactStore, workspace: Path, reporter: Reporter) -> 
         report,
         {"plot": out},
         reused={"lower": shared(lower)},
-        afterwards=partial(_forget, job.params["tables"]),
+        # All tenants' where all read the table; else only the owner's, whose alone were read.
+        afterwards=partial(_forget, tables, tenants if job.tenant_id else None),
     )
 
 
-def _missed(tables: list[str], least_count: int, least_tenants: int) -> list[MissedFragment]:
-    sharing = tenants_that_share()
+def counts_tidy() -> None:
+    """Delete what is counted of tenants that do not share it, or stopped lately, or are gone."""
     with connect(settings.REDIS_URL) as redis:
-        found = [
-            fragment
-            for table in tables
-            for fragment in missed_fragments(
-                redis, table, least_count=least_count, least_tenants=least_tenants, tenants=sharing
-            )
-        ]
+        if gone := missed_keep_only(redis, tenants_that_share()):
+            log.info("Deleted %d counts of missed fragments whose tenants do not share them", gone)
+
+
+def _missed(
+    tables: list[str], tenants: set[str], least_count: int, least_tenants: int
+) -> list[MissedFragment]:
+    with connect(settings.REDIS_URL) as redis:
+        found = missed_fragments(
+            redis, tables=tables, least_count=least_count, least_tenants=least_tenants, tenants=tenants
+        )
     if not found:
         raise HmiError(
             ErrorCode.TOO_FEW_ROWS,
@@ -73,7 +82,6 @@ def _missed(tables: list[str], least_count: int, least_tenants: int) -> list[Mis
     return found
 
 
-def _forget(tables: list[str]) -> None:
+def _forget(tables: list[str], tenants: set[str] | None) -> None:
     with connect(settings.REDIS_URL) as redis:
-        for table in tables:
-            missed_clear(redis, table)
+        missed_clear(redis, tables=tables, tenants=tenants)

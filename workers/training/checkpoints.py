@@ -6,7 +6,6 @@ draws comes from `draws(seed, stage, step)`, so a step taken again draws the sam
 """
 
 import json
-import os
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -19,7 +18,7 @@ from safetensors import SafetensorError, safe_open
 from safetensors.torch import save_file
 from torch import Tensor
 
-from workers.training.disk import full_disk_told
+from workers.training.disk import full_disk_told, sync
 
 FORMAT: Final = "1"
 EVERY_S: Final = 60.0
@@ -68,9 +67,9 @@ class Checkpoints:
         aside = path.with_suffix(".partial")
         with full_disk_told():
             save_file({name: _plain(value) for name, value in tensors.items()}, aside, about)
-            _sync(aside)
+            sync(aside)
             aside.replace(path)
-            _sync(self._folder)
+            sync(self._folder)
         self._last = self._clock()
 
     def load(self, stage: str) -> Saved | None:
@@ -114,11 +113,3 @@ def torch_draws(seed: int, *where: int) -> torch.Generator:
 
 def _plain(value: Tensor) -> Tensor:
     return value.detach().to("cpu").contiguous().clone()
-
-
-def _sync(path: Path) -> None:
-    number = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(number)
-    finally:
-        os.close(number)

@@ -1,15 +1,19 @@
 """A training function on all GPUs of a machine: this process on the first, a companion on each other one.
 
 Companions run the same function on the same inputs; what they report and write is thrown away, and they end
-with this process. The processes find each other through accelerate.
+with this process, however it ends (Linux). The processes find each other through accelerate.
 """
 
+import ctypes
 import multiprocessing
 import os
+import signal
 import socket
+import sys
 import tempfile
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from multiprocessing.process import BaseProcess
 from pathlib import Path
 from typing import Any, Final
 
@@ -18,8 +22,14 @@ from accelerate import PartialState
 from torch import distributed
 
 from workers.training.checkpoints import Checkpoints
+from workers.training.progress import Reporter
 
 FARTHEST_S: Final = 10.0
+_PR_SET_PDEATHSIG: Final = 1
+
+
+class CompanionLost(Exception):
+    """A process of this job ended before the job did; without it the others would wait for ever."""
 
 
 class _Silent:
@@ -33,6 +43,32 @@ class _Silent:
 
     def check(self) -> None:
         """A companion is ended from outside."""
+
+
+class _Watching:
+    """A reporter that also looks, with every check, whether the companions are alive."""
+
+    def __init__(self, reporter: Reporter, companions: Sequence[BaseProcess]) -> None:
+        self.stage, self.advance = reporter.stage, reporter.advance
+        self._reporter, self._companions = reporter, companions
+
+    def check(self) -> None:
+        self._reporter.check()
+        for number, companion in enumerate(self._companions, start=1):
+            # One that came to its end in peace is only ahead of this process.
+            if companion.exitcode:
+                raise CompanionLost(f"The process of GPU {number} ended with {companion.exitcode}.")
+
+
+class Companions:
+    """Those that this process has."""
+
+    def __init__(self, processes: Sequence[BaseProcess] = ()) -> None:
+        self._processes = processes
+
+    def watched_by(self, reporter: Reporter) -> Reporter:
+        """The same reporter, whose `check` also raises CompanionLost when a companion has died."""
+        return _Watching(reporter, self._processes) if self._processes else reporter
 
 
 def gpus(device: str) -> int:
@@ -49,23 +85,23 @@ def companions(
     count: int,
     *,
     cpu: bool = False,
-) -> Iterator[None]:
+) -> Iterator[Companions]:
     """Within the block this process is the first of `count` that run `function` with these arguments (all
     picklable), the folders named in `outputs` being replaced.
     """
     if count < 2:
-        yield
+        yield Companions()
         return
     # Pickled with them are neither a reporter nor the right to write checkpoints.
     port = _free_port()
     spawn = multiprocessing.get_context("spawn")
-    given = (function, dict(arguments), outputs, count, port, cpu)
+    given = (os.getpid(), function, dict(arguments), outputs, count, port, cpu)
     started = [spawn.Process(target=_accompany, args=(number, *given)) for number in range(1, count)]
     for process in started:
         process.start()
     try:
         with _together(0, count, port, cpu):
-            yield
+            yield Companions(started)
     finally:
         for process in started:
             process.terminate()
@@ -74,6 +110,7 @@ def companions(
 
 def _accompany(
     number: int,
+    leader: int,
     function: Callable[..., Any],
     arguments: dict[str, Any],
     outputs: tuple[str, ...],
@@ -81,9 +118,18 @@ def _accompany(
     port: int,
     cpu: bool,
 ) -> None:
+    _die_with(leader)
     with tempfile.TemporaryDirectory() as nowhere, _together(number, count, port, cpu):
         replaced = {name: Path(nowhere) / name for name in outputs}
         function(**{**arguments, **replaced, "reporter": _Silent()})
+
+
+def _die_with(leader: int) -> None:
+    """Have the kernel kill this process when the one that started it is gone, killed or not."""
+    if ctypes.CDLL(None, use_errno=True).prctl(_PR_SET_PDEATHSIG, int(signal.SIGKILL), 0, 0, 0):
+        raise OSError(ctypes.get_errno(), "prctl")
+    if os.getppid() != leader:  # it ended before the line above
+        sys.exit("the job has ended")
 
 
 @contextmanager

@@ -103,8 +103,8 @@ def convert_root(
         "settings": settings,
     }
     theirs = given | {"checkpoints": reading_only(checkpoints)}
-    with companions(convert_here, theirs, ("out_root", "out_lower"), gpus(settings.device)):
-        return convert_here(**given, reporter=reporter, checkpoints=checkpoints)
+    with companions(convert_here, theirs, ("out_root", "out_lower"), gpus(settings.device)) as others:
+        return convert_here(**given, reporter=others.watched_by(reporter), checkpoints=checkpoints)
 
 
 def convert_here(
@@ -126,11 +126,12 @@ def convert_here(
     )
     reader = CorpusReader(source.tokenizer_file, root.config)
     texts = TrainingTexts.split(
-        read_corpus(corpus),
+        read_corpus(corpus, reporter.check),
         reader,
         held_out_share=settings.held_out_share,
         batch_tokens=settings.batch_tokens,
         seed=settings.seed,
+        check=reporter.check,
     )
     conversion = _Conversion(root, texts, settings, computing, reporter, checkpoints or Checkpoints())
     reporter.advance(1)

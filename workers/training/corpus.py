@@ -1,7 +1,7 @@
 """Corpora: UTF-8 files of one text a line, read by offset so that their size does not matter."""
 
 from array import array
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO
@@ -21,6 +21,10 @@ LONGEST_TEXT = 1_000_000
 _LONGEST_LINE = 4 * LONGEST_TEXT
 # Characters that are tokenised together: enough to be fast, a hundred megabytes of the tokenizer's own notes.
 _BATCH_CHARACTERS = 500_000
+
+
+def unchecked() -> None:
+    """What is called where nobody can ask for a stop."""
 
 
 @dataclass(frozen=True)
@@ -45,11 +49,16 @@ class Corpus:
                 yield _decoded(file.readline(_LONGEST_LINE), int(offset))
 
 
-def read_corpus(path: Path) -> Corpus:
-    """Index the non-empty lines of `path`. Raises HplmError("corpus_too_small") for fewer than eight."""
+def read_corpus(path: Path, check: Callable[[], None] = unchecked) -> Corpus:
+    """Index the non-empty lines of `path`. check: called with each. Raises HplmError("corpus_too_small") for
+    fewer than eight.
+    """
     offsets = array("q")
     with path.open("rb") as file:
-        offsets.extend(start for start, line in _lines(file, path.stat().st_size) if line.strip())
+        for start, line in _lines(file, path.stat().st_size):
+            check()
+            if line.strip():
+                offsets.append(start)
     _require_texts(len(offsets))
     return Corpus(path, np.asarray(offsets, dtype=np.int64))
 

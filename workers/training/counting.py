@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from inference.hplm.errors import HplmError
-from workers.training.disk import MESSAGE as DISK_FULL
+from workers.training.disk import FULL, tells_of_full_disk
 from workers.training.ngrams import Ids, Packing
 
 CHUNK: Final = 200_000
@@ -178,9 +178,8 @@ def _engine_failures_told() -> Iterator[None]:
     try:
         yield
     except duckdb.Error as error:
-        words = str(error)
-        if "No space left on device" in words or "Disk quota exceeded" in words:
-            raise HplmError("out_of_disk", DISK_FULL) from error
+        if tells_of_full_disk(error):
+            raise HplmError("out_of_disk", FULL) from error
         if isinstance(error, duckdb.OutOfMemoryException):
             raise HplmError(
                 "out_of_memory", "Counting the fragments of the corpus needs more memory than it may use."

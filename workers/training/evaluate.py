@@ -36,6 +36,7 @@ def evaluate(
     lower: Path | None = None,
     train_file: Path | None = None,
     settings: EvaluateSettings | None = None,
+    scratch: Path | None = None,
 ) -> dict[str, Any]:
     """{metric, value, majority_baseline, rows, per_label, truncated_share, plot_hits, …} of an hPLM on a
     file.
@@ -43,6 +44,7 @@ def evaluate(
     plots: folders of the tables to look up, nearest first, the root's last. lower: the local lower layers of
     the nearest version, where missing fragments are computed. train_file: what the trivial answers are learnt
     on; without it they are learnt on the evaluated file itself, which flatters them.
+    scratch: on whose disk the lower half lies (None: that of temporary files).
     """
     settings = settings or EvaluateSettings()
     computing = arithmetic(device=settings.device, precision=settings.precision, seed=0)
@@ -53,7 +55,13 @@ def evaluate(
     seen = examples if train_file is None else read_examples(train_file, task)
     model = TaskModel(stored.pet, stored.head).to(computing.device)
     split = prepare(
-        examples, kind, backbone, reporter, ways=[settings.lower_way], tolerance=settings.tolerance
+        examples,
+        kind,
+        backbone,
+        reporter,
+        ways=[settings.lower_way],
+        tolerance=settings.tolerance,
+        folder=scratch,
     )
     reporter.stage("evaluate", 1)
     found = answer(model, backbone, split, kind, stored.labels, reporter, threshold=stored.threshold)

@@ -10,10 +10,10 @@ from inference.hplm.heads import Head, Pooling
 from inference.hplm.hplm import Hplm, Task
 from inference.hplm.pets import PetSpec, PetWeights, Shape
 from workers.training.checkpoints import Checkpoints
-from workers.training.datasets import DatasetFiles, read_examples
+from workers.training.datasets import DatasetFiles, Example, read_examples
 from workers.training.lookup import LowerWay
 from workers.training.precision import arithmetic
-from workers.training.prepared import Backbone, answer, prepare, scores
+from workers.training.prepared import Backbone, Prepared, answer, imbalance, prepare, scores
 from workers.training.progress import Reporter
 from workers.training.search import Search
 from workers.training.task_model import TaskModel
@@ -99,47 +99,45 @@ def fine_tune(
     kind = task_kind(task)
     examples = {name: read_examples(path, task) for name, path in asdict(dataset).items()}
     labels = kind.labels(examples["train"])
+    splits = _read_splits(examples, kind, backbone, settings, reporter, out.parent)
+    model = _new_model(backbone, settings, labels, kind)
+    report: dict[str, Any] = {}
+    if start_from is not None:
+        earlier = Hplm.load(start_from)
+        report["taken_over"] = model.take_over(earlier, kind.resumed(earlier.head), labels)
+    search = Search(model, backbone, splits, kind, labels, settings, reporter, checkpoints or Checkpoints())
+    report |= search.run()
+    for name in ("dev", "test"):
+        found = answer(model, backbone, splits[name], kind, labels, reporter)
+        report[name] = scores(splits[name], found, kind, examples["train"])
+    report |= _about(splits["train"], kind, settings)
+    with written_whole(out):
+        _trained(model, kind, labels, splits["train"], report).to("cpu", torch.float32).save(out)
+    return report | {"labels": labels, "bytes": Hplm.load(out, dtype=torch.float16).bytes}
+
+
+def _read_splits(
+    examples: dict[str, list[Example]],
+    kind: TaskKind,
+    backbone: Backbone,
+    settings: FineTuneSettings,
+    reporter: Reporter,
+    folder: Path,
+) -> dict[str, Prepared]:
+    """Every split with its lower half on the disk of `folder`; the training split's in a second way, too,
+    where those are mixed."""
     mixed = settings.mix > 0 and settings.lower_way != "whole"
-    splits = {
+    return {
         name: prepare(
             rows,
             kind,
             backbone,
             reporter,
             ways=[settings.lower_way, "whole"] if mixed and name == "train" else [settings.lower_way],
+            folder=folder,
         )
         for name, rows in examples.items()
     }
-    model = _new_model(backbone, settings, labels, kind)
-    report: dict[str, Any] = {}
-    if start_from is not None:
-        report["taken_over"] = model.take_over(Hplm.load(start_from), labels)
-    search = Search(model, backbone, splits, kind, labels, settings, reporter, checkpoints or Checkpoints())
-    report |= search.run()
-    for name in ("dev", "test"):
-        found = answer(model, backbone, splits[name], kind, labels, reporter)
-        report[name] = scores(splits[name], found, kind, examples["train"])
-    counts = kind.counts(examples["train"])
-    report |= {
-        "seed": settings.seed,
-        "settings": asdict(settings),
-        "train_rows": len(examples["train"]),
-        "class_counts": counts,
-        "imbalance": max(counts.values()) / max(1, min(counts.values())) if counts else 1.0,
-        "truncated_share": splits["train"].truncated_share,
-    }
-    pairs = any(example.pair is not None for example in examples["train"])
-    hplm = Hplm(
-        cast("Task", task),
-        tuple(labels),
-        model.trained_pet(),
-        kind.stored(model.trained_head()),
-        pairs,
-        about=report,
-    )
-    with written_whole(out):
-        hplm.to("cpu", torch.float32).save(out)
-    return report | {"labels": labels, "bytes": Hplm.load(out, dtype=torch.float16).bytes}
 
 
 def _new_model(
@@ -152,3 +150,30 @@ def _new_model(
     pet = PetWeights.initial(settings.spec, shape, generator=generator)
     head = Head.initial(len(labels), config.hidden, pooling=pooling, generator=generator)
     return TaskModel(pet, head, dropout=settings.dropout).to(backbone.arithmetic.device)
+
+
+def _about(train: Prepared, kind: TaskKind, settings: FineTuneSettings) -> dict[str, Any]:
+    """What was trained with and on."""
+    counts = kind.counts(train.examples)
+    return {
+        "seed": settings.seed,
+        "settings": asdict(settings),
+        "train_rows": len(train.examples),
+        "class_counts": counts,
+        "imbalance": imbalance(counts),
+        "truncated_share": train.truncated_share,
+    }
+
+
+def _trained(
+    model: TaskModel, kind: TaskKind, labels: list[str], train: Prepared, report: dict[str, Any]
+) -> Hplm:
+    """What the model has become, with the report of its training."""
+    return Hplm(
+        cast("Task", kind.name),
+        tuple(labels),
+        model.trained_pet(),
+        kind.stored(model.trained_head()),
+        any(example.pair is not None for example in train.examples),
+        about=report,
+    )

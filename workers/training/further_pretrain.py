@@ -7,7 +7,6 @@ from typing import Any
 
 import numpy as np
 import torch
-from torch import Tensor
 
 from inference.hplm.lm_head import LmHead
 from inference.hplm.local_lower import LocalLower
@@ -17,12 +16,12 @@ from workers.training.companions import companions, gpus, reading_only
 from workers.training.context import batches_for
 from workers.training.convert import ALPHA
 from workers.training.corpus import CorpusReader, read_corpus
-from workers.training.distil import local_optimiser, local_tensors, restore_local, squared_error
+from workers.training.domain_learning import STAGE, DomainLearning
 from workers.training.gaps import Frequencies, Patterns, TableGaps
 from workers.training.general import read_general
 from workers.training.language_model import HEAD_STAGE, LanguageModel, new_head
 from workers.training.learning import Budget, learn
-from workers.training.masking import Hidden, hide, masked_batch
+from workers.training.masking import hide
 from workers.training.precision import arithmetic
 from workers.training.progress import Reporter
 from workers.training.sequences import Framed, batches_of, make_batch
@@ -32,8 +31,6 @@ from workers.training.tidy import written_whole
 from workers.training.unexplained import Spread, level_readings, measure
 
 BATCHES_FOR_VARIANCE = 8
-WARMUP_STEPS = 10
-STAGE = 2
 STAGE_NAME = "further pretrain"
 # The share of held-out tokens that the vocabulary does not know above which the report warns.
 MUCH_UNKNOWN = 0.05
@@ -96,8 +93,8 @@ def further_pretrain(
         "general": general,
     }
     theirs = given | {"checkpoints": reading_only(checkpoints)}
-    with companions(further_pretrain_here, theirs, ("out",), gpus(settings.device)):
-        return further_pretrain_here(**given, reporter=reporter, checkpoints=checkpoints)
+    with companions(further_pretrain_here, theirs, ("out",), gpus(settings.device)) as others:
+        return further_pretrain_here(**given, reporter=others.watched_by(reporter), checkpoints=checkpoints)
 
 
 def further_pretrain_here(
@@ -116,7 +113,7 @@ def further_pretrain_here(
     kept = checkpoints or Checkpoints()
     loaded = Root.load(root, computing.device)
     full = loaded.checkpoint_lower()
-    texts = _texts(root, corpus, loaded, settings)
+    texts = _texts(root, corpus, loaded, settings, reporter)
     known = _known_head(loaded, lower)
     head_groups = texts.to_learn(settings.head_tokens, stage=HEAD_STAGE) if known is None else []
     model = LanguageModel(
@@ -135,7 +132,7 @@ def further_pretrain_here(
             reporter=reporter,
             checkpoints=kept,
         )
-    elsewhere = _general(root, general, loaded, settings)
+    elsewhere = _general(root, general, loaded, settings, reporter)
     report = _Domain(model, texts, elsewhere, settings, reporter, kept).run()
     report["head_fitted"] = known is None
     with written_whole(out):
@@ -145,21 +142,24 @@ def further_pretrain_here(
     return report
 
 
-def _texts(root: Path, corpus: Path, loaded: Root, settings: FurtherPretrainSettings) -> TrainingTexts:
+def _texts(
+    root: Path, corpus: Path, loaded: Root, settings: FurtherPretrainSettings, reporter: Reporter
+) -> TrainingTexts:
     return TrainingTexts.split(
-        read_corpus(corpus),
+        read_corpus(corpus, reporter.check),
         CorpusReader(root / TOKENIZER_FILE, loaded.config),
         held_out_share=settings.held_out_share,
         batch_tokens=settings.batch_tokens,
         seed=settings.seed,
+        check=reporter.check,
     )
 
 
 def _general(
-    root: Path, general: Path | None, loaded: Root, settings: FurtherPretrainSettings
+    root: Path, general: Path | None, loaded: Root, settings: FurtherPretrainSettings, reporter: Reporter
 ) -> list[list[Framed]]:
     if general is not None:
-        return _texts(root, general, loaded, settings).held_out(settings.held_out_tokens)
+        return _texts(root, general, loaded, settings, reporter).held_out(settings.held_out_tokens)
     return batches_of(read_general(root), batch_tokens=settings.batch_tokens, rng=None)
 
 
@@ -216,7 +216,15 @@ class _Domain:
             TableGaps(counted, ALPHA), complete=settings.complete_share, table=settings.table_share
         )
         few = batches_for(course.batches, settings.batch_tokens * BATCHES_FOR_VARIANCE)
-        learning = _Learning(self._model, course, patterns, settings, self._variance(few))
+        learning = DomainLearning(
+            self._model,
+            course,
+            patterns,
+            seed=settings.seed,
+            learning_rate=settings.learning_rate,
+            likeness=settings.likeness,
+            variance=self._variance(few),
+        )
         budget = Budget(len(course), settings.minutes)
         learn(STAGE_NAME, learning, budget, self._reporter, self._checkpoints, self._watch)
         self._model.local.requires_grad_(False)
@@ -262,52 +270,6 @@ class _Domain:
     def _unknown_share(self) -> float:
         ids = np.concatenate([one.ids for group in self._held_out["domain"] for one in group])
         return round(float((ids == self._model.config.unk_id).mean()), 4)
-
-
-class _Learning:
-    """Takes the steps of a domain's lower half."""
-
-    def __init__(
-        self,
-        model: LanguageModel,
-        course: Course,
-        patterns: Patterns,
-        settings: FurtherPretrainSettings,
-        variance: float,
-    ) -> None:
-        self._model, self._course, self._patterns = model, course, patterns
-        self._settings, self._variance = settings, variance
-        self._words, self._optimiser = local_optimiser(
-            model.local,
-            steps=len(course),
-            warmup=WARMUP_STEPS,
-            learning_rate=settings.learning_rate,
-            composition_rate=None,
-        )
-
-    def step(self, number: int, progress: float | None) -> dict[str, float]:
-        rng = draws(self._settings.seed, STAGE, number)
-        config = self._model.config
-        hidden = [hide(one, config, rng, self._patterns) for one in self._course.batch(number)]
-        self._words.take(np.concatenate([one.read for one in hidden]))
-        return {"loss": self._optimiser.descend(hidden, self._loss, progress=progress)}
-
-    def _loss(self, hidden: list[Hidden]) -> Tensor:
-        masked = masked_batch(hidden, self._model.config)
-        states = self._model.states(masked, self._words)
-        loss = self._model.loss(masked, states)
-        if not self._settings.likeness:
-            return loss
-        original = self._model.teacher.at_cut(masked.batch)
-        unlikeness = squared_error(states, original, masked.batch, self._variance)
-        return loss + self._settings.likeness * unlikeness
-
-    def tensors(self) -> Mapping[str, Tensor]:
-        return local_tensors(self._model.local) | self._optimiser.tensors()
-
-    def restore(self, tensors: Mapping[str, Tensor], done: int) -> None:
-        restore_local(self._model.local, tensors)
-        self._optimiser.restore(tensors, done)
 
 
 def _warnings(gain: Mapping[str, float], unknown: float) -> list[str]:

@@ -13,12 +13,12 @@ from inference.hplm.errors import HplmError
 from inference.hplm.json_files import read_artifact_json
 from inference.hplm.local_lower import LocalLower
 from inference.hplm.plot import PlotTable
-from inference.hplm.plot_writer import write_plot
+from inference.hplm.plot_writer import Batch, write_plot
 from inference.hplm.root import ROOT_FILE
 from inference.hplm.root_config import RootConfig
 from workers.training.ngrams import Ids
 from workers.training.plot_shards import PlotSettings
-from workers.training.precision import arithmetic
+from workers.training.precision import Arithmetic, arithmetic
 from workers.training.progress import Reporter
 from workers.training.tidy import written_whole
 
@@ -52,20 +52,10 @@ def grow_plot(
         )
     local = LocalLower.load(lower, computing.device)
     reporter.stage("compute fragments", len(wanted))
-
-    def blocks() -> Iterator[tuple[Ids, np.ndarray[Any, np.dtype[np.float16]]]]:
-        for start in range(0, len(wanted), settings.fragments_per_batch):
-            reporter.check()
-            batch = wanted[start : start + settings.fragments_per_batch]
-            with torch.no_grad(), computing.autocast():
-                vectors = local(torch.from_numpy(batch).to(computing.device))
-            yield batch, vectors.float().cpu().numpy().astype(np.float16)
-            reporter.advance(start + len(batch))
-
     with written_whole(out):
         about = write_plot(
             out,
-            blocks(),
+            _blocks(wanted, local, computing, settings.fragments_per_batch, reporter),
             {"missing_id": config.missing_id, "lower_digest": lower.name},
             local.composition,
             n=config.n,
@@ -78,6 +68,19 @@ def grow_plot(
         "vectors": about["dtype"],
         "misses": answered,
     }
+
+
+def _blocks(
+    wanted: Ids, local: LocalLower, computing: Arithmetic, size: int, reporter: Reporter
+) -> Iterator[Batch]:
+    """Fragments [k, n] with their vectors [k, n, d], k at most `size` at a time."""
+    for start in range(0, len(wanted), size):
+        reporter.check()
+        batch = wanted[start : start + size]
+        with torch.no_grad(), computing.autocast():
+            vectors = local(torch.from_numpy(batch).to(computing.device))
+        yield batch, vectors.float().cpu().numpy().astype(np.float16)
+        reporter.advance(start + len(batch))
 
 
 def _valid(missed: Iterable[Missed], config: RootConfig) -> Counter[tuple[int, ...]]:

@@ -1,8 +1,11 @@
 """Labelled texts as the upper layers will see them: their lower half made once and kept."""
 
+import errno
+import os
 import tempfile
 from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, Final, Literal
 
 import numpy as np
@@ -14,6 +17,7 @@ from inference.hplm.miss_policy import Misses, MissPolicy
 from inference.hplm.misses import Counts, LowerHalf, fill
 from inference.hplm.tokenization import Encoding
 from workers.training.corpus import Ids
+from workers.training.disk import full_disk_told
 from workers.training.progress import Reporter
 
 TEXTS_AT_ONCE = 64
@@ -42,14 +46,18 @@ class LowerStates:
 
 
 def lower_states(
-    sequences: Sequence[Encoding], half: LowerHalf, way: LowerWay, tolerance: float | None, reporter: Reporter
+    sequences: Sequence[Encoding],
+    half: LowerHalf,
+    way: LowerWay,
+    tolerance: float | None,
+    reporter: Reporter,
+    folder: Path | None = None,
 ) -> LowerStates:
-    """Make the states of all sequences. tolerance: of the policy `auto` (None: the usual one)."""
+    """Make the states of all sequences. tolerance: of the policy `auto` (None: the usual one); folder: on
+    whose disk they lie (None: that of temporary files). HplmError("out_of_disk") before any is made.
+    """
     starts = np.concatenate(([0], np.cumsum([len(one) for one in sequences]))).astype(np.int64)
-    hidden = half.chain.tables[0].hidden
-    # A file without a name is gone with its last user, killed or not.
-    with tempfile.TemporaryFile() as file:
-        flat = np.memmap(file, dtype=np.float16, mode="w+", shape=(int(starts[-1]), hidden))
+    flat = _room(int(starts[-1]), half.chain.tables[0].hidden, folder)
     counts: list[Counts] = []
     reporter.stage("look up", len(sequences))
     # Like lengths together: the whole texts among them are padded.
@@ -63,6 +71,21 @@ def lower_states(
         counts += found
         reporter.advance(first + len(some))
     return LowerStates(flat, starts, _shares(counts))
+
+
+def _room(rows: int, hidden: int, folder: Path | None) -> npt.NDArray[np.float16]:
+    """[rows, hidden] in a file whose every byte the disk has granted: on one that is full, the first touch
+    of a page that has no place would end the process.
+    """
+    size = rows * hidden * np.dtype(np.float16).itemsize
+    # A file without a name is gone with its last user, killed or not.
+    with full_disk_told(), tempfile.TemporaryFile(dir=folder) as file:
+        disk = os.fstatvfs(file.fileno())
+        # Not left to the call below alone: it takes all there is before it says that this does not suffice.
+        if size > disk.f_bavail * disk.f_frsize:
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        os.posix_fallocate(file.fileno(), 0, size)
+        return np.memmap(file, dtype=np.float16, mode="r+", shape=(rows, hidden))
 
 
 @torch.no_grad()

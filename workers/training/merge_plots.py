@@ -18,9 +18,13 @@ def merge_plots(*, plots: Sequence[Path], out: Path, reporter: Reporter) -> dict
     tables = [PlotTable.open(plot) for plot in plots]
     before = {"rows": sum(map(len, tables)), "bytes": sum(map(_size, plots))}
     reporter.stage("merge tables", before["rows"])
-    reporter.check()
+
+    def told(rows: int) -> None:
+        reporter.check()
+        reporter.advance(rows)
+
     with full_disk_told(), written_whole(out):
-        about = merge(tables, out)
+        about = merge(tables, out, told)
     reporter.advance(before["rows"])
     return {
         "rows": about["rows"],

@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import reduce
 from typing import Any, TypeVar
 
 import torch
@@ -10,12 +11,17 @@ from torch.nn import Parameter
 
 from inference.hplm.errors import HplmError
 from workers.training.parallel import Processes
+from workers.training.room import first_parts
 from workers.training.word_rows import WordRows
 
 WEIGHT_DECAY = 0.01
 LONGEST_GRADIENT = 1.0
 
 Item = TypeVar("Item")
+Losses = Tensor | Sequence[Tensor]
+"""One mean, or the means that a loss is the sum of."""
+Weights = Callable[[Item], float] | Sequence[Callable[[Item], float]]
+"""What an item counts in the mean, or in each of them."""
 
 
 class Optimiser:
@@ -41,7 +47,7 @@ class Optimiser:
         self._steps, self._warmup, self._done = steps, min(warmup, steps // 2), 0
         self._words = words
         self._processes = processes or Processes()
-        self._parts = 1
+        self._parts = first_parts()
 
     def step(self, loss: Tensor, *, progress: float | None = None) -> float:
         """Go one step down `loss` and return it. Raises HplmError("training_diverged") on NaN or infinity.
@@ -49,44 +55,49 @@ class Optimiser:
         progress: share of the work that is done, where the schedule does not go by the number of steps.
         """
         self._adamw.zero_grad(set_to_none=True)
-        value = self._backward(loss)
-        self._apply(value, progress)
+        value = self._finite(_backward(loss))
+        self._apply(progress)
         return value
 
     def descend(
         self,
         items: Sequence[Item],
-        loss_of: Callable[[list[Item]], Tensor],
+        loss_of: Callable[[list[Item]], Losses],
         *,
-        weight_of: Callable[[Item], float] = len,  # type: ignore[assignment]
+        weight_of: Weights[Item] = len,  # type: ignore[assignment]
         progress: float | None = None,
     ) -> float:
         """One step down the mean loss of `items`, and that mean, where `loss_of` gives the mean of some.
 
-        weight_of: what an item counts in the mean. When memory runs out the items are taken in ever smaller
-        parts, in this step and in all later ones; HplmError("out_of_memory") when not even one item fits.
+        weight_of: what an item counts in the mean. Where the loss is a sum of means over different things,
+        `loss_of` gives them one by one, and `weight_of` is what an item counts in each.
+
+        When memory runs out the items are taken in ever smaller parts, in this step and in all later ones.
+        Raises HplmError: "out_of_memory" when not even one item fits, "training_diverged", in every process.
         """
+        weights = weight_of if isinstance(weight_of, Sequence) else [weight_of]
         while True:
-            value, error = self._tried(items, loss_of, weight_of)
+            value, error = self._tried(items, loss_of, weights)
             # What one process has no room for, none does.
             if not self._processes.any(error is not None):
                 break
             self._smaller(len(items), error)
-        value = self._processes.summed(value)
-        self._apply(value, progress)
+        # A sum with what is no number is none either: all processes come to know, and end alike.
+        value = self._finite(self._processes.summed(value))
+        self._apply(progress)
         return value
 
     def _tried(
         self,
         items: Sequence[Item],
-        loss_of: Callable[[list[Item]], Tensor],
-        weight_of: Callable[[Item], float],
+        loss_of: Callable[[list[Item]], Losses],
+        weights: Sequence[Callable[[Item], float]],
     ) -> tuple[float, BaseException | None]:
         self._adamw.zero_grad(set_to_none=True)
         if self._words is not None:
             self._words.rows.grad = None
         try:
-            return self._all_parts(items, loss_of, weight_of), None
+            return self._all_parts(items, loss_of, weights), None
         except (torch.OutOfMemoryError, MemoryError, RuntimeError) as error:
             if not _out_of_memory(error):
                 raise
@@ -95,13 +106,24 @@ class Optimiser:
     def _all_parts(
         self,
         items: Sequence[Item],
-        loss_of: Callable[[list[Item]], Tensor],
-        weight_of: Callable[[Item], float],
+        loss_of: Callable[[list[Item]], Losses],
+        weights: Sequence[Callable[[Item], float]],
     ) -> float:
-        whole = sum(weight_of(item) for item in items)
+        """The share that this process has in the mean; not finite where it diverged, and then without the
+        gradients of the rest.
+        """
+        whole = [sum(weight_of(item) for item in items) for weight_of in weights]
         total = 0.0
         for part in self._processes.share(list(_cut(items, self._parts * self._processes.count))):
-            total += self._backward(loss_of(part) * (sum(weight_of(item) for item in part) / whole))
+            found = loss_of(part)
+            terms = [found] if isinstance(found, Tensor) else found
+            shares = [
+                term * (sum(weight_of(item) for item in part) / of_all)
+                for term, weight_of, of_all in zip(terms, weights, whole, strict=True)
+            ]
+            total += _backward(reduce(torch.add, shares))
+            if not math.isfinite(total):
+                break
         return total
 
     def _smaller(self, items: int, error: BaseException | None) -> None:
@@ -115,18 +137,16 @@ class Optimiser:
         if torch.cuda.is_available():
             torch.cuda.empty_cache()
 
-    def _backward(self, loss: Tensor) -> float:
-        value = float(loss.detach())
+    def _finite(self, value: float) -> float:
         if not math.isfinite(value):
             raise HplmError("training_diverged", f"The loss became {value} at step {self._done + 1}.")
-        loss.backward()  # type: ignore[no-untyped-call]
         return value
 
-    def _apply(self, value: float, progress: float | None) -> None:
+    def _apply(self, progress: float | None) -> None:
         gradients = self._gradients()
         self._processes.sum_gradients(gradients)
         norm = float(torch.nn.utils.get_total_norm(gradients))
-        if not math.isfinite(norm) or not math.isfinite(value):
+        if not math.isfinite(norm):
             raise HplmError("training_diverged", f"The gradient became {norm} at step {self._done + 1}.")
         if norm > LONGEST_GRADIENT:
             torch._foreach_mul_(gradients, LONGEST_GRADIENT / norm)
@@ -171,6 +191,14 @@ class Optimiser:
                 self._adamw.state[parameter] = {n: v.to(parameter.device) for n, v in state.items()}
         if self._words is not None:
             self._words.restore(tensors)
+
+
+def _backward(loss: Tensor) -> float:
+    """The loss, its gradients added to those there are where it is a number."""
+    value = float(loss.detach())
+    if math.isfinite(value):
+        loss.backward()  # type: ignore[no-untyped-call]
+    return value
 
 
 def _cut(items: Sequence[Item], parts: int) -> Iterator[list[Item]]:

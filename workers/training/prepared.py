@@ -1,6 +1,6 @@
 """A split ready for the upper layers, and what a task model answers on it."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -92,8 +92,10 @@ def prepare(
     *,
     ways: Sequence[LowerWay] = ("fallback",),
     tolerance: float | None = None,
+    folder: Path | None = None,
 ) -> Prepared:
-    """Tokenise, and make the lower half in each of these ways."""
+    """Tokenise, and make the lower half in each of these ways. folder: on whose disk it lies (None: that of
+    temporary files)."""
     sequences: list[Encoding] = []
     spans: list[range] = []
     for number, example in enumerate(examples):
@@ -103,7 +105,9 @@ def prepare(
         spans.append(range(len(sequences), len(sequences) + len(read)))
         sequences += read
     with backbone.arithmetic.autocast():
-        states = tuple(lower_states(sequences, backbone.half, way, tolerance, reporter) for way in ways)
+        states = tuple(
+            lower_states(sequences, backbone.half, way, tolerance, reporter, folder) for way in ways
+        )
     return Prepared(examples, sequences, spans, states)
 
 
@@ -164,5 +168,11 @@ def scores(split: Prepared, answers: list[Any], kind: TaskKind, seen: list[Examp
         "truncated_share": split.truncated_share,
         "plot_hits": split.states[0].shares,
         "class_counts": counts,
-        "imbalance": max(counts.values()) / max(1, min(counts.values())) if counts else 1.0,
+        "imbalance": imbalance(counts),
     }
+
+
+def imbalance(counts: Mapping[str, int]) -> float:
+    """How many times as frequent the most frequent label is as the rarest that occurs; 1 where none does."""
+    occurring = [count for count in counts.values() if count]
+    return max(occurring) / min(occurring) if occurring else 1.0

@@ -4,14 +4,13 @@ next part, which may run after a crash or on another machine.
 
 import hashlib
 import json
-import os
 import shutil
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Final
 from uuid import uuid4
 
-from workers.training.disk import full_disk_told
+from workers.training.disk import full_disk_told, sync
 
 SEAL: Final = "sealed.json"
 
@@ -59,11 +58,11 @@ def seal_digest(folder: Path) -> str:
 def _seal(folder: Path, report: Report) -> None:
     files = sorted(path for path in folder.iterdir() if path.is_file())
     for path in files:
-        _sync(path)
+        sync(path)
     about = {"files": {path.name: _sha256(path) for path in files}, "report": report}
     (folder / SEAL).write_text(json.dumps(about, sort_keys=True), encoding="utf-8")
-    _sync(folder / SEAL)
-    _sync(folder)
+    sync(folder / SEAL)
+    sync(folder)
 
 
 def _place(aside: Path, folder: Path) -> None:
@@ -73,17 +72,9 @@ def _place(aside: Path, folder: Path) -> None:
         # Not empty: somebody else made it meanwhile.
         if not (folder / SEAL).is_file():
             raise
-    _sync(folder.parent)
+    sync(folder.parent)
 
 
 def _sha256(path: Path) -> str:
     with path.open("rb") as stream:
         return hashlib.file_digest(stream, "sha256").hexdigest()
-
-
-def _sync(path: Path) -> None:
-    number = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(number)
-    finally:
-        os.close(number)

@@ -1,6 +1,6 @@
 """Sequences a root or domain learns from, cut from a corpus, and batches of them."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -12,7 +12,7 @@ from inference.hplm import fragments
 from inference.hplm.errors import HplmError
 from inference.hplm.families.registry import FAMILIES
 from inference.hplm.root_config import RootConfig
-from workers.training.corpus import Corpus, CorpusReader, Ids
+from workers.training.corpus import Corpus, CorpusReader, Ids, unchecked
 
 # Texts by themselves are cut to this many ids; only packed sequences are longer.
 LONGEST_ALONE = 128
@@ -59,12 +59,14 @@ def draw_sequences(
     *,
     tokens: int,
     rng: np.random.Generator,
+    check: Callable[[], None] = unchecked,
 ) -> list[Framed]:
     """About `tokens` ids in shuffled sequences of at most the root's maximum.
 
     A share of the tokens comes from neighbouring texts packed into one sequence of random length up to that,
     because otherwise a corpus of short texts would teach nothing about far positions; some of these are
-    framed as a pair. Raises HplmError("corpus_too_small") when the texts give no sequence at all.
+    framed as a pair. check: called before each draw. Raises HplmError("corpus_too_small") when the texts give
+    no sequence at all.
     """
     longest = reader.config.max_tokens
     drawn: list[Framed] = []
@@ -73,6 +75,7 @@ def draw_sequences(
         for start in rng.permutation(len(numbers)):
             if total >= tokens:
                 return drawn
+            check()
             if rng.random() < PACKED_SHARE / _mean_ratio(longest):
                 goal = round(float(np.exp(rng.uniform(np.log(SHORTEST_PACKED), np.log(max(longest, 65))))))
                 ids = _neighbours(corpus, numbers[start:], reader, min(goal, longest) - 2)

@@ -1,13 +1,13 @@
 """A corpus as training reads it: a part to learn from and a part kept apart, in batches of sequences."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 
 import numpy as np
 import numpy.typing as npt
 
 from workers.training.checkpoints import draws
-from workers.training.corpus import Corpus, CorpusReader, Ids
+from workers.training.corpus import Corpus, CorpusReader, Ids, unchecked
 from workers.training.sequences import Framed, batches_of, draw_sequences
 
 # Of the draws of a job: the split, the held-out sample, and what is counted; stages of training come after.
@@ -16,7 +16,9 @@ _SPLIT, _HELD_OUT, _COUNTED = 1000, 1001, 1002
 
 @dataclass(frozen=True)
 class TrainingTexts:
-    """learn, kept: numbers of the texts of either part, in the order of the corpus."""
+    """learn, kept: numbers of the texts of either part, in the order of the corpus. check: called with every
+    few texts that are read; drawing millions of tokens takes minutes.
+    """
 
     corpus: Corpus
     reader: CorpusReader
@@ -24,16 +26,24 @@ class TrainingTexts:
     kept: npt.NDArray[np.int64]
     batch_tokens: int
     seed: int
+    check: Callable[[], None] = unchecked
 
     @classmethod
     def split(
-        cls, corpus: Corpus, reader: CorpusReader, *, held_out_share: float, batch_tokens: int, seed: int
+        cls,
+        corpus: Corpus,
+        reader: CorpusReader,
+        *,
+        held_out_share: float,
+        batch_tokens: int,
+        seed: int,
+        check: Callable[[], None] = unchecked,
     ) -> "TrainingTexts":
         """Keep a random share of the texts apart, at least one and at most half."""
         count = max(1, min(len(corpus) // 2, round(held_out_share * len(corpus))))
         apart = np.zeros(len(corpus), dtype=bool)
         apart[draws(seed, _SPLIT).choice(len(corpus), size=count, replace=False)] = True
-        return cls(corpus, reader, np.flatnonzero(~apart), np.flatnonzero(apart), batch_tokens, seed)
+        return cls(corpus, reader, np.flatnonzero(~apart), np.flatnonzero(apart), batch_tokens, seed, check)
 
     def to_learn(self, tokens: int, *, stage: int, cycle: int = 0) -> list[list[Framed]]:
         """About `tokens` tokens, drawn differently for every stage of a job and every cycle of a stage."""
@@ -48,6 +58,7 @@ class TrainingTexts:
         total = 0
         order = draws(self.seed, _COUNTED).permutation(self.learn)
         for sequence in self.reader.sequences(self.corpus.texts(order)):
+            self.check()
             yield sequence
             total += len(sequence)
             if total >= tokens:
@@ -56,7 +67,9 @@ class TrainingTexts:
     def _batches(
         self, numbers: npt.NDArray[np.int64], tokens: int, rng: np.random.Generator
     ) -> list[list[Framed]]:
-        sequences = draw_sequences(self.corpus, numbers, self.reader, tokens=tokens, rng=rng)
+        sequences = draw_sequences(
+            self.corpus, numbers, self.reader, tokens=tokens, rng=rng, check=self.check
+        )
         return batches_of(sequences, batch_tokens=self.batch_tokens, rng=rng)
 
 

@@ -9,8 +9,22 @@ from hypothesis import strategies as st
 from frontend.presenters.answers import answer_of
 from frontend.presenters.branches import perplexity_rows, stage_tables
 from frontend.presenters.charts import histogram_bars, line_chart
-from frontend.presenters.metrics import confusion_of, hit_parts, learning_curves, measured_of, trials_of
+from frontend.presenters.metrics import (
+    FIGURES,
+    confusion_of,
+    hit_parts,
+    learning_curves,
+    measured_of,
+    trials_of,
+)
 from frontend.presenters.progress import by_level, series_of
+from workers.training.metrics import (
+    answer_scores,
+    classification_scores,
+    label_set_scores,
+    regression_scores,
+    tagging_scores,
+)
 
 TEXT = "take two tablets"
 
@@ -82,8 +96,56 @@ def test_what_was_not_measured_is_left_out() -> None:
     assert (learning_curves({}), trials_of({}), stage_tables({}), perplexity_rows({})) == ([], [], [], [])
 
 
+SCORED: dict[str, dict[str, Any]] = {
+    "classification": classification_scores(["a", "b"], ["a", "a"], seen=["a", "b"]),
+    "multilabel": label_set_scores([["a", "b"], ["b"]], [["a"], ["b"]], seen=[["b"]]),
+    "regression": regression_scores([1.0, 2.0, 4.0], [1.0, 2.0, 3.0], seen=[2.0]),
+    "tagging": tagging_scores([["x", "y"]], [["B-a", "O"]], [["B-a", "O"]], seen=[(["x"], ["B-a"])]),
+    "question answering": answer_scores([["two"], []], ["two tablets", ""]),
+}
+
+
+def single_figures(scores: dict[str, Any]) -> set[str]:
+    """The names of the figures that a scorer finds beside its headline."""
+    return {name for name, value in scores.items() if isinstance(value, float)} - {"value"}
+
+
+@pytest.mark.parametrize("task", SCORED)
+def test_a_page_shows_every_figure_that_was_scored(task: str) -> None:
+    shown = measured_of(SCORED[task])
+    assert shown is not None
+    assert len(shown.figures) == len(single_figures(SCORED[task]))
+
+
+def test_pages_ask_for_no_figure_that_nobody_scores() -> None:
+    assert set(FIGURES) == {name for scores in SCORED.values() for name in single_figures(scores)}
+
+
+@pytest.mark.parametrize(
+    ("task", "name", "figure"),
+    [
+        ("multilabel", "All labels right", "50.0%"),
+        ("regression", "Error of always answering the mean", "1.000"),
+        ("regression", "Majority baseline", "0.000"),
+        ("classification", "Majority baseline", "50.0%"),
+        ("question answering", "Questions answered", "50.0%"),
+    ],
+)
+def test_figures_are_named_and_written_as_people_read_them(task: str, name: str, figure: str) -> None:
+    shown = measured_of(SCORED[task])
+    assert shown is not None
+    assert figure in [one.figure for one in shown.figures if one.name == name]
+
+
+def test_an_imbalance_is_told_of_labels_alone() -> None:
+    for counts, told in (({"a": 3, "b": 1}, ["3.0 to 1"]), ({}, [])):
+        shown = measured_of({"metric": "f1", "value": 0.5, "imbalance": 3.0, "class_counts": counts})
+        assert shown is not None
+        assert [one.figure for one in shown.figures] == told
+
+
 def test_hits_stand_from_the_whole_fragment_down() -> None:
-    parts = hit_parts({"unigram": 1, "trigram": 2, "left_bigram": 1, "note": "x"})
+    parts = hit_parts({"unigram": 1, "trigram": 2, "left_bigram": 1, "note": "x", "whole": 0.5})
     assert [(part.name, part.figure) for part in parts] == [
         ("tri-gram", "50%"),
         ("left bi-gram", "25%"),
@@ -92,11 +154,17 @@ def test_hits_stand_from_the_whole_fragment_down() -> None:
 
 
 def test_the_search_shows_the_best_try_first() -> None:
-    tries = [{"learning_rate": 0.001, "dev": 0.5, "epochs": 3}, {"learning_rate": 0.003, "dev": 0.7}]
-    assert [(one.settings, one.best) for one in trials_of({"trials": tries})] == [
-        ("learning rate 0.003", True),
-        ("learning rate 0.001", False),
+    epochs = [{"epoch": 1.0, "loss": 0.5}, {"epoch": 2.0, "loss": 0.4}]
+    tries = [
+        {"learning_rate": 0.001, "dev": 0.5, "best_epoch": 1, "epochs": epochs},
+        {"learning_rate": 0.003, "dev": 0.7},
     ]
+    assert [(one.settings, one.epochs, one.best) for one in trials_of({"trials": tries})] == [
+        ("learning rate 0.003", "", True),
+        ("learning rate 0.001", "2", False),
+    ]
+    report = {"trials": tries, "dev": {"metric": "pearson"}}
+    assert [one.dev for one in trials_of(report)] == ["0.700", "0.500"]
 
 
 @pytest.mark.parametrize(

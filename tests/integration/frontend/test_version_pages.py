@@ -11,12 +11,14 @@ from tokenizers import Tokenizer
 from tokenizers.models import WordLevel
 from tokenizers.pre_tokenizers import Whitespace
 
+from frontend.presenters.progress import CURVE_POINTS, curves_of
 from tenants.services.datasets import dataset_upload
-from tests.e2e.world import World, conversion, evaluation, fine_tuning, nothing_of_use, start, versions_finish
+from tests.e2e.measures import evaluation, fine_tuning
+from tests.e2e.world import World, conversion, nothing_of_use, start, versions_finish
 from tests.integration.versiontree.grove import jobs_in_order
 from tests.unit.tenants.files import jsonl, texts
 from versiontree.artifacts import ArtifactStore
-from versiontree.models import Job, Version
+from versiontree.models import Job, JobEvent, Version
 from versiontree.services.hplms import hplm_create, hplm_update
 from versiontree.services.jobs import job_event
 
@@ -33,15 +35,17 @@ def second(world: World) -> Version:
     """A second version of triage, with everything that its jobs can report."""
     assert world.hplm.hplm is not None
     made = hplm_update(hplm=world.hplm.hplm, dataset=world.dataset, actor=world.owner)
-    versions_finish(made, {"evaluate": evaluation(0.937), "fine_tune": fine_tuning()}, files=nothing_of_use)
+    versions_finish(
+        made, {"evaluate": evaluation(right=45), "fine_tune": fine_tuning()}, files=nothing_of_use
+    )
     return made
 
 
 def test_a_version_shows_all_that_was_measured(owner: Client, second: Version) -> None:
     shown = page(owner, "hplms/triage/versions/2/")
     for found in (
-        "93.7%", "Macro-F1", "Confusion", "shade-5", "By label", "Search", "chosen", "Loss by epoch",
-        "Tables in the chain", "Looked up in the PLOT", "left bi-gram", "Stands on", "medicine", "minilm",
+        "93.8%", "Macro-F1", "Confusion", "shade-5", "By label", "Search", "chosen", "Loss by epoch",
+        "Tables in the chain", "Looked up in the PLOT", "bi-gram", "Stands on", "medicine", "minilm",
         "Seed", "1.5 to 1",
     ):  # fmt: skip
         assert found in shown, found
@@ -84,7 +88,7 @@ def test_figures_measured_on_leaking_splits_say_so(owner: Client, world: World) 
     made = hplm_create(
         tenant=world.tenant, name="flattered", parent=world.root, dataset=leaky, actor=world.owner
     )
-    versions_finish(made, {"evaluate": evaluation(0.99)}, files=nothing_of_use)
+    versions_finish(made, {"evaluate": evaluation(right=48)}, files=nothing_of_use)
     assert "100.0% of dev stand in train, too" in page(owner, "hplms/flattered/versions/1/")
 
 
@@ -100,6 +104,18 @@ def test_the_errors_of_a_running_job_are_drawn_by_level(owner: Client, world: Wo
     shown = page(owner, f"jobs/{job.pk}/progress/")
     assert shown.count("<polyline") == 3
     assert "by level of fragments" in shown
+
+
+def test_a_long_job_s_curves_reach_from_its_beginning_to_its_end(world: World) -> None:
+    made = hplm_create(
+        tenant=world.tenant, name="slow", parent=world.root, dataset=world.dataset, actor=world.owner
+    )
+    job = jobs_in_order(made)[0]
+    told = [JobEvent(job=job, kind="metrics", data={"loss": float(step)}) for step in range(1_000)]
+    JobEvent.unscoped.bulk_create(told)
+    [loss] = curves_of(job).single
+    assert (loss.first, loss.last) == ("0", "999")
+    assert loss.points.count(",") == CURVE_POINTS
 
 
 def test_a_job_says_that_it_waits_or_goes_on(owner: Client, world: World) -> None:

@@ -1,7 +1,6 @@
 """Uploads and reads over HTTP."""
 
 import json
-from base64 import b64decode
 from datetime import date
 from pathlib import Path
 from typing import Any
@@ -10,15 +9,9 @@ import pytest
 
 from tenants.models import Corpus, Dataset
 from tenants.services.usage import usage_record
+from tests.integration.tenants.asking import CORPORA, DATASETS, post
 from tests.integration.tenants.content import CORPUS, audit_of, nothing_is_left, rows, stored, upload
 from tests.integration.world import World
-
-CORPORA = "/api/v1/tenants/acme/corpora"
-DATASETS = "/api/v1/tenants/acme/datasets"
-
-
-def post(client: Any, address: str, **fields: Any) -> Any:
-    return client.post(address, fields, format="multipart")
 
 
 def test_a_corpus_is_uploaded_listed_shown_and_deleted(
@@ -142,112 +135,6 @@ def test_the_platforms_corpora_are_for_staff(world: World) -> None:
     assert world.client(world.owner).get(CORPORA).json()["results"] == []
 
 
-PNG = b64decode(
-    "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=="
-)
-ONE_LABEL = "".join(f'{{"text": "text number {number}", "label": "good"}}\n' for number in range(40))
-NUMBER_AS_TEXT = '{"text": 41, "label": "good"}\n'
-BAD = [
-    (CORPORA, {}, 422, "missing_field", None),
-    (CORPORA, {"name": "x"}, 422, "missing_field", "file"),
-    (CORPORA, {"name": "x", "file": "a string"}, 422, "invalid_field", "file"),
-    (CORPORA, {"name": "x", "file": ("a.txt", b"")}, 422, "empty_file", "file"),
-    (CORPORA, {"name": "x", "file": ("a.txt", b"PK\x03\x04")}, 422, "not_text", "file"),
-    (CORPORA, {"name": "x", "file": ("a.txt", b"\xff")}, 422, "invalid_encoding", "file"),
-    (CORPORA, {"name": "x", "file": ("a.txt", PNG)}, 422, "not_text", "file"),
-    (CORPORA, {"name": "x", "file": ("a.png", PNG)}, 422, "not_text", "file"),
-    (
-        DATASETS,
-        {"name": "x", "task": "classification", "train": ("a.csv", PNG)},
-        422,
-        "not_text",
-        "train",
-    ),
-    (
-        DATASETS,
-        {"name": "x", "task": "classification", "train": ("a.jsonl", rows(40)), "test": ("b.jsonl", PNG)},
-        422,
-        "not_text",
-        "test",
-    ),
-    (
-        DATASETS,
-        {"name": "x", "task": "classification", "train": ("a.jsonl", ONE_LABEL)},
-        422,
-        "one_label",
-        "train",
-    ),
-    (
-        DATASETS,
-        {"name": "x", "task": "classification", "train": ("a.jsonl", rows(40) + NUMBER_AS_TEXT)},
-        422,
-        "mixed_types",
-        "train",
-    ),
-    (DATASETS, {"name": "x", "task": "classification"}, 422, "missing_field", "train"),
-    (
-        DATASETS,
-        {"name": "x", "task": "guessing", "train": ("a.jsonl", rows(40))},
-        422,
-        "invalid_field",
-        "task",
-    ),
-    (
-        DATASETS,
-        {"name": "x", "task": "tagging", "train": ("a.jsonl", rows(40))},
-        422,
-        "missing_column",
-        "train",
-    ),
-    (
-        DATASETS,
-        {"name": "x", "task": "classification", "train": ("a.jsonl", rows(40)), "columns": "{"},
-        422,
-        "invalid_field",
-        "columns",
-    ),
-    (
-        DATASETS,
-        {"name": "x", "task": "classification", "train": ("a.jsonl", rows(40)), "columns": "[1]"},
-        422,
-        "invalid_field",
-        "columns",
-    ),
-    (
-        DATASETS,
-        {"name": "x", "task": "classification", "train": ("a.jsonl", rows(40)), "columns": '{"text": 5}'},
-        422,
-        "invalid_field",
-        "columns",
-    ),
-]
-
-
-@pytest.mark.parametrize(("address", "fields", "status", "code", "param"), BAD)
-def test_bad_uploads_say_what_is_wrong_and_leave_nothing(
-    world: World,
-    upload_root: Path,
-    address: str,
-    fields: dict[str, Any],
-    status: int,
-    code: str,
-    param: str | None,
-) -> None:
-    sent = {key: upload(*value) if isinstance(value, tuple) else value for key, value in fields.items()}
-    answer = post(world.client(world.developer), address, **sent)
-    assert answer.status_code == status, answer.content
-    error = answer.json()["error"]
-    assert error["code"] == code
-    assert param is None or error["param"] == param
-    assert nothing_is_left(upload_root)
-
-
-def test_an_upload_that_is_no_form_is_refused(world: World) -> None:
-    answer = world.client(world.developer).post(CORPORA, {"name": "x"}, format="json")
-    assert answer.status_code == 422
-    assert answer.json()["error"]["param"] == "Content-Type"
-
-
 def test_a_tenant_shows_its_quota_and_use(world: World) -> None:
     usage_record(tenant=world.tenant, hplm_name="mood", inputs=1, tokens=9)
     post(world.client(world.developer), CORPORA, name="news", file=upload("a.txt", CORPUS))
@@ -317,24 +204,6 @@ def test_labels_of_a_cell_are_parted_as_the_request_says(world: World) -> None:
         client, DATASETS, name="two", separator="x", **fields | {"train": upload("a.csv", content)}
     )
     assert refused.json()["error"]["param"] == "separator"
-
-
-def test_leaking_splits_are_refused_until_they_are_allowed(world: World) -> None:
-    client = world.client(world.developer)
-
-    def files() -> dict[str, Any]:
-        return {
-            "task": "classification",
-            "train": upload("a.jsonl", rows(40)),
-            "dev": upload("b.jsonl", rows(9)),
-        }
-
-    refused = post(client, DATASETS, name="leaky", **files())
-    assert (refused.status_code, refused.json()["error"]["code"]) == (422, "leaking_splits")
-    assert refused.json()["error"]["details"]["leaks"][0]["first_rows"][0] == 1
-    made = post(client, DATASETS, name="leaky", allow_leaks="true", **files())
-    assert made.status_code == 201, made.content
-    assert made.json()["leaks_allowed"] is True
 
 
 def test_only_an_owner_says_whether_fragment_counts_are_shared(world: World) -> None:

@@ -2,36 +2,36 @@
 
 import os
 import time
-from collections.abc import Callable
+from datetime import datetime, timedelta
 from io import StringIO
-from itertools import count
 from pathlib import Path
+from types import SimpleNamespace
 from uuid import uuid4
 
 import pytest
 from django.conf import settings as django_settings
 from django.core.management import call_command
-from hypothesis import HealthCheck, given, settings
-from hypothesis import strategies as st
+from django.utils import timezone
+from pytest_django import DjangoAssertNumQueries
 
-from tenants.errors import HmiError
 from tests.integration.versiontree import grove
 from tests.integration.versiontree.grove import Household, do_job, do_jobs, jobs_in_order
 from versiontree.artifacts import ArtifactDamaged, ArtifactStore
-from versiontree.models import Artifact, Job, Version, VersionArtifact
-from versiontree.models.version import VersionKind, VersionState
-from versiontree.selectors import build_inputs
+from versiontree.models import Artifact, Hplm, Version, VersionArtifact
+from versiontree.models.version import VersionState
+from versiontree.services import collect as collect_module
 from versiontree.services.collect import artifacts_collect
 from versiontree.services.compact import domain_compact
 from versiontree.services.domains import domain_create, domain_update
-from versiontree.services.grow import domain_grow
-from versiontree.services.hplms import hplm_create, hplm_delete, hplm_update
+from versiontree.services.hplms import hplm_delete
 from versiontree.services.jobs import job_cancel, job_retry, job_succeed
 from versiontree.services.transitions import version_move
 from versiontree.staging import staging_folder
 
 pytestmark = pytest.mark.django_db
-_serial = count(1)
+
+QUERIES = 15
+"""Of a round that removes something, in one batch."""
 
 
 def store() -> ArtifactStore:
@@ -76,6 +76,116 @@ def test_what_is_young_stays(root: Version, acme: Household) -> None:
     assert artifacts_collect(grace_s=60).artifacts == []
     Artifact.objects.filter(digest=version.digest)  # its row is young as well
     assert store().path("hplm", version.digest).is_dir()
+
+
+@pytest.fixture
+def years_later(monkeypatch: pytest.MonkeyPatch) -> datetime:
+    """For the collector: everything was made long ago."""
+    now = timezone.now() + timedelta(days=1000)
+    monkeypatch.setattr(collect_module, "time", SimpleNamespace(time=now.timestamp))
+    monkeypatch.setattr(collect_module, "timezone", SimpleNamespace(now=lambda: now))
+    return now
+
+
+def test_an_hplm_s_files_stay_for_a_while_after_it_was_deleted_however_old_they_are(
+    root: Version, acme: Household, years_later: datetime
+) -> None:
+    version = grove.ready_hplm(root, "spam", acme)
+    hplm_delete(hplm=grove.hplm_of(version), actor=None)
+    for seconds, collected in ((3500, []), (3700, [f"hplm/{version.digest[:12]}"])):
+        deleted_at = years_later - timedelta(seconds=seconds)
+        Hplm.unscoped.filter(versions=version).update(deleted_at=deleted_at)
+        assert artifacts_collect(grace_s=3600).artifacts == collected
+
+
+def test_what_a_deleted_hplm_stands_on_stays_as_long_as_it(
+    domain: Version, acme: Household, years_later: datetime
+) -> None:
+    version = grove.ready_hplm(domain, "spam", acme)
+    hplm_delete(hplm=grove.hplm_of(version), actor=None)
+    version_move(version_id=domain.pk, from_state=VersionState.READY, to=VersionState.RETIRED)
+    Hplm.unscoped.filter(versions=version).update(deleted_at=years_later - timedelta(seconds=60))
+    assert artifacts_collect(grace_s=3600).artifacts == []
+    assert len(artifacts_collect(grace_s=30).artifacts) == 3
+
+
+@pytest.mark.parametrize("many", [1, 12])
+def test_however_many_are_removed_it_takes_as_many_queries_and_one_lock(
+    root: Version, acme: Household, django_assert_num_queries: DjangoAssertNumQueries, many: int
+) -> None:
+    gone = []
+    for number in range(many):
+        version = grove.ready_hplm(root, f"spam{number}", acme)
+        hplm_delete(hplm=grove.hplm_of(version), actor=None)
+        gone += [f"hplm/{version.digest[:12]}", f"plot/{grove.stored('plot').digest[:12]}"]
+    with django_assert_num_queries(QUERIES) as made:
+        found = artifacts_collect(grace_s=0)
+    assert sorted(found.artifacts) == sorted(gone)
+    assert sum("pg_advisory" in query["sql"] for query in made.captured_queries) == 1
+
+
+def test_more_than_one_lock_s_worth_is_removed_in_batches(
+    root: Version, acme: Household, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(collect_module, "AT_ONCE", 2)
+    lone = [grove.stored("plot") for _ in range(5)]
+    assert sorted(collect()) == sorted(f"plot/{one.digest[:12]}" for one in lone)
+    assert not any(store().path("plot", one.digest).exists() for one in lone)
+
+
+def test_nothing_is_locked_where_nothing_is_to_be_removed(
+    root: Version, django_assert_max_num_queries: DjangoAssertNumQueries
+) -> None:
+    with django_assert_max_num_queries(10) as made:
+        assert collect() == []
+    assert not any("pg_advisory" in query["sql"] for query in made.captured_queries)
+
+
+def test_when_removing_fails_everything_is_where_it_was(
+    root: Version, acme: Household, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    versions = [grove.ready_hplm(root, name, acme) for name in ("spam", "mood")]
+    for version in versions:
+        hplm_delete(hplm=grove.hplm_of(version), actor=None)
+    names = iter([uuid4()])  # for one folder only
+    with monkeypatch.context() as broken:
+        broken.setattr(collect_module, "uuid4", lambda: next(names))
+        with pytest.raises(StopIteration):
+            collect()
+    for version in versions:
+        assert Artifact.objects.filter(digest=version.digest).exists()
+        store().verify("hplm", version.digest)
+    assert len(collect()) == 2
+
+
+def test_what_is_needed_or_made_again_by_the_time_of_the_lock_stays(
+    root: Version, model: Version, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tuning = jobs_in_order(model)[0]
+    worker = grove.claim(tuning)
+    attached, again = grove.stored("hplm"), grove.stored("plot")
+    old = time.time() - 7200
+    for one in (attached, again):
+        os.utime(store().path(one.kind, one.digest), (old, old))
+
+    def meanwhile() -> None:
+        job_succeed(job_id=tuning.pk, worker=worker, metrics={}, artifacts=[("hplm", attached)])
+        os.utime(store().path("plot", again.digest))
+
+    monkeypatch.setattr(collect_module, "collecting_begin", meanwhile)
+    assert artifacts_collect(grace_s=3600).artifacts == []
+    assert kept_roles(model) == {"hplm"}
+    store().verify("plot", again.digest)
+
+
+def test_folders_that_go_while_they_are_looked_at_are_no_error(
+    model: Version, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    absent, job = store().root / "plot" / "ab" / ("ab" * 32), uuid4()
+    monkeypatch.setattr(collect_module, "_folders", lambda _: iter([("plot", absent)]))
+    monkeypatch.setattr(collect_module, "staged_jobs", lambda root: iter([(job, staging_folder(root, job))]))
+    found = artifacts_collect(grace_s=3600)
+    assert (found.size, found.staging) == (0, [str(job)])
 
 
 def test_a_retired_domain_stays_as_long_as_something_stands_on_it(domain: Version, acme: Household) -> None:
@@ -163,135 +273,3 @@ def test_the_command_says_what_it_would_do(root: Version, acme: Household) -> No
     assert f"Would remove hplm/{version.digest[:12]}" in out.getvalue()
     call_command("collect_artifacts", "--grace-hours", "0", stdout=out)
     assert "Removed 1 artifacts" in out.getvalue()
-
-
-# --- any tree ---------------------------------------------------------------------------------------------
-def _pick(place: int, *kinds: str) -> Version | None:
-    ready = Version.unscoped.filter(state="ready", kind__in=kinds).order_by("pk")
-    return ready[place % len(ready)] if ready else None
-
-
-def _new_domain(place: int, home: Household) -> None:
-    above = _pick(place, "root", "domain")
-    if above is not None:
-        text = grove.corpus(None, f"text{next(_serial)}")
-        do_jobs(domain_create(tenant=None, parent=above, name=f"d{next(_serial)}", corpus=text, actor=None))
-
-
-def _update_domain(place: int, home: Household) -> None:
-    version = _pick(place, "domain")
-    if version is not None:
-        text = grove.corpus(None, f"text{next(_serial)}")
-        do_jobs(domain_update(domain=grove.domain_of(version), corpus=text, actor=None))
-
-
-def _compact(place: int, home: Household) -> None:
-    version = _pick(place, "domain")
-    if version is not None:
-        do_jobs(domain_compact(domain=grove.domain_of(version), actor=None))
-
-
-def _grow(place: int, home: Household) -> None:
-    version = _pick(place, "domain")
-    if version is not None:
-        do_jobs(domain_grow(domain=grove.domain_of(version), actor=None))
-
-
-def _half_a_domain(place: int, home: Household) -> None:
-    """The lower layers are there, the table is still being built."""
-    above = _pick(place, "root", "domain")
-    if above is not None:
-        text = grove.corpus(None, f"text{next(_serial)}")
-        version = domain_create(tenant=None, parent=above, name=f"d{next(_serial)}", corpus=text, actor=None)
-        do_job(jobs_in_order(version)[0])
-
-
-def _fail_job(place: int, home: Household) -> None:
-    queued = Job.unscoped.filter(state="queued").order_by("created_at")
-    if queued:
-        job_cancel(job=queued[place % len(queued)], actor=None)
-
-
-def _new_hplm(place: int, home: Household) -> None:
-    above = _pick(place, "root", "domain")
-    if above is not None:
-        version = hplm_create(
-            tenant=home.tenant, name=f"m{next(_serial)}", parent=above, dataset=home.dataset, actor=None
-        )
-        if place % 3:
-            do_jobs(version)
-
-
-def _update_hplm(place: int, home: Household) -> None:
-    version = _pick(place, "hplm")
-    if version is not None:
-        do_jobs(hplm_update(hplm=grove.hplm_of(version), dataset=home.dataset, actor=None))
-
-
-def _delete_hplm(place: int, home: Household) -> None:
-    version = _pick(place, "hplm")
-    if version is not None:
-        hplm_delete(hplm=grove.hplm_of(version), actor=None)
-
-
-def _retire_domain(place: int, home: Household) -> None:
-    version = _pick(place, "domain")
-    if version is not None:
-        version_move(version_id=version.pk, from_state=VersionState.READY, to=VersionState.RETIRED)
-
-
-GROWTH: dict[str, Callable[[int, Household], None]] = {
-    "new domain": _new_domain,
-    "update domain": _update_domain,
-    "compact": _compact,
-    "grow": _grow,
-    "half a domain": _half_a_domain,
-    "fail a job": _fail_job,
-    "new hPLM": _new_hplm,
-    "update hPLM": _update_hplm,
-    "delete hPLM": _delete_hplm,
-    "retire domain": _retire_domain,
-}
-trees = st.lists(st.tuples(st.sampled_from(sorted(GROWTH)), st.integers(0, 5)), min_size=2, max_size=12)
-
-
-@settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
-@given(tree=trees)
-def test_whatever_the_tree_all_that_lives_can_still_be_read_built_upon_and_retried(
-    tree: list[tuple[str, int]], root: Version, acme: Household
-) -> None:
-    acme.tenant.quota.max_active_jobs = acme.tenant.quota.max_hplms = 10_000
-    acme.tenant.quota.save(update_fields=["max_active_jobs", "max_hplms"])
-    for act, place in tree:
-        try:
-            GROWTH[act](place, acme)
-        except HmiError:
-            continue
-    before = {artifact.pk for artifact in Artifact.objects.all()}
-    promised = artifacts_collect(grace_s=0, dry_run=True)
-    assert {artifact.pk for artifact in Artifact.objects.all()} == before
-    assert artifacts_collect(grace_s=0) == promised
-    for version in Version.unscoped.exclude(state="retired").exclude(hplm__deleted_at__isnull=False):
-        _check_whole(version)
-    for artifact in Artifact.objects.all():
-        store().verify(artifact.kind, artifact.digest)
-    assert artifacts_collect(grace_s=0).artifacts == []
-
-
-def _check_whole(version: Version) -> None:
-    """Everything that serving, building upon or retrying this version reads is there."""
-    inputs = build_inputs(version)
-    for artifact in (inputs.root, inputs.lower, *inputs.plots):
-        assert artifact is not None
-        store().verify(artifact.kind, artifact.digest)
-    if version.kind == VersionKind.HPLM and version.state == VersionState.READY:
-        assert inputs.hplm is not None
-    for job in Job.unscoped.filter(version=version, kind="compact").exclude(state="succeeded"):
-        for digest in job.params["plots"]:
-            store().verify("plot", digest)
-    if version.state == VersionState.FAILED:
-        cancelled = Job.unscoped.filter(version=version, state="cancelled").order_by("created_at").first()
-        if cancelled is not None:
-            job_retry(job=cancelled, actor=None)
-            do_jobs(version)
-            assert Version.unscoped.get(pk=version.pk).state == VersionState.READY

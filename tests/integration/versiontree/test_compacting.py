@@ -1,15 +1,20 @@
 """A chain of tables is compacted into a version of its own; what others pin stays as it is."""
 
+from collections.abc import Callable
+
 import pytest
 
 from tenants.errors import ErrorCode, HmiError
 from tests.integration.versiontree import grove
 from tests.integration.versiontree.grove import Household, do_jobs, jobs_in_order
 from versiontree.models import Artifact, Version, VersionArtifact
+from versiontree.models.job import JobKind
 from versiontree.selectors import build_inputs
 from versiontree.services.compact import LONGEST_CHAIN, domain_compact, domains_compact_due
 from versiontree.services.domains import domain_update
+from versiontree.services.grow import domain_grow
 from versiontree.services.jobs import job_cancel
+from versiontree.services.planting import JobPlan, version_plant
 from versiontree.serving import manifest_content
 
 pytestmark = pytest.mark.django_db
@@ -83,3 +88,26 @@ def test_one_table_is_nothing_to_compact(domain: Version) -> None:
         domain_compact(domain=grove.domain_of(domain), actor=None)
     assert refused.value.code == ErrorCode.NOT_FOUND
     assert Artifact.objects.count() == 5
+
+
+@pytest.mark.parametrize("make", [domain_compact, domain_grow])
+def test_a_version_made_here_says_nothing_that_was_said_of_the_one_before(
+    domain: Version, make: Callable[..., Version]
+) -> None:
+    """Not where it was imported from, what was amiss with its text, or how it grew."""
+    said = {"imported": {"name": "x", "number": 3}, "warnings": ["short"], "grown": {"most": 1}, "alpha": 50}
+    tip = version_plant(
+        of=grove.domain_of(domain),
+        root=domain.root,
+        parent=domain,
+        tenant=None,
+        config=said,
+        plans=[JobPlan(JobKind.FURTHER_PRETRAIN, {}), JobPlan(JobKind.BUILD_PLOT, {})],
+        actor=None,
+    )
+    do_jobs(tip)
+    made = make(domain=grove.domain_of(tip), actor=None)
+    assert made.parent == tip
+    assert made.config.get("grown") != said["grown"]
+    kept = {name: value for name, value in made.config.items() if name not in ("grown", "compacts")}
+    assert kept == {"alpha": 50}

@@ -10,7 +10,7 @@ from inference.hplm.reference import outputs_alone
 from inference.queueing.messages import InferInput, InferReply, InferRequest, ModelRef
 from inference.serving.reading import Reading, read
 from tests.integration.queueing.requests import STREAM
-from tests.unit.tiny import TinyHplm, TinyWorld
+from tests.unit.tiny_world import TinyHplm, TinyWorld
 
 CONTEXT = "the doctor of a poor patient in the city by the river"
 

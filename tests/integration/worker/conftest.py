@@ -9,7 +9,7 @@ from redis import Redis
 from inference.hplm.hplm import TASKS
 from tests.integration.worker.desk import Desk
 from tests.processes import InferenceWorker
-from tests.unit.tiny import TinyWorld, tiny_world
+from tests.unit.tiny_world import TinyWorld, tiny_world
 
 
 @pytest.fixture

@@ -17,7 +17,7 @@ from inference.serving.catalogue import Catalogue
 from inference.serving.pace import Pace
 from inference.serving.server import Server
 from tests.integration.queueing.requests import replies_in
-from tests.unit.tiny import TinyWorld
+from tests.unit.tiny_world import TinyWorld
 
 
 class Desk:

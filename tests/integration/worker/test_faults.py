@@ -12,7 +12,8 @@ from tests.integration.queueing.requests import replies_in
 from tests.integration.worker.asking import assert_right, request_for
 from tests.processes import InferenceWorker, wait_until
 from tests.services import OwnValkey
-from tests.unit.tiny import TinyWorld, tiny_texts
+from tests.unit.tiny import tiny_texts
+from tests.unit.tiny_world import TinyWorld
 
 Start = Callable[..., InferenceWorker]
 

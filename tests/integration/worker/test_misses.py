@@ -3,6 +3,7 @@
 import dataclasses
 import json
 import struct
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -12,10 +13,11 @@ from inference.hplm.hplm import TASKS
 from inference.hplm.miss_policy import Misses, MissPolicy
 from inference.queueing.messages import InferInput, InferReply
 from inference.queueing.misses import missed_fragments
+from inference.serving import halves, lowers
 from inference.serving.reading import WINDOWS
 from tests.integration.worker.asking import assert_right, request_for
 from tests.integration.worker.desk import Desk
-from tests.unit.tiny import TinyHplm, TinyWorld
+from tests.unit.tiny_world import TinyHplm, TinyWorld
 
 UNSEEN = "zebra quixotic zebra river zebra stone quixotic"
 
@@ -95,16 +97,55 @@ def test_lower_layers_that_do_not_fit_or_are_damaged_leave_the_tables_answering(
     assert told(reply) == (False, False, True)
 
 
-def test_lower_layers_come_and_go_within_their_budget(redis: Redis, redis_url: str, world: TinyWorld) -> None:
-    everything = Desk(redis_url, world)
-    everything.ask(*[request_for(hplm, UNSEEN, miss_policy="compute") for hplm in world.hplms[:2]])
-    room = everything.catalogue.halves.lowers.used_bytes * 3 // 4
+def bytes_of_all(redis_url: str, world: TinyWorld) -> int:
+    """How big the lower layers of the root and both domains are together."""
+    desk = Desk(redis_url, world)
+    desk.ask(*[request_for(hplm, UNSEEN, miss_policy="compute") for hplm in world.hplms[:2]])
+    return desk.catalogue.halves.lowers.used_bytes
+
+
+def test_lower_layers_come_and_go_within_their_budget(
+    redis: Redis, redis_url: str, world: TinyWorld, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(lowers, "REST", 0.0)
+    room = bytes_of_all(redis_url, world) * 3 // 4
     desk = Desk(redis_url, world, lower_bytes=room, name="other")
     for number in (0, 1, 0, 1):
         [reply] = desk.ask(request_for(world.hplms[number], UNSEEN, miss_policy="compute"))
         assert reply.plot.computed > 0
         assert desk.catalogue.halves.lowers.used_bytes <= room
     assert desk.catalogue.halves.lowers.loads > 3
+
+
+def test_a_batch_that_wants_more_than_fits_loads_nothing_again_and_says_so(
+    redis: Redis, redis_url: str, world: TinyWorld
+) -> None:
+    """Room for one of three: of two domains one is computed, the other answered from its tables."""
+    room = bytes_of_all(redis_url, world) // 2
+    desk = Desk(redis_url, world, lower_bytes=room, misses=Misses(MissPolicy.FALLBACK), name="other")
+    held = desk.catalogue.halves.lowers
+    for turn in range(5):
+        requests = [request_for(hplm, UNSEEN, miss_policy="compute") for hplm in world.hplms[:2]]
+        replies = desk.ask(*requests)
+        assert replies[0].batch.rows == 2
+        assert sorted(told(reply) for reply in replies) == [(False, True, False), (True, False, False)]
+        assert held.used_bytes <= room
+        assert held.loads <= 3, f"turn {turn}"
+    assert "fit HMI_LOWER_CACHE_MB" in desk.catalogue.last_error
+
+
+def test_a_file_is_checked_when_it_is_loaded_first_and_not_again(
+    redis: Redis, redis_url: str, world: TinyWorld, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(lowers, "REST", 0.0)
+    room = bytes_of_all(redis_url, world) * 3 // 4
+    checked: list[Path] = []
+    monkeypatch.setattr(halves, "verify", lambda folder, files: checked.append(folder))
+    desk = Desk(redis_url, world, lower_bytes=room, name="other")
+    for number in (0, 1, 0, 1):
+        desk.ask(request_for(world.hplms[number], UNSEEN, miss_policy="compute"))
+    assert desk.catalogue.halves.lowers.loads > 3
+    assert len(checked) == len(set(checked)) == 3
 
 
 def test_what_the_tables_lack_is_counted_for_the_nearest_table(
@@ -114,12 +155,19 @@ def test_what_the_tables_lack_is_counted_for_the_nearest_table(
     for policy in ("fallback", "compute", "auto"):
         desk.ask(request_for(hplm, UNSEEN, miss_policy=policy))
     desk.counter.flush()
-    found = missed_fragments(redis, hplm.plots[0], least_count=3, least_tenants=1)
+    found = missed_fragments(redis, tables=[hplm.plots[0]], least_count=3, least_tenants=1)
     [once] = desk.ask(request_for(hplm, UNSEEN))
     assert sum(fragment.count for fragment in found) == 3 * (once.plot.bigram + once.plot.unigram)
     zebra = world.root.tokenizer.encode("zebra").ids[1]
     assert any(zebra in fragment.ids for fragment in found)
-    assert missed_fragments(redis, hplm.plots[1], least_count=1, least_tenants=1) == []
+    assert missed_fragments(redis, tables=[hplm.plots[1]], least_count=1, least_tenants=1) == []
+
+
+def test_nothing_is_counted_where_no_domain_can_grow(desk: Desk, world: TinyWorld, redis: Redis) -> None:
+    [hplm] = [hplm for hplm in world.hplms if len(hplm.plots) == 1][:1]
+    desk.ask(request_for(hplm, UNSEEN))
+    desk.counter.flush()
+    assert names_of_counts(redis) == []
 
 
 def test_nothing_is_counted_for_a_tenant_that_does_not_share(
@@ -186,7 +234,7 @@ def test_every_task_is_answered_in_its_own_words(desk: Desk, world: TinyWorld) -
 
 def test_fragments_are_counted_as_ids(desk: Desk, world: TinyWorld, redis: Redis) -> None:
     """And nothing else of a text is kept."""
-    desk.ask(request_for(world.hplms[0], "quixotic"))
+    desk.ask(request_for(of_domain(world), "quixotic"))
     desk.counter.flush()
     [name] = names_of_counts(redis)
     members: Any = redis.zrange(name, 0, -1)

@@ -13,7 +13,8 @@ from inference.queueing.messages import InferReply, ReplyError
 from tests.integration.queueing.requests import replies_in
 from tests.integration.worker.asking import assert_right, request_for
 from tests.integration.worker.desk import Desk
-from tests.unit.tiny import TinyWorld, tiny_texts
+from tests.unit.tiny import tiny_texts
+from tests.unit.tiny_world import TinyWorld
 
 
 def code_of(reply: InferReply) -> str:

@@ -18,7 +18,7 @@ from inference.hplm.misses import LowerHalf
 from inference.hplm.reference import outputs_alone, outputs_from
 from inference.hplm.root import Root
 from tests.unit.engine.alone import FALLBACK, states_alone
-from tests.unit.tiny import TinyHplm, TinyWorld, tiny_world
+from tests.unit.tiny_world import TinyHplm, TinyWorld, tiny_world
 
 
 class EngineWorld:

@@ -6,7 +6,8 @@ import pytest
 
 from inference.hplm.local_lower import LocalLower
 from inference.hplm.root import Root
-from tests.unit.tiny import TinyWorld, tiny_checkpoint, tiny_lower, tiny_root, tiny_world
+from tests.unit.tiny import tiny_checkpoint, tiny_lower, tiny_root
+from tests.unit.tiny_world import TinyWorld, tiny_world
 
 
 @pytest.fixture(scope="session")

@@ -19,7 +19,8 @@ from inference.hplm.plot import PlotChain, PlotTable
 from inference.hplm.predictions import predict
 from inference.hplm.reference import outputs_alone, predict_alone
 from inference.hplm.root import Root
-from tests.unit.tiny import SPECS, TinyWorld, tiny_hplm, tiny_lower, tiny_plot, tiny_root, tiny_texts
+from tests.unit.tiny import SPECS, tiny_hplm, tiny_lower, tiny_plot, tiny_root, tiny_texts
+from tests.unit.tiny_world import TinyWorld
 
 TEXTS = ["", "a", *tiny_texts(8, longest=20), "quixotic " * 80]
 HIDDEN = 6

@@ -113,14 +113,16 @@ def test_the_same_seed_gives_the_same_bytes(
     assert contents(tmp_path / "out") == contents(converted["folder"])
 
 
-@pytest.mark.parametrize("check", [1, 20, 45])
+@pytest.mark.parametrize(
+    ("stage", "check"), [("open checkpoint", 400), ("closed form", 5), ("context", 3), ("distil", 9)]
+)
 def test_a_cancel_is_obeyed_within_a_step_and_leaves_nothing(
-    branch: Branch, tmp_path: Path, check: int
+    branch: Branch, tmp_path: Path, stage: str, check: int
 ) -> None:
-    cancel = CancelAt(check)
+    cancel = CancelAt(check, stage)
     with pytest.raises(Cancelled):
         convert(branch, tmp_path, reporter=cancel)
-    assert cancel.late_steps == 0
+    assert (cancel.stages[-1], cancel.late_steps) == (stage, 0)
     assert contents(tmp_path) == {"corpus.txt": (tmp_path / "corpus.txt").read_bytes()}
 
 

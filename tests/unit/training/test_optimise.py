@@ -8,6 +8,7 @@ from torch.nn import Parameter
 
 from inference.hplm.errors import HplmError
 from workers.training.optimise import Optimiser
+from workers.training.room import begin_in_parts, first_parts
 from workers.training.word_rows import WordRows
 
 TARGETS = [1.0, -2.0, 3.0, 0.5, 4.0]
@@ -46,6 +47,39 @@ def test_parts_stay_small_so_that_memory_runs_out_once() -> None:
     line.descend()
     assert max(line.sizes) == 2
     assert sum(line.sizes) == len(TARGETS)
+
+
+def test_after_a_lack_of_memory_that_killed_the_process_it_begins_with_half_the_batch(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("TRAIN_BATCH_PARTS", "1")
+    whole = Line()
+    begin_in_parts(2)
+    halved = Line()
+    assert first_parts() == 2
+    assert halved.descend() == pytest.approx(whole.descend(), rel=1e-6)
+    assert (whole.sizes, halved.sizes) == ([5], [3, 2])
+
+
+def test_a_sum_of_means_over_different_things_is_the_same_in_parts() -> None:
+    """Items of some numbers each: one mean is over the numbers, the other over the items."""
+    items = [[1.0, -2.0, 3.0], [0.5], [4.0, 4.0], [-1.0, 2.0, 0.0, 6.0], [3.0]]
+
+    def learnt(room: int) -> tuple[float, Tensor]:
+        line = Line(room)
+
+        def losses(part: list[list[float]]) -> tuple[Tensor, Tensor]:
+            of_items = 3 * line.loss([item[0] for item in part])
+            numbers = torch.tensor([number for item in part for number in item])
+            return (line.weight - numbers[:, None]).abs().mean(), of_items
+
+        for _ in range(5):
+            value = line.optimiser.descend(items, losses, weight_of=(len, lambda _: 1.0))
+        return value, line.weight.detach()
+
+    (whole, weight), (parts, same) = learnt(room=100), learnt(room=2)
+    assert parts == pytest.approx(whole, rel=1e-6)
+    assert torch.allclose(weight, same, atol=1e-6)
 
 
 def test_one_text_that_does_not_fit_is_out_of_memory() -> None:

@@ -1,21 +1,30 @@
 """Several processes train one model: each computes its share, all hold the same weights."""
 
 import multiprocessing
+import os
+import signal
+import subprocess
+import sys
+import time
 from dataclasses import replace
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import psutil
 import pytest
 import torch
 from accelerate import PartialState, debug_launcher
 from torch import Tensor
 from torch.nn import Parameter
 
+from inference.hplm.errors import HplmError
+from tests.processes import CHECKOUT, wait_until
 from tests.unit.training.conftest import Branch
 from tests.unit.training.test_convert import SMALL
 from tests.unit.training.world import CancelAt, NullReporter, corpus_file
-from workers.training.companions import companions
+from workers.training.companions import CompanionLost, companions
 from workers.training.convert import convert_here
 from workers.training.optimise import Optimiser
 from workers.training.parallel import Processes
@@ -61,6 +70,78 @@ def test_two_processes_learn_what_one_does_also_when_memory_runs_out_in_one(tmp_
             assert torch.allclose(one, other, atol=1e-5)
 
 
+def diverge_in_one_of_two(folder: str) -> None:
+    PartialState(cpu=True, timeout=timedelta(seconds=20))
+    number = Processes().number
+    weight = Parameter(torch.zeros(3))
+    optimiser = Optimiser([{"params": [weight], "lr": 0.1}], steps=9, warmup=1)
+    targets = [1.0, 2.0, float("nan"), float("nan")]
+
+    def loss(part: list[float]) -> Tensor:
+        return (weight - torch.tensor(part)[:, None]).square().mean()
+
+    try:
+        optimiser.descend(targets, loss, weight_of=lambda _: 1.0)
+    except HplmError as error:
+        Path(folder, str(number)).write_text(f"{error.code}: {error.message}")
+
+
+def test_a_loss_that_is_no_number_in_one_process_ends_all_with_the_same_error(tmp_path: Path) -> None:
+    debug_launcher(diverge_in_one_of_two, args=(str(tmp_path),), num_processes=2)
+    told = [(tmp_path / str(number)).read_text() for number in range(2)]
+    assert told == ["training_diverged: The loss became nan at step 1."] * 2
+
+
+def idle(*, reporter: object) -> None:
+    """What a companion does that nobody ends."""
+    time.sleep(600)
+
+
+def lead() -> None:
+    """Start a companion, say which process it is, and wait to be killed."""
+    with companions(idle, {}, (), 2, cpu=True):
+        print(*[one.pid for one in multiprocessing.active_children()], flush=True)  # noqa: T201
+        time.sleep(600)
+
+
+def test_companions_end_when_the_process_that_started_them_is_killed() -> None:
+    program = f"from {__name__} import lead; lead()"
+    leader = subprocess.Popen(
+        [sys.executable, "-c", program], cwd=CHECKOUT, stdout=subprocess.PIPE, text=True
+    )
+    assert leader.stdout is not None
+    companion = psutil.Process(int(leader.stdout.readline()))
+    try:
+        leader.kill()
+        leader.wait()
+        wait_until(
+            lambda: not companion.is_running() or companion.status() == psutil.STATUS_ZOMBIE, within_s=20
+        )
+    finally:
+        if companion.is_running():
+            companion.kill()
+
+
+def test_a_companion_that_died_is_noticed_at_the_next_check() -> None:
+    reporter = CancelAt(100)
+    with companions(idle, {}, (), 2, cpu=True) as others:
+        watched = others.watched_by(reporter)
+        watched.check()
+        (companion,) = multiprocessing.active_children()
+        assert companion.pid is not None
+        os.kill(companion.pid, signal.SIGKILL)
+        companion.join()
+        with pytest.raises(CompanionLost, match="GPU 1"):
+            watched.check()
+    assert reporter.left == 98
+
+
+def test_who_is_alone_watches_nobody() -> None:
+    reporter = NullReporter()
+    with companions(idle, {}, (), 1) as others:
+        assert others.watched_by(reporter) is reporter
+
+
 def test_a_conversion_with_a_companion_is_the_conversion_without(branch: Branch, tmp_path: Path) -> None:
     given: dict[str, Any] = {
         "checkpoint": str(branch.checkpoint),
@@ -90,7 +171,7 @@ def test_a_cancel_ends_the_companions_too(branch: Branch, tmp_path: Path) -> Non
         "checkpoints": None,
     }
     with pytest.raises(Cancelled), companions(convert_here, given, ("out_root", "out_lower"), 2, cpu=True):
-        convert_here(**given, reporter=CancelAt(60))
+        convert_here(**given, reporter=CancelAt(5, "distil"))
     assert not multiprocessing.active_children()
     assert Processes().count == 1
 

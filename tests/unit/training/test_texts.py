@@ -1,13 +1,17 @@
 """A corpus in two parts, and the batches of a stage."""
 
+from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 from tests.unit.training.conftest import Branch
-from tests.unit.training.world import corpus_file
+from tests.unit.training.world import CancelAt, corpus_file
 from workers.training.corpus import CorpusReader, read_corpus
+from workers.training.gaps import Frequencies
+from workers.training.progress import Cancelled
 from workers.training.sequences import Framed
 from workers.training.texts import Course, TrainingTexts
 
@@ -53,3 +57,27 @@ def test_what_is_held_out_is_the_same_for_every_run(texts: TrainingTexts) -> Non
     first, again = texts.held_out(400), texts.held_out(400)
     assert [ids_of(batch) for batch in first] == [ids_of(batch) for batch in again]
     assert not np.intersect1d(texts.learn, texts.kept).size
+
+
+@pytest.mark.parametrize(
+    "read",
+    [
+        lambda texts: texts.to_learn(2_000, stage=3),
+        lambda texts: texts.held_out(500),
+        lambda texts: Course(texts, 2_000, stage=3),
+        lambda texts: Frequencies.of(texts.counted(2_000), 3, 0),
+    ],
+    ids=["drawn", "held out", "course", "counted"],
+)
+def test_a_cancel_is_heard_while_texts_are_read(
+    texts: TrainingTexts, read: Callable[[TrainingTexts], object]
+) -> None:
+    cancel = CancelAt(5)
+    with pytest.raises(Cancelled):
+        read(replace(texts, check=cancel.check))
+    read(texts)
+
+
+def test_a_cancel_is_heard_while_a_corpus_is_indexed(tmp_path: Path) -> None:
+    with pytest.raises(Cancelled):
+        read_corpus(corpus_file(tmp_path / "corpus.txt"), CancelAt(5).check)

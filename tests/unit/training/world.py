@@ -14,10 +14,10 @@ KEYS = WORDS[30:38]
 
 
 class CancelAt:
-    """Asks for a cancel at the given check, and counts what is done after it."""
+    """Asks for a cancel at the given check, of all or of one stage's, and counts what is done after it."""
 
-    def __init__(self, check: int) -> None:
-        self.left = check
+    def __init__(self, check: int, stage: str | None = None) -> None:
+        self.left, self._stage = check, stage
         self.stages: list[str] = []
         self.late_steps = 0
 
@@ -29,6 +29,8 @@ class CancelAt:
             self.late_steps += 1
 
     def check(self) -> None:
+        if self._stage is not None and self.stages[-1:] != [self._stage]:
+            return
         self.left -= 1
         if self.left <= 0:
             raise Cancelled

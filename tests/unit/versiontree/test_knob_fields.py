@@ -46,3 +46,5 @@ def test_what_happens_by_itself_is_said() -> None:
     assert empty(JobKind.BUILD_PLOT, "vectors", "As before") == "As before"
     tokens = knob_fields(JobKind.CONVERT)["distil_tokens"]
     assert tokens.widget.attrs["placeholder"] == "1100000"
+    before = knob_fields(JobKind.FINE_TUNE, otherwise="As before")["lora"]
+    assert before.widget.attrs["placeholder"] == "As before"

@@ -17,6 +17,7 @@ from versiontree.models.version import (
     VersionKind,
     VersionState,
 )
+from versiontree.services.enough import LEAST_TEXTS
 from versiontree.training_settings import KNOBS, alpha_check, settings_check
 
 
@@ -65,6 +66,10 @@ def test_settings_come_back_within_their_bounds_or_are_refused(settings: dict[st
 
 def test_no_settings_are_settings() -> None:
     assert settings_check(JobKind.CONVERT, None) == settings_check(JobKind.CONVERT, {}) == {}
+
+
+def test_jobs_and_those_who_plant_them_ask_for_as_many_texts() -> None:
+    assert import_module("workers.training.corpus").MINIMUM_TEXTS == LEAST_TEXTS
 
 
 @pytest.mark.parametrize("alpha", [0, 50, 99.5, 100])

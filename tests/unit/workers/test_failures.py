@@ -9,6 +9,7 @@ import duckdb
 import lmdb
 import pytest
 import torch
+from safetensors import SafetensorError
 
 from inference.hplm.errors import HplmError
 from tenants.errors import ErrorCode, HmiError
@@ -33,6 +34,8 @@ def raised_from(cause: BaseException) -> BaseException:
         (OSError(errno.EDQUOT, "Disk quota exceeded"), "out_of_disk"),
         (lmdb.DiskError("/x: No space left on device"), "out_of_disk"),
         (duckdb.IOException("IO Error: Could not write: No space left on device"), "out_of_disk"),
+        (duckdb.IOException("IO Error: Could not write: Disk quota exceeded"), "out_of_disk"),
+        (SafetensorError(f"I/O error: it did not work (os error {errno.EDQUOT})"), "out_of_disk"),
         (raised_from(OSError(errno.ENOSPC, "No space left on device")), "out_of_disk"),
         (MemoryError(), "out_of_memory"),
         (OSError(errno.ENOMEM, "Cannot allocate memory"), "out_of_memory"),

@@ -19,7 +19,8 @@ class Command(BaseCommand):
             "--grace-hours",
             type=float,
             default=GRACE_S / 3600,
-            help="keep what is younger than this (default: %(default)g)",
+            help="keep what was made, or belongs to an hPLM that was deleted, less than this ago"
+            " (default: %(default)g)",
         )
 
     def handle(self, *_: Any, dry_run: bool, grace_hours: float, **__: Any) -> None:

@@ -1,0 +1,163 @@
+"""Whatever a tree went through, collecting leaves all that lives whole and the rest gone."""
+
+from collections.abc import Callable
+from itertools import count
+from pathlib import Path
+
+import pytest
+from django.conf import settings as django_settings
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from tenants.errors import HmiError
+from tests.integration.versiontree import grove
+from tests.integration.versiontree.grove import Household, do_job, do_jobs, jobs_in_order
+from versiontree.artifacts import ArtifactStore
+from versiontree.models import Artifact, Job, Version
+from versiontree.models.version import VersionKind, VersionState
+from versiontree.selectors import build_inputs
+from versiontree.services.collect import artifacts_collect
+from versiontree.services.compact import domain_compact
+from versiontree.services.domains import domain_create, domain_update
+from versiontree.services.grow import domain_grow
+from versiontree.services.hplms import hplm_create, hplm_delete, hplm_update
+from versiontree.services.jobs import job_cancel, job_retry
+from versiontree.services.transitions import version_move
+
+pytestmark = pytest.mark.django_db
+_serial = count(1)
+
+
+def store() -> ArtifactStore:
+    return ArtifactStore(Path(django_settings.HMI_ARTIFACT_ROOT))
+
+
+def _pick(place: int, *kinds: str) -> Version | None:
+    ready = Version.unscoped.filter(state="ready", kind__in=kinds).order_by("pk")
+    return ready[place % len(ready)] if ready else None
+
+
+def _new_domain(place: int, home: Household) -> None:
+    above = _pick(place, "root", "domain")
+    if above is not None:
+        text = grove.corpus(None, f"text{next(_serial)}")
+        do_jobs(domain_create(tenant=None, parent=above, name=f"d{next(_serial)}", corpus=text, actor=None))
+
+
+def _update_domain(place: int, home: Household) -> None:
+    version = _pick(place, "domain")
+    if version is not None:
+        text = grove.corpus(None, f"text{next(_serial)}")
+        do_jobs(domain_update(domain=grove.domain_of(version), corpus=text, actor=None))
+
+
+def _compact(place: int, home: Household) -> None:
+    version = _pick(place, "domain")
+    if version is not None:
+        do_jobs(domain_compact(domain=grove.domain_of(version), actor=None))
+
+
+def _grow(place: int, home: Household) -> None:
+    version = _pick(place, "domain")
+    if version is not None:
+        do_jobs(domain_grow(domain=grove.domain_of(version), actor=None))
+
+
+def _half_a_domain(place: int, home: Household) -> None:
+    """The lower layers are there, the table is still being built."""
+    above = _pick(place, "root", "domain")
+    if above is not None:
+        text = grove.corpus(None, f"text{next(_serial)}")
+        version = domain_create(tenant=None, parent=above, name=f"d{next(_serial)}", corpus=text, actor=None)
+        do_job(jobs_in_order(version)[0])
+
+
+def _fail_job(place: int, home: Household) -> None:
+    queued = Job.unscoped.filter(state="queued").order_by("created_at")
+    if queued:
+        job_cancel(job=queued[place % len(queued)], actor=None)
+
+
+def _new_hplm(place: int, home: Household) -> None:
+    above = _pick(place, "root", "domain")
+    if above is not None:
+        version = hplm_create(
+            tenant=home.tenant, name=f"m{next(_serial)}", parent=above, dataset=home.dataset, actor=None
+        )
+        if place % 3:
+            do_jobs(version)
+
+
+def _update_hplm(place: int, home: Household) -> None:
+    version = _pick(place, "hplm")
+    if version is not None:
+        do_jobs(hplm_update(hplm=grove.hplm_of(version), dataset=home.dataset, actor=None))
+
+
+def _delete_hplm(place: int, home: Household) -> None:
+    version = _pick(place, "hplm")
+    if version is not None:
+        hplm_delete(hplm=grove.hplm_of(version), actor=None)
+
+
+def _retire_domain(place: int, home: Household) -> None:
+    version = _pick(place, "domain")
+    if version is not None:
+        version_move(version_id=version.pk, from_state=VersionState.READY, to=VersionState.RETIRED)
+
+
+GROWTH: dict[str, Callable[[int, Household], None]] = {
+    "new domain": _new_domain,
+    "update domain": _update_domain,
+    "compact": _compact,
+    "grow": _grow,
+    "half a domain": _half_a_domain,
+    "fail a job": _fail_job,
+    "new hPLM": _new_hplm,
+    "update hPLM": _update_hplm,
+    "delete hPLM": _delete_hplm,
+    "retire domain": _retire_domain,
+}
+trees = st.lists(st.tuples(st.sampled_from(sorted(GROWTH)), st.integers(0, 5)), min_size=2, max_size=12)
+
+
+@settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(tree=trees)
+def test_whatever_the_tree_all_that_lives_can_still_be_read_built_upon_and_retried(
+    tree: list[tuple[str, int]], root: Version, acme: Household
+) -> None:
+    acme.tenant.quota.max_active_jobs = acme.tenant.quota.max_hplms = 10_000
+    acme.tenant.quota.save(update_fields=["max_active_jobs", "max_hplms"])
+    for act, place in tree:
+        try:
+            GROWTH[act](place, acme)
+        except HmiError:
+            continue
+    before = {artifact.pk for artifact in Artifact.objects.all()}
+    promised = artifacts_collect(grace_s=0, dry_run=True)
+    assert {artifact.pk for artifact in Artifact.objects.all()} == before
+    assert artifacts_collect(grace_s=0) == promised
+    for version in Version.unscoped.exclude(state="retired").exclude(hplm__deleted_at__isnull=False):
+        _check_whole(version)
+    for artifact in Artifact.objects.all():
+        store().verify(artifact.kind, artifact.digest)
+    assert artifacts_collect(grace_s=0).artifacts == []
+
+
+def _check_whole(version: Version) -> None:
+    """Everything that serving, building upon or retrying this version reads is there."""
+    inputs = build_inputs(version)
+    for artifact in (inputs.root, inputs.lower, *inputs.plots):
+        assert artifact is not None
+        store().verify(artifact.kind, artifact.digest)
+    if version.kind == VersionKind.HPLM and version.state == VersionState.READY:
+        assert inputs.hplm is not None
+    for job in Job.unscoped.filter(version=version, kind="compact").exclude(state="succeeded"):
+        for digest in job.params["plots"]:
+            store().verify("plot", digest)
+    if version.state == VersionState.FAILED:
+        cancelled = Job.unscoped.filter(version=version, state="cancelled").order_by("created_at").first()
+        if cancelled is not None:
+            job_retry(job=cancelled, actor=None)
+            do_jobs(version)
+            assert Version.unscoped.get(pk=version.pk).state == VersionState.READY

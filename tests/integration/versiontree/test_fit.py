@@ -1,0 +1,199 @@
+"""How well a root reads an upload, asked over the API before anything is built, and said where it is."""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from django.conf import settings
+from rest_framework.test import APIClient
+from tokenizers import Tokenizer
+from tokenizers.models import WordLevel
+from tokenizers.pre_tokenizers import Whitespace
+
+from tenants.models import Corpus, Dataset, Tenant
+from tenants.services.corpora import corpus_upload
+from tenants.services.datasets import dataset_upload
+from tenants.storage import stored_path
+from tests.integration.tenants.content import stream
+from tests.integration.versiontree import grove
+from tests.integration.versiontree.callers import V1, error, signed_in, with_key
+from tests.integration.versiontree.grove import Household
+from tests.unit.tenants.files import jsonl
+from versiontree.artifacts import ArtifactStore
+from versiontree.models import Job, Version
+from versiontree.services.jobs import job_succeed
+from versiontree.services.roots import root_register
+
+pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("upload_root")]
+
+KNOWN = ("the cat sat", "the cat sat on the mat")
+
+
+@pytest.fixture
+def reader(tmp_path: Path) -> Version:
+    """A ready root, ``bert``, that knows five words and reads six tokens."""
+    source = grove.checkpoint(tmp_path / "ckpt")
+    prose = grove.corpus(None, "prose")
+    version = root_register(name="bert", source=source, corpus=prose, actor=None)
+    store = ArtifactStore(Path(settings.HMI_ARTIFACT_ROOT))
+    with store.workspace("root") as folder:
+        words = {word: place for place, word in enumerate(("[UNK]", "the", "cat", "sat", "on", "mat"))}
+        made = Tokenizer(WordLevel(words, unk_token="[UNK]"))
+        made.pre_tokenizer = Whitespace()
+        made.save(str(folder / "tokenizer.json"))
+        (folder / "root.json").write_text(json.dumps({"max_tokens": 6}))
+        made_root = store.ingest("root", folder)
+    convert = grove.jobs_in_order(version)[0]
+    artifacts = [("root", made_root), ("lower", grove.stored("lower"))]
+    job_succeed(job_id=convert.pk, worker=grove.claim(convert), metrics={}, artifacts=artifacts)
+    return grove.do_jobs(version)
+
+
+@pytest.fixture
+def key(acme: Household) -> APIClient:
+    return with_key(acme, "manage")
+
+
+def corpus(tenant: Tenant | None, lines: list[str]) -> Corpus:
+    content = "".join(f"{line}\n" for line in lines)
+    return corpus_upload(tenant=tenant, name="news", stream=stream(content), filename="news.txt")
+
+
+def dataset(
+    home: Household, splits: dict[str, list[dict[str, Any]]], task: str = "classification"
+) -> Dataset:
+    files = {split: (f"{split}.jsonl", stream(jsonl(rows))) for split, rows in splits.items()}
+    return dataset_upload(tenant=home.tenant, name="mood", task=task, files=files)
+
+
+def labelled(start: str, rows: int) -> list[dict[str, Any]]:
+    """Rows that all differ."""
+    return [{"text": f"{start} {'the ' * row}cat", "label": ("bad", "good")[row % 2]} for row in range(rows)]
+
+
+def test_a_corpus_in_another_language_is_noticed_before_a_job_is_queued(
+    reader: Version, acme: Household, key: APIClient
+) -> None:
+    text = corpus(acme.tenant, [*KNOWN, "кошка сидела на коврике", "die Katze sass"] * 5)
+    jobs = Job.unscoped.count()
+    answer = key.get(f"{V1}/corpora/{text.pk}/fit", {"root": "bert"})
+    assert answer.status_code == 200, answer.content
+    found = answer.json()
+    assert (found["rows"], found["rows_read"], found["tokens"], found["longest"]) == (20, 20, 80, 6)
+    assert found["unknown_share"] == pytest.approx(35 / 80)
+    assert found["unknown"]["rows"] == 10
+    rows = [3, 4, 7, 8, 11, 12, 15, 16, 19, 20]
+    assert found["unknown"]["first"] == [{"row": row, "split": None} for row in rows]
+    assert (found["byte_level"], found["too_long"], found["long_share"]) == (False, "pieces", 0.0)
+    (told,) = found["warnings"]
+    assert told.startswith("43.8% of the tokens are unknown to the root's vocabulary (rows 3, 4, 7,")
+    assert Job.unscoped.count() == jobs
+
+
+def test_what_was_found_stands_at_the_version_that_is_built_all_the_same(
+    reader: Version, acme: Household, key: APIClient
+) -> None:
+    foreign = [{"text": f"Hund {'Katze ' * row}", "label": ("bad", "good")[row % 2]} for row in range(7)]
+    data = dataset(acme, {"train": labelled("cat", 8), "dev": labelled("sat", 3), "test": foreign})
+    found = key.get(f"{V1}/datasets/{data.pk}/fit", {"root": "bert"}).json()
+    assert [told.split("(", 1)[1] for told in found["warnings"]] == [
+        "rows 1, 2, 3, 4, 5, 6, 7 of test). Is this text in a language the root was not trained on?",
+        "the longest has 9; rows 6, 7, 8 of train; row 7 of test); what is beyond is cut off.",
+    ]
+    made = key.post(f"{V1}/hplms", {"name": "mood", "parent": reader.pk, "dataset": data.pk})
+    assert made.status_code == 201, made.content
+    assert made.json()["config"]["warnings"] == found["warnings"]
+
+
+def test_every_split_is_read(reader: Version, acme: Household, key: APIClient) -> None:
+    foreign = [{"text": f"Hund {'Katze ' * row}", "label": "good"} for row in range(1, 4)]
+    data = dataset(acme, {"train": labelled("sat", 4), "dev": labelled("on", 3), "test": foreign})
+    found = key.get(f"{V1}/datasets/{data.pk}/fit", {"root": "bert"}).json()
+    assert (found["rows"], found["rows_read"], found["too_long"]) == (10, 10, "cut")
+    assert found["unknown"]["first"] == [{"row": row, "split": "test"} for row in (1, 2, 3)]
+    assert "(rows 1, 2, 3 of test)" in found["warnings"][0]
+
+
+def test_of_a_large_corpus_a_part_is_read_and_said(reader: Version, acme: Household, key: APIClient) -> None:
+    text = corpus(acme.tenant, ["the cat"] * 5_200 + ["Hund"] * 5_200)
+    found = key.get(f"{V1}/corpora/{text.pk}/fit", {"root": "bert"}).json()
+    assert (found["rows"], found["rows_read"], found["unknown"]["rows"]) == (10_400, 3_467, 1_733)
+    assert [place["row"] for place in found["unknown"]["first"][:2]] == [5_203, 5_206]
+    assert found["warnings"][0].endswith("This is from 3,467 of 10,400 rows, evenly drawn.")
+
+
+def test_long_contexts_of_questions_are_read_whole(reader: Version, acme: Household, key: APIClient) -> None:
+    rows = [
+        {"question": "the cat", "context": "the cat sat " * n, "answers": [{"text": "cat", "start": 4}]}
+        for n in range(1, 21)
+    ]
+    data = dataset(acme, {"train": rows}, task="question_answering")
+    found = key.get(f"{V1}/datasets/{data.pk}/fit", {"root": "bert"}).json()
+    assert (found["too_long"], found["warnings"]) == ("windows", [])
+    assert found["long_share"] > 0.5
+
+
+@pytest.fixture
+def addresses(reader: Version, acme: Household) -> list[str]:
+    text, data = corpus(acme.tenant, list(KNOWN)), dataset(acme, {"train": labelled("sat", 30)})
+    return [f"corpora/{text.pk}/fit", f"datasets/{data.pk}/fit"]
+
+
+def test_another_tenants_uploads_are_not_found(
+    addresses: list[str], acme: Household, globex: Household
+) -> None:
+    for at in addresses:
+        assert signed_in(acme.viewer).get(f"{V1}/tenants/acme/{at}", {"root": "bert"}).status_code == 200
+        for client, place in (
+            (with_key(globex, "manage"), at),
+            (signed_in(globex.owner), f"tenants/acme/{at}"),
+            (signed_in(globex.owner), f"tenants/globex/{at}"),
+        ):
+            answer = client.get(f"{V1}/{place}", {"root": "bert"})
+            assert error(answer)[:2] == (404, "not_found"), place
+        assert error(APIClient().get(f"{V1}/{at}", {"root": "bert"}))[0] == 401
+        assert error(with_key(acme, "infer").get(f"{V1}/{at}", {"root": "bert"}))[0] == 403
+
+
+def test_the_root_is_one_that_is_there_and_ready(
+    addresses: list[str], key: APIClient, tmp_path: Path
+) -> None:
+    root_register(
+        name="later", source=grove.checkpoint(tmp_path / "b"), corpus=grove.corpus(None, "b"), actor=None
+    )
+    for at in addresses:
+        assert error(key.get(f"{V1}/{at}")) == (422, "missing_field", "root")
+        assert error(key.get(f"{V1}/{at}", {"root": "none"})) == (404, "not_found", "root")
+        assert error(key.get(f"{V1}/{at}", {"root": "later"})) == (409, "model_not_ready", "root")
+
+
+def test_an_upload_whose_file_is_gone_is_not_found(reader: Version, acme: Household, key: APIClient) -> None:
+    text = corpus(acme.tenant, list(KNOWN))
+    stored_path(text.sha256).unlink()
+    assert error(key.get(f"{V1}/corpora/{text.pk}/fit", {"root": "bert"}))[:2] == (404, "not_found")
+
+
+def test_the_platforms_corpora_are_everybodys_to_ask_about(
+    reader: Version, acme: Household, key: APIClient, staff: APIClient
+) -> None:
+    shared, own = corpus(None, ["Hund"] * 8), corpus(acme.tenant, list(KNOWN))
+    asked: list[tuple[Callable[..., Any], str]] = [(key.get, "corpora"), (staff.get, "platform/corpora")]
+    for get, at in asked:
+        assert get(f"{V1}/{at}/{shared.pk}/fit", {"root": "bert"}).json()["unknown_share"] == 1.0
+    hidden = staff.get(f"{V1}/platform/corpora/{own.pk}/fit", {"root": "bert"})
+    assert error(hidden)[:2] == (404, "not_found")
+    assert error(signed_in(acme.owner).get(f"{V1}/platform/corpora/{shared.pk}/fit"))[0] == 403
+
+
+def test_the_answer_is_described(client: Any) -> None:
+    schema = client.get("/api/schema/", headers={"Accept": "application/json"}).json()
+    asked = schema["paths"]["/api/v1/datasets/{dataset_id}/fit"]["get"]
+    assert [(one["name"], one["required"]) for one in asked["parameters"] if one["in"] == "query"] == [
+        ("root", True)
+    ]
+    answer = asked["responses"]["200"]["content"]["application/json"]["schema"]["$ref"].rsplit("/")[-1]
+    fields = schema["components"]["schemas"][answer]["properties"]
+    assert fields["unknown_share"]["type"] == "number"
+    assert fields["rows_read"]["type"] == "integer"

@@ -1,0 +1,99 @@
+"""An update of an hPLM goes on as the version before was trained, or says what it cannot go on from."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import pytest
+from rest_framework.test import APIClient
+
+from tests.integration.versiontree import grove
+from tests.integration.versiontree.callers import V1, error, with_key
+from tests.integration.versiontree.grove import Household
+from versiontree.models import Version
+
+pytestmark = pytest.mark.django_db
+
+TRAINED = {"lora": 24, "adapter": 8, "pooling": "cls", "epochs": 3}
+FROM_THE_ROOT = "Training starts from the root's own layers, not from version 1: its PET has another shape"
+HEAD_ANEW = "The head starts anew, not from that of version 1: it reads otherwise"
+
+
+@pytest.fixture
+def key(acme: Household) -> APIClient:
+    return with_key(acme, "manage")
+
+
+def create(key: APIClient, parent: Version, data: int, settings: Mapping[str, Any]) -> Version:
+    body = {"name": "spam", "parent": parent.pk, "dataset": data, "settings": settings}
+    made = key.post(f"{V1}/hplms", body)
+    assert made.status_code == 201, made.content
+    return grove.do_jobs(Version.unscoped.get(pk=made.json()["id"]))
+
+
+def update(key: APIClient, data: int, settings: Mapping[str, Any] | None = None) -> dict[str, Any]:
+    body = {"dataset": data} | ({} if settings is None else {"settings": settings})
+    made = key.post(f"{V1}/hplms/spam/versions", body)
+    assert made.status_code == 201, made.content
+    return dict(made.json())
+
+
+def test_what_an_update_leaves_out_stays_as_it_was(root: Version, acme: Household, key: APIClient) -> None:
+    create(key, root, acme.dataset.pk, TRAINED)
+    second = update(key, acme.dataset.pk)
+    assert second["config"]["settings"] == TRAINED
+    assert "warnings" not in second["config"]
+    version = Version.unscoped.get(pk=second["id"])
+    assert grove.jobs_in_order(version)[0].params["settings"] == TRAINED
+    grove.do_jobs(version)
+    third = update(key, acme.dataset.pk, {"epochs": 5, "adapter": 8})
+    assert third["config"]["settings"] == TRAINED | {"epochs": 5}
+    assert "warnings" not in third["config"]
+
+
+def test_the_version_that_serves_is_the_one_whose_settings_stay(
+    root: Version, acme: Household, key: APIClient
+) -> None:
+    create(key, root, acme.dataset.pk, TRAINED)
+    grove.do_jobs(Version.unscoped.get(pk=update(key, acme.dataset.pk, {"lora": 4})["id"]))
+    assert key.put(f"{V1}/hplms/spam/aliases/default", {"version": 1}).status_code == 200
+    assert update(key, acme.dataset.pk)["config"]["settings"] == TRAINED
+
+
+@pytest.mark.parametrize(
+    ("chosen", "told"),
+    [
+        ({"lora": 48}, f"{FROM_THE_ROOT} (lora 48 instead of 24)."),
+        (
+            {"adapter": 0, "norms": False},
+            f"{FROM_THE_ROOT} (adapter 0 instead of 8, norms false instead of true).",
+        ),
+        ({"pooling": "cls_mean"}, f"{HEAD_ANEW} (pooling cls_mean instead of cls)."),
+    ],
+)
+def test_it_is_said_when_nothing_can_be_gone_on_from(
+    chosen: dict[str, Any], told: str, root: Version, acme: Household, key: APIClient
+) -> None:
+    create(key, root, acme.dataset.pk, TRAINED)
+    second = update(key, acme.dataset.pk, chosen)
+    assert second["config"]["warnings"] == [told]
+    assert second["config"]["settings"] == TRAINED | chosen
+
+
+def test_what_is_named_as_it_is_by_itself_changes_nothing(
+    root: Version, acme: Household, key: APIClient
+) -> None:
+    create(key, root, acme.dataset.pk, {"epochs": 3})
+    as_it_is = {"lora": 48, "adapter": 0, "output_adapter": 0, "biases": True, "norms": True}
+    assert "warnings" not in update(key, acme.dataset.pk, as_it_is)["config"]
+
+
+def test_a_tagger_pools_nothing(root: Version, acme: Household, key: APIClient) -> None:
+    tags = grove.dataset(acme.tenant, "names", task="tagging")
+    create(key, root, tags.pk, {"pooling": "cls"})
+    assert "warnings" not in update(key, tags.pk, {"pooling": "cls_mean"})["config"]
+
+
+def test_a_setting_that_is_not_known_is_refused(root: Version, acme: Household, key: APIClient) -> None:
+    create(key, root, acme.dataset.pk, TRAINED)
+    refused = key.post(f"{V1}/hplms/spam/versions", {"dataset": acme.dataset.pk, "settings": {"device": "x"}})
+    assert error(refused) == (422, "invalid_field", "settings.device")

@@ -1,0 +1,10 @@
+"""What an update takes from a version that another release may have made."""
+
+from versiontree.models import Version
+from versiontree.services.inheriting import settings_inherited
+
+
+def test_settings_that_this_release_does_not_know_are_left_behind() -> None:
+    imported = Version(config={"settings": {"lora": 24, "adapter": -1, "device": "cuda", "epochs": "many"}})
+    assert settings_inherited(imported, {"epochs": 5}) == {"lora": 24, "epochs": 5}
+    assert settings_inherited(Version(config={}), None) == {}
