@@ -17,6 +17,7 @@ from frontend.presenters.metrics import (
 from frontend.presenters.wording import plain, words
 from tenants.models import Tenant
 from versiontree.chains import compacted_by, without_compacted
+from versiontree.knob_fields import LABELS
 from versiontree.lineage import Step
 from versiontree.models import Version
 from versiontree.models.artifact import Role
@@ -24,7 +25,7 @@ from versiontree.models.version import VersionKind, VersionState
 from versiontree.remarks import version_warnings
 from versiontree.reported import mapping_of
 
-UNTOLD_SETTINGS = {"device", "precision"}
+UNTOLD_SETTINGS = {"device", "precision", "lower_way"}
 PARTS = {Role.ROOT: "Upper layers", Role.LOWER: "Lower layers", Role.PLOT: "PLOT", Role.HPLM: "PET and head"}
 
 
@@ -53,7 +54,7 @@ class Licence:
     """Under what terms a root or hPLM may be used, as far as somebody said."""
 
     of: str
-    license: str
+    licence: str
     source_url: str
 
 
@@ -150,7 +151,11 @@ def _settings(reports: Sequence[Mapping[str, Any]], config: Mapping[str, Any]) -
     """What the training was set to: as it reported it, else as it was asked for."""
     reported = next((report["settings"] for report in reports if report.get("settings")), None)
     given: Mapping[str, Any] = reported or config.get("settings") or {}
-    rows = [(words(name), plain(value)) for name, value in given.items() if name not in UNTOLD_SETTINGS]
+    rows = [
+        (LABELS.get(name, words(name)), plain(value))
+        for name, value in sorted(given.items())
+        if name not in UNTOLD_SETTINGS
+    ]
     best = next((report["best_epoch"] for report in reports if report.get("best_epoch")), None)
     return [*rows, *([("best epoch", str(best))] if best else [])]
 
@@ -173,7 +178,7 @@ def _licences(steps: Sequence[Step]) -> list[Licence]:
     hplm, root = steps[0].version.hplm, steps[-1].version.root
     said = [Licence(root.name, root.license, root.source_url)]
     said += [Licence(hplm.name, hplm.license, "")] if hplm else []
-    return said if any(one.license or one.source_url for one in said) else []
+    return said if any(one.licence or one.source_url for one in said) else []
 
 
 def _exports(tenant: Tenant, steps: Sequence[Step]) -> list[Export]:

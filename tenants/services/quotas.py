@@ -17,9 +17,9 @@ def quota_lock(*, tenant: Tenant) -> Quota:
     return Quota.objects.for_tenant(tenant).select_for_update().get()
 
 
-def quota_check_domains(*, tenant: Tenant, having: int) -> None:
-    """May the tenant, having so many domains, have one more? Otherwise ``quota_exceeded``."""
-    _check(limit=quota_of(tenant).max_domains, used=having, asked=1, what="domains")
+def quota_check_domains(*, tenant: Tenant, having: int, adding: int = 1) -> None:
+    """May the tenant, having so many domains, have so many more? Otherwise ``quota_exceeded``."""
+    _check(limit=quota_of(tenant).max_domains, used=having, asked=adding, what="domains")
 
 
 def quota_check_hplms(*, tenant: Tenant, having: int) -> None:

@@ -23,7 +23,7 @@ from versiontree.models.version import VersionKind, VersionState
 from versiontree.services.aliases import alias_move
 from versiontree.services.domains import domain_create, domain_update
 from versiontree.services.hplms import hplm_create, hplm_update
-from versiontree.services.licences import root_license
+from versiontree.services.licences import root_licence
 from versiontree.services.roots import root_register
 from versiontree.training_settings import DEFAULT_ALPHA
 
@@ -102,7 +102,7 @@ class RootTermsForm(ServiceForm):
 
     def act(self, actor: Any) -> Root:
         data = self.cleaned_data
-        return root_license(
+        return root_licence(
             root=self.instance, license=data["license"], source_url=data["source_url"], actor=actor
         )
 

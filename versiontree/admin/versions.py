@@ -15,7 +15,7 @@ from unfold.decorators import display
 from tenants.admin.base import Listing, NotByHand, ReadOnly, acting, linked, pretty_json
 from tenants.errors import HmiError
 from versiontree.admin.base import STATE_COLOURS, Serviced
-from versiontree.api.archives import zip_response
+from versiontree.archive.download import zip_response
 from versiontree.artifacts import ArtifactStore
 from versiontree.models import Artifact, Job, Version, VersionArtifact
 from versiontree.remarks import version_warnings

@@ -32,7 +32,7 @@ from versiontree.selectors import (
 )
 from versiontree.services.aliases import alias_move
 from versiontree.services.hplms import hplm_create, hplm_delete, hplm_update
-from versiontree.services.licences import hplm_license
+from versiontree.services.licences import hplm_licence
 
 
 class HplmsView(OwnerView):
@@ -68,7 +68,7 @@ class HplmView(OwnerView):
     def patch(self, request: Request, hplm: str, **_: Any) -> Response:
         body = asked(HplmPatchSerializer, request)
         found = hplm_of(self.tenant, hplm)
-        licensed = hplm_license(hplm=found, license=body["license"], actor=request_actor(request))
+        licensed = hplm_licence(hplm=found, license=body["license"], actor=request_actor(request))
         return Response(HplmSerializer(licensed).data)
 
     @extend_schema(responses={204: None})

@@ -6,6 +6,7 @@ from typing import Any, Final
 
 from versiontree.archive.layout import Node
 from versiontree.models.version import VersionKind
+from versiontree.reported import is_number, mapping_of
 
 PIPELINES: Final = {
     "classification": "text-classification",
@@ -29,7 +30,7 @@ def model_card(nodes: Sequence[Node]) -> str:
 def _front_matter(nodes: Sequence[Node]) -> Iterator[str]:
     version, root = nodes[0], nodes[-1]
     yield "---"
-    yield f"license: {_quoted(version.license or UNKNOWN)}"
+    yield f"license: {_quoted(version.licence or UNKNOWN)}"
     if root is not version:
         yield f"base_model: {_quoted(root.source_url or root.name)}"
     if version.task:
@@ -62,7 +63,7 @@ def _sections(nodes: Sequence[Node]) -> Iterator[str]:
     data = [(f"{node.name} v{node.number}", *row) for node in nodes for row in _data(node)]
     yield from _section("Data", _table(("version", "data", "part", "sha256"), data))
     licences = [
-        (f"{node.kind.label} {node.name}", node.license or UNKNOWN, node.source_url)
+        (f"{node.kind.label} {node.name}", node.licence or UNKNOWN, node.source_url)
         for node in nodes
         if node.kind != VersionKind.DOMAIN
     ]
@@ -79,8 +80,8 @@ def _measures(version: Node) -> Iterable[str]:
     if version.kind != VersionKind.HPLM:
         flat = list(_leaves(version.metrics))[:_MOST_ROWS]
         return _table(("measure", "value"), [(name, _figure(value)) for name, value in flat])
-    dev = _scores(_mapping(_mapping(version.metrics.get("fine_tune")).get("dev")))
-    test = _scores(_mapping(version.metrics.get("evaluate")))
+    dev = _scores(mapping_of(mapping_of(version.metrics.get("fine_tune")).get("dev")))
+    test = _scores(mapping_of(version.metrics.get("evaluate")))
     rows = [(name, _figure(dev.get(name)), _figure(test.get(name))) for name in dict.fromkeys([*test, *dev])]
     return _table(("measure", "dev", "test"), rows)
 
@@ -89,14 +90,14 @@ def _scores(found: Mapping[str, Any]) -> dict[str, float]:
     """The single figures of an evaluation, the chosen metric under its own name."""
     named = {str(found.get("metric", "")) or "value" if name == "value" else name: value
              for name, value in found.items()}  # fmt: skip
-    return {name.replace("_", " "): value for name, value in named.items() if _is_number(value)}
+    return {name.replace("_", " "): value for name, value in named.items() if is_number(value)}
 
 
 def _settings(version: Node) -> Iterator[tuple[str, str]]:
-    reports = [_mapping(report) for report in version.metrics.values()]
+    reports = [mapping_of(report) for report in version.metrics.values()]
     reported = next((report["settings"] for report in reports if report.get("settings")), None)
     asked = version.config.get("settings")
-    yield from ((name, _figure(value)) for name, value in _leaves(_mapping(reported or asked), every=True))
+    yield from ((name, _figure(value)) for name, value in _leaves(mapping_of(reported or asked), every=True))
     yield from (
         (key, _figure(report[key])) for report in reports for key in ("seed", "best_epoch") if key in report
     )
@@ -104,8 +105,8 @@ def _settings(version: Node) -> Iterator[tuple[str, str]]:
 
 def _data(node: Node) -> Iterator[tuple[str, str, str]]:
     """(name, part, sha256) of what a version learned from."""
-    dataset, corpus = _mapping(node.config.get("dataset")), _mapping(node.config.get("corpus"))
-    for split, digest in _mapping(dataset.get("splits")).items():
+    dataset, corpus = mapping_of(node.config.get("dataset")), mapping_of(node.config.get("corpus"))
+    for split, digest in mapping_of(dataset.get("splits")).items():
         yield str(dataset.get("name", "")), str(split), str(digest)
     if corpus:
         yield str(corpus.get("name", "")), "text", str(corpus.get("sha256", ""))
@@ -117,7 +118,7 @@ def _leaves(found: Mapping[str, Any], above: str = "", *, every: bool = False) -
         path = f"{above} {name}".strip().replace("_", " ")
         if isinstance(value, Mapping) and len(path.split(" / ")) < _DEEPEST:
             yield from _leaves(value, f"{path} /", every=every)
-        elif _is_number(value) or (every and value is not None):
+        elif is_number(value) or (every and value is not None):
             yield path, value
 
 
@@ -147,11 +148,3 @@ def _figure(value: Any) -> str:
 def _quoted(value: Any) -> str:
     """JSON on one line, which YAML reads as it is."""
     return json.dumps(value, ensure_ascii=False)
-
-
-def _mapping(found: Any) -> Mapping[str, Any]:
-    return found if isinstance(found, Mapping) else {}
-
-
-def _is_number(value: Any) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool)

@@ -35,9 +35,10 @@ PARTS: Final[Mapping[str, frozenset[str]]] = {
             "upper.safetensors",
             "checkpoint_lower.safetensors",
             "lm_head.safetensors",
+            "general_text.safetensors",
         }
     ),
-    "lower": frozenset({"lower.json", "lower.safetensors"}),
+    "lower": frozenset({"lower.json", "lower.safetensors", "lm_head.safetensors"}),
     "plot": frozenset({"plot.json", "index.lmdb", "vectors.bin", "composition.safetensors"}),
     "hplm": frozenset({"hplm.json", "hplm.safetensors"}),
 }
@@ -54,7 +55,7 @@ class Node:
     number: int
     digests: Mapping[str, str]
     task: str = ""
-    license: str = ""
+    licence: str = ""
     source_url: str = ""
     description: str = ""
     config: Mapping[str, Any] = field(default_factory=dict)
@@ -78,7 +79,7 @@ class Node:
             "number": self.number,
             "digest": self.digest,
             "digests": dict(self.digests),
-            "license": self.license,
+            "license": self.licence,
         }
         optional = {"task": self.task, "source_url": self.source_url, "description": self.description}
         return told | {name: value for name, value in optional.items() if value}

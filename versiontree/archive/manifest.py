@@ -88,7 +88,7 @@ def _node(told: Any, made: Any) -> Node:
         number=number,
         digests=digests,
         task=_text(told, "task"),
-        license=_text(told, "license"),
+        licence=_text(told, "license"),
         source_url=_text(told, "source_url"),
         description=_text(told, "description"),
         config=_typed(made, "config", dict),
@@ -109,6 +109,8 @@ def _check_order(nodes: tuple[Node, ...]) -> None:
     if nodes[-1].kind != VersionKind.ROOT:
         raise refused("The lineage does not end at a root.")
     for place, node in enumerate(nodes):
+        if COMPACTS in node.config and node.kind != VersionKind.DOMAIN:
+            raise refused(f"{node.name} compacts tables, as only domains do.")
         held = node.config.get(COMPACTS, ())
         fits = all(type(at) is int and place < at < len(nodes) for at in held)
         if not fits or any(nodes[at].kind != VersionKind.DOMAIN for at in held):

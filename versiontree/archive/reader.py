@@ -4,6 +4,7 @@ import errno
 import hashlib
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Final
 
@@ -17,11 +18,29 @@ from versiontree.artifacts import FileEntry
 CHUNK: Final = 1024**2
 
 
-def archive_unpack(archive: Path | IO[bytes], folder: Path, *, most_bytes: int) -> Contents:
-    """Write the artifacts of an archive below `folder`, and say what it is.
+@dataclass(frozen=True, slots=True)
+class Archive:
+    """One that is open: what it says makes sense, the bytes of its files are not yet compared with that."""
+
+    contents: Contents
+    source: Source
+
+    def unpack(self, folder: Path) -> None:
+        """Write its files below `folder`.
+
+        Raises ``invalid_archive`` for any that is not the one that was named, ``out_of_disk``. What is in
+        `folder` then is of no use.
+        """
+        for name, entry in self.contents.files.items():
+            _unpack(self.source, name, entry, folder)
+
+
+@contextmanager
+def archive_open(archive: Path | IO[bytes], *, most_bytes: int) -> Iterator[Archive]:
+    """Read what an archive says of itself.
 
     Raises ``invalid_archive`` for whatever is not exactly what an export wrote, ``file_too_large`` for more
-    than `most_bytes`, ``out_of_disk``. What is in `folder` then is of no use.
+    than `most_bytes`.
     """
     with source_open(archive) as source:
         if sum(source.sizes.values()) > most_bytes:
@@ -32,10 +51,7 @@ def archive_unpack(archive: Path | IO[bytes], folder: Path, *, most_bytes: int) 
         _check_names(source, files)
         config = _small(source, CONFIG)
         _compare(CONFIG, files[CONFIG], len(config), hashlib.sha256(config).hexdigest())
-        contents = contents_of(manifest, object_of(config, CONFIG))
-        for name, entry in contents.files.items():
-            _unpack(source, name, entry, folder)
-    return contents
+        yield Archive(contents_of(manifest, object_of(config, CONFIG)), source)
 
 
 def unpacked(folder: Path, kind: str, digest: str) -> Path:

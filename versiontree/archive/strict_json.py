@@ -1,4 +1,4 @@
-"""JSON of strangers: bounded in size and depth, and nothing in it that PostgreSQL cannot store."""
+"""JSON of strangers: bounded in size, depth and numbers, and nothing in it that PostgreSQL cannot store."""
 
 import json
 from math import isfinite
@@ -8,6 +8,8 @@ from versiontree.archive.layout import refused
 
 MOST_BYTES: Final = 4 * 1024**2
 DEEPEST: Final = 24
+LARGEST: Final = 2**63
+"""What pages calculate with becomes a float now and then; nobody counts further."""
 
 
 def object_of(content: bytes, name: str) -> dict[str, Any]:
@@ -47,5 +49,9 @@ def _look_into(value: Any) -> None:
             one.encode("utf-8")  # half of a surrogate pair is a ValueError
             if "\0" in one:
                 raise ValueError("a text holds a NUL character")
-        elif isinstance(one, float) and not isfinite(one):
+        elif isinstance(one, int | float) and not _is_usual(one):
             raise ValueError("a number is too large")
+
+
+def _is_usual(number: float) -> bool:
+    return isfinite(number) if isinstance(number, float) else -LARGEST <= number < LARGEST

@@ -1,13 +1,15 @@
 """Whether artifacts of strangers can be loaded, tried in a process of its own.
 
 Tensors and tables are opened by the code that serves them. That code needs torch, which the web process does
-not load, and maps files that may be made to crash it.
+not load, and maps files that may be made to crash it. The process knows no secrets, gives way to all others,
+and has no more memory than such artifacts take.
 """
 
 import json
 import os
+import resource
 import subprocess
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Final
@@ -19,8 +21,18 @@ from versiontree.archive.layout import refused
 
 PATIENCE_S: Final = 900
 LONGEST_REASON: Final = 300
-SECRET: Final = frozenset({"DATABASE_URL", "REDIS_URL", "HMI_SECRET_KEY"})
-"""What strangers' files need not be near."""
+PASSED_ON: Final = frozenset(
+    {"PATH", "HOME", "TMPDIR", "LANG", "LANGUAGE", "PYTHONPATH", "PYTHONHOME", "LD_LIBRARY_PATH"}
+)
+"""What Python and its libraries are found by, and `LC_…`: strangers' files need not be near anything else."""
+ONE_THREAD: Final[Mapping[str, str]] = dict.fromkeys(
+    ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS", "RAYON_NUM_THREADS"), "1"
+)
+NICER: Final = 10
+MEMORY_BASE: Final = 4 * 1024**3
+"""Bytes for what does not grow with the artifacts: torch without GPUs takes 300 MB, so this leaves room."""
+MEMORY_TIMES: Final = 5
+"""Weights in fp16 are held as they are read, widened to fp32, and as parameters in fp32: 1 + 2 + 2."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,16 +66,8 @@ def artifacts_try(trial: Trial) -> dict[str, Any]:
 def trial_answer(trial: Trial) -> dict[str, Any] | None:
     """What ``inference.hplm.trial`` says in a process of its own; None when that ends without a word."""
     try:
-        done = subprocess.run(
-            settings.HMI_ARTIFACT_TRIAL,
-            input=json.dumps(asdict(trial)).encode(),
-            capture_output=True,
-            cwd=settings.BASE_DIR,
-            env={name: value for name, value in os.environ.items() if name not in SECRET},
-            timeout=PATIENCE_S,
-            check=False,
-        )
-        return dict(json.loads(done.stdout.splitlines()[-1])) if done.returncode == 0 else None
+        said = _ask(json.dumps(asdict(trial)).encode(), most_bytes=_memory(trial))
+        return None if said is None else dict(json.loads(said.splitlines()[-1]))
     except subprocess.TimeoutExpired as error:
         raise refused("Loading the artifacts took too long.") from error
     except (ValueError, IndexError, OSError) as error:
@@ -73,3 +77,43 @@ def trial_answer(trial: Trial) -> dict[str, Any] | None:
 def folder_text(folder: Path) -> str:
     """An absolute path as text."""
     return str(folder.resolve())
+
+
+def _ask(wanted: bytes, *, most_bytes: int) -> bytes | None:
+    with subprocess.Popen(
+        settings.HMI_ARTIFACT_TRIAL,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        cwd=settings.BASE_DIR,
+        env=_environment(),
+    ) as child:
+        try:
+            # It reads no file of strangers before it is told which.
+            _restrain(child.pid, most_bytes)
+            said, _ = child.communicate(wanted, timeout=PATIENCE_S)
+        except BaseException:
+            child.kill()
+            raise
+    return said if child.returncode == 0 else None
+
+
+def _environment() -> dict[str, str]:
+    kept = {name: value for name, value in os.environ.items() if name in PASSED_ON or name.startswith("LC_")}
+    return {**kept, **ONE_THREAD}
+
+
+def _restrain(pid: int, most_bytes: int) -> None:
+    """Low priority, and a bound on the memory of its own: files that it only maps do not count."""
+    os.setpriority(os.PRIO_PROCESS, pid, min(19, os.getpriority(os.PRIO_PROCESS, 0) + NICER))
+    _, ceiling = resource.prlimit(pid, resource.RLIMIT_DATA)
+    most = most_bytes if ceiling == resource.RLIM_INFINITY else min(most_bytes, ceiling)
+    resource.prlimit(pid, resource.RLIMIT_DATA, (most, most))
+
+
+def _memory(trial: Trial) -> int:
+    """How many bytes the process may take: a file can say that it is larger than it is."""
+    root = [trial.root] if trial.root_is_new else []
+    folders = [*root, *trial.lowers, *trial.plots, *([trial.hplm] if trial.hplm else [])]
+    read = sum(file.stat().st_size for folder in folders for file in Path(folder).iterdir())
+    return MEMORY_BASE + MEMORY_TIMES * read

@@ -52,8 +52,8 @@ def archive_members(store: ArtifactStore, steps: Sequence[Step], *, branch: bool
             members += [
                 Member(prefix + name, entry, folder / name) for name, entry in sorted(artifact.files.items())
             ]
+    members = list({member.name: member for member in members}.values())
     files = {member.name: member.entry for member in members}
-    members = [next(one for one in members if one.name == name) for name in files]
     return [_written(MANIFEST, _json(manifest_json(Contents(nodes, branch, files)))), *members]
 
 
@@ -133,7 +133,7 @@ def _node(step: Step, places: Mapping[int, int]) -> Node:
         number=version.number,
         digests={role: artifact.digest for role, artifact in step.artifacts.items()},
         task=hplm.task if hplm else "",
-        license=hplm.license if hplm else root.license if of_root else "",
+        licence=hplm.license if hplm else root.license if of_root else "",
         source_url=root.source_url if of_root else "",
         description=domain.description if domain else "",
         config=_without_ids(config) | ({COMPACTS: held} if held else {}),

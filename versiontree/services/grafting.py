@@ -25,6 +25,8 @@ from versiontree.services.planting import parent_check, room_for_jobs, version_p
 
 Owner = Root | Domain | Hplm
 Made = TypeVar("Made", Root, Domain, Hplm)
+Stored = Mapping[tuple[str, str], StoredArtifact]
+"""Artifacts by their kind and digest."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,20 +82,39 @@ def _size(contents: Contents, nodes: Sequence[Node]) -> int:
     )
 
 
+def graft_rehearse(graft: Graft, *, tenant: Tenant | None, actor: Actor, name: str | None) -> None:
+    """Raise what planting would: ``quota_exceeded``, ``conflict`` (a name), ``model_not_ready``.
+
+    Leaves nothing. It is for before an archive is unpacked, tried and stored, which takes long, takes room,
+    and is not taken back by a transaction.
+    """
+    with transaction.atomic():
+        _prepare(graft, tenant, actor, name)
+        transaction.set_rollback(True)
+
+
+def graft_store(graft: Graft, *, store: ArtifactStore, folder: Path) -> Stored:
+    """Move the artifacts of what is missing from `folder` into the store.
+
+    Reads and syncs all of them: not to be called in a transaction. Those that no version comes to have are
+    removed by the collector, which leaves them time first.
+    """
+    stored = {}
+    for role, digest in dict.fromkeys(pair for node in graft.missing for pair in node.digests.items()):
+        stored[role, digest] = store.ingest(role, unpacked(folder, role, digest))
+        assert stored[role, digest].digest == digest, "every byte was compared with the manifest"
+    return stored
+
+
 def graft_plant(
-    graft: Graft, *, store: ArtifactStore, folder: Path, tenant: Tenant | None, actor: Actor, name: str | None
+    graft: Graft, *, stored: Stored, tenant: Tenant | None, actor: Actor, name: str | None
 ) -> Version:
-    """Plant what is missing, the root first, and return the version itself; to be called in a transaction."""
-    _check_room(graft, tenant)
-    known = list(graft.known)
-    if known:
-        known[-1] = parent_check(
-            parent=known[-1], tenant=tenant, kinds=[VersionKind.ROOT, VersionKind.DOMAIN]
-        )
+    """Plant what is missing, the root first, and return the version itself; to be called in a transaction.
+
+    Raises as ``graft_rehearse``: much may have happened since.
+    """
+    known, owners = _prepare(graft, tenant, actor, name)
     placed = dict(zip(reversed(range(len(graft.nodes))), known, strict=False))
-    # All that can be refused comes before the store is touched: no rollback takes files out of it.
-    owners = _owners(graft, known, tenant, actor, name)
-    stored = _store(graft.missing, store, folder)
     version = known[-1] if known else None
     for place in reversed(range(len(graft.missing))):
         node, owner = graft.nodes[place], owners[place]
@@ -143,25 +164,34 @@ def _upwards(version: Version | None) -> list[Version]:
     return branch
 
 
+def _prepare(
+    graft: Graft, tenant: Tenant | None, actor: Actor, name: str | None
+) -> tuple[list[Version], dict[int, Owner]]:
+    """Check all that may be refused, and make the owners of what is missing: the versions that are here, the
+    root first, and the owners by place."""
+    _check_room(graft, tenant)
+    known = list(graft.known)
+    if known:
+        known[-1] = parent_check(
+            parent=known[-1], tenant=tenant, kinds=[VersionKind.ROOT, VersionKind.DOMAIN]
+        )
+    domains = Domain.objects.for_tenant(tenant).count() if tenant else 0
+    owners = _owners(graft, known, tenant, actor, name)
+    if tenant is not None:
+        made = Domain.objects.for_tenant(tenant).count() - domains
+        if made:
+            quota_check_domains(tenant=tenant, having=domains, adding=made)
+    return known, owners
+
+
 def _check_room(graft: Graft, tenant: Tenant | None) -> None:
     if tenant is None:
         return
     room_for_jobs(tenant=tenant, adding=0)
-    kinds = [node.kind for node in graft.missing]
-    if VersionKind.HPLM in kinds:
+    if any(node.kind == VersionKind.HPLM for node in graft.missing):
         living = Hplm.objects.for_tenant(tenant).filter(deleted_at=None).count()
         quota_check_hplms(tenant=tenant, having=living)
-    if VersionKind.DOMAIN in kinds:
-        quota_check_domains(tenant=tenant, having=Domain.objects.for_tenant(tenant).count())
     quota_check_storage(tenant=tenant, adding_bytes=graft.size, beside_uploads=artifact_bytes(tenant))
-
-
-def _store(
-    nodes: Sequence[Node], store: ArtifactStore, folder: Path
-) -> dict[tuple[str, str], StoredArtifact]:
-    """Move the artifacts of the versions into the store; each by its kind and digest."""
-    pairs = dict.fromkeys(pair for node in nodes for pair in node.digests.items())
-    return {(role, digest): store.ingest(role, unpacked(folder, role, digest)) for role, digest in pairs}
 
 
 def _owners(
@@ -191,17 +221,17 @@ def _owner(
     goes_on = above is not None and (above.kind, above.name) == (node.kind, node.name) and asked is None
     by = person(actor)
     if node.kind == VersionKind.HPLM:
-        terms = {"task": node.task, "license": node.license}
+        terms = {"task": node.task, "license": node.licence}
         return _create(Hplm, asked or node.name, tenant=tenant, created_by=by, **terms)
     if node.kind == VersionKind.ROOT:
         if isinstance(parent, Root) and goes_on:
-            return parent
+            # Whoever plants a version holds the row of its owner, so that numbers follow one another.
+            return Root.objects.select_for_update(no_key=True).get(pk=parent.pk)
         source = node.source_url or f"imported:{node.digest}"
-        about = {"source": source, "license": node.license, "source_url": node.source_url}
+        about = {"source": source, "license": node.licence, "source_url": node.source_url}
         taken = set(Root.objects.values_list("name", flat=True))
         return _create(Root, asked or _free(node.name, taken), created_by=by, **about)
     if isinstance(parent, Domain) and goes_on and parent.tenant == tenant:
-        # Whoever plants a version holds the row of its domain, so that numbers follow one another.
         return Domain.unscoped.select_for_update(no_key=True).get(pk=parent.pk)
     assert isinstance(parent, Root | Domain), "a domain stands on a root"
     place = {"root": parent.root if isinstance(parent, Domain) else parent, "tenant": tenant}

@@ -11,14 +11,15 @@ from tenants.errors import ErrorCode, HmiError
 from tenants.models import Tenant, User
 from tenants.services.audit import Actor, audit_record
 from versiontree.archive.layout import Contents, Node, refused
-from versiontree.archive.reader import archive_unpack, unpacked
+from versiontree.archive.reader import Archive, archive_open, unpacked
 from versiontree.archive.trial import Trial, artifacts_try, folder_text
+from versiontree.archive.turn import import_turn
 from versiontree.artifacts import ArtifactStore
 from versiontree.models import Version
 from versiontree.models.artifact import Role
 from versiontree.models.version import VersionKind
 from versiontree.names import require_slug
-from versiontree.services.grafting import Graft, graft_plan, graft_plant
+from versiontree.services.grafting import Graft, Stored, graft_plan, graft_plant, graft_rehearse, graft_store
 from versiontree.serving import takes_pairs
 
 
@@ -35,24 +36,26 @@ def version_import(
     An hPLM becomes a new one of the tenant's, called `name` or as it was. It stands on the version of this
     site that is the same as the one it stood on (`parent` says which, if several are); what is not here comes
     from the archive's branch: domains become the tenant's, or without a tenant the platform's, which only
-    staff may do, as only they may add roots. All is verified, and tried, before anything is stored.
+    staff may do, as only they may add roots. All is verified, and tried, before anything is stored. Not to be
+    called in a transaction: it takes long, and a machine does one at a time.
 
     Raises ``invalid_archive``, ``file_too_large``, ``missing_branch`` (naming what the version needs),
-    ``forbidden``, ``conflict``, ``invalid_field``, ``model_not_ready``, ``quota_exceeded``, ``out_of_disk``.
+    ``forbidden``, ``conflict``, ``invalid_field``, ``model_not_ready``, ``quota_exceeded``, ``queue_full``,
+    ``out_of_disk``.
     """
     if name is not None:
         require_slug(name)
-    store = ArtifactStore(Path(settings.HMI_ARTIFACT_ROOT))
-    with store.workspace(Role.HPLM) as folder:
-        contents = archive_unpack(archive, folder, most_bytes=settings.HMI_IMPORT_MAX_BYTES)
+    with archive_open(archive, most_bytes=settings.HMI_IMPORT_MAX_BYTES) as opened:
+        contents = opened.contents
         if contents.version.kind == VersionKind.HPLM and tenant is None:
             message = "An hPLM belongs to a tenant: say which."
             raise HmiError(ErrorCode.MISSING_FIELD, message, param="tenant")
         plan = graft_plan(contents, tenant=tenant, parent=parent)
         _check_rights(plan.missing, tenant, actor)
-        _try_out(contents, plan, folder, store)
+        graft_rehearse(plan, tenant=tenant, actor=actor, name=name)
+        stored = _stored(opened, plan)
         with transaction.atomic():
-            version = graft_plant(plan, store=store, folder=folder, tenant=tenant, actor=actor, name=name)
+            version = graft_plant(plan, stored=stored, tenant=tenant, actor=actor, name=name)
             audit_record(
                 verb="version.import",
                 subject=str(version),
@@ -80,6 +83,15 @@ def _check_rights(missing: Sequence[Node], tenant: Tenant | None, actor: Actor) 
             f"This site does not have {what}; only its administrators can import that.",
             param="archive",
         )
+
+
+def _stored(opened: Archive, plan: Graft) -> Stored:
+    """Verify the artifacts, try them and put those that are missing into the store, when it is our turn."""
+    store = ArtifactStore(Path(settings.HMI_ARTIFACT_ROOT))
+    with import_turn(), store.workspace(Role.HPLM) as folder:
+        opened.unpack(folder)
+        _try_out(opened.contents, plan, folder, store)
+        return graft_store(plan, store=store, folder=folder)
 
 
 def _try_out(contents: Contents, plan: Graft, folder: Path, store: ArtifactStore) -> None:

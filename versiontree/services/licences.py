@@ -26,7 +26,7 @@ def source_check(text: str) -> str:
 
 
 @transaction.atomic
-def hplm_license(*, hplm: Hplm, license: str, actor: Actor) -> Hplm:  # noqa: A002
+def hplm_licence(*, hplm: Hplm, license: str, actor: Actor) -> Hplm:  # noqa: A002
     """Say under which licence an hPLM may be used."""
     hplm.license = licence_check(license)
     hplm.save(update_fields=["license"])
@@ -36,7 +36,7 @@ def hplm_license(*, hplm: Hplm, license: str, actor: Actor) -> Hplm:  # noqa: A0
 
 
 @transaction.atomic
-def root_license(*, root: Root, license: str, source_url: str, actor: Actor) -> Root:  # noqa: A002
+def root_licence(*, root: Root, license: str, source_url: str, actor: Actor) -> Root:  # noqa: A002
     """Say under which licence a root may be used, and where it was published."""
     root.license, root.source_url = licence_check(license), source_check(source_url)
     root.save(update_fields=["license", "source_url"])

@@ -4,6 +4,7 @@ import io
 import struct
 import zipfile
 from collections.abc import Callable
+from typing import Any
 
 from tests.unit.versiontree.forging import (
     Members,
@@ -72,20 +73,21 @@ def say(**changes: object) -> Forge:
     return lambda members: zip_of(told(members, lambda manifest: manifest.update(changes)))
 
 
-def configured(**changes: object) -> Forge:
-    """The config says other things, and the manifest names it as it is."""
+def configured(place: int = 0, /, **changes: object) -> Forge:
+    """The config of the version at that place says other things, and the manifest names it as it is."""
+    return _made_otherwise(place, lambda node: node["config"].update(changes))
 
+
+def measured(kind: str, place: int = 0, /, **changes: object) -> Forge:
+    """As ``configured``, of the metrics of a job."""
+    return _made_otherwise(place, lambda node: node["metrics"].setdefault(kind, {}).update(changes))
+
+
+def _made_otherwise(place: int, change: Callable[[Any], None]) -> Forge:
     def forge(members: Members) -> bytes:
-        return zip_of(told(members, lambda config: config["config"].update(changes), "config.json"))
-
-    return forge
-
-
-def measured(kind: str, **changes: object) -> Forge:
-    """The metrics of a job say other things, and the manifest names the config as it is."""
-
-    def forge(members: Members) -> bytes:
-        return zip_of(told(members, lambda config: config["metrics"][kind].update(changes), "config.json"))
+        return zip_of(
+            told(members, lambda config: change([config, *config["lineage"]][place]), "config.json")
+        )
 
     return forge
 
@@ -193,10 +195,15 @@ FORGERIES: dict[str, tuple[Forge, str]] = {
     "lineage of a fool": (say(lineage=[7]), "different lineages"),
     "branch that is not there": (say(branch=True), "do not have its digest"),
     "files of a fool": (say(files={"README.md": "x"}), "does not say"),
-    "compacts itself": (configured(compacts=[0]), "not above it"),
-    "compacts a root": (configured(compacts=[2]), "not above it"),
+    "an hPLM that compacts": (configured(compacts=[1]), "only domains do"),
+    "an hPLM that compacts nothing": (configured(compacts=None), "what it should be"),
+    "a root that compacts": (configured(2, compacts=[]), "only domains do"),
+    "a domain that compacts itself": (configured(1, compacts=[1]), "not above it"),
+    "a domain that compacts a root": (configured(1, compacts=[2]), "not above it"),
     "labels of a fool": (configured(labels=[1]), "not texts"),
+    "labels of nobody": (configured(labels=None), "what it should be"),
     "dataset of a fool": (configured(dataset="x"), "what it should be"),
+    "dataset of nobody": (configured(dataset=None), "what it should be"),
     "config of a fool": (
         lambda members: zip_of(
             told(members, lambda config: config.update(metrics={"else": {}}), "config.json")
@@ -222,6 +229,23 @@ FORGERIES: dict[str, tuple[Forge, str]] = {
     "settings of a fool": (measured("fine_tune", settings=7), "what it should be"),
     "epochs of a fool": (measured("fine_tune", epochs=7), "what it should be"),
     "value of a fool": (measured("evaluate", value=True), "what it should be"),
+    "value of 400 digits": (measured("evaluate", value=10**399), "too large"),
+    "hits of 400 digits": (measured("evaluate", plot_hits={"trigram": 10**399}), "too large"),
+    "epochs of 400 digits": (measured("fine_tune", epochs=[{"loss": 10**399}] * 2), "too large"),
+    "just too large a number": (measured("evaluate", rows=2**63), "too large"),
+    "dev of a fool": (measured("fine_tune", dev={"metric": "f1", "value": "abc"}), "what it should be"),
+    "dev of nobody": (measured("fine_tune", dev=None), "what it should be"),
+    "dev without figures": (measured("fine_tune", dev={"per_label": {"a": 1}}), "lacks figures"),
+    "stage of a fool": (measured("convert", 2, closed_form=["trigram"]), "what it should be"),
+    "rest of a fool": (
+        measured("further_pretrain", 1, before={"unexplained": ["trigram"]}),
+        "what it should",
+    ),
+    "rest of nobody": (measured("further_pretrain", 1, after={"unexplained": None}), "what it should be"),
+    "rows of a fool": (measured("build_plot", 1, rows="many"), "what it should be"),
+    "coverage of a fool": (measured("build_plot", 1, coverage=0.5), "what it should be"),
+    "coverage in words": (measured("compact", 1, coverage={"trigram": "half"}), "in shares"),
+    "levels of a fool": (measured("grow", 1, levels=[1]), "what it should be"),
     "labels without figures": (measured("evaluate", per_label={"yes": {"f1": 1}}), "lacks figures"),
     "counts of nothing": (measured("evaluate", class_counts={"yes": 0}), "no counts"),
     "counts of a fool": (measured("evaluate", class_counts={"yes": "x"}), "no counts"),

@@ -1,7 +1,7 @@
 """A site with a real, tiny version tree, and a look at everything that an import could change."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -31,7 +31,14 @@ from versiontree.services.roots import root_register
 
 TEXTS = ("a good river", "the bad stone in winter", "zebra, quixotic")
 MEASURED: Mapping[str, Any] = {
-    "fine_tune": {"dev": {"value": 0.75, "metric": "accuracy"}, "seed": 7, "settings": {"epochs": 3}},
+    "fine_tune": {
+        "dev": {"value": 0.75, "metric": "accuracy", "class_counts": {"no": 5}},
+        "seed": 7,
+        "settings": {"epochs": 3},
+        "epochs": [{"loss": 0.9, "dev": 0.5}, {"loss": 0.4, "dev": 0.75}],
+        "trials": [{"learning_rate": 0.01, "dev": 0.75, "epochs": [{"loss": 0.9}]}],
+        "best_epoch": 2,
+    },
     "evaluate": {
         "metric": "accuracy",
         "value": 0.8125,
@@ -39,17 +46,39 @@ MEASURED: Mapping[str, Any] = {
         "per_label": {"no": {"precision": 1.0, "recall": 0.5, "f1": 0.75, "support": 5}},
         "confusion": {"labels": ["no", "yes"], "rows": [[3, 2], [0, 5]]},
         "class_counts": {"no": 5, "yes": 5},
+        "plot_hits": {"trigram": 0.75, "unigram": 0.25},
+        "rows": 10,
     },
+}
+_TABLE: Mapping[str, Any] = {
+    "rows": 900, "coverage": {"trigram": 0.5, "unigram": 1.0}, "levels": {"trigram": 800, "unigram": 100},
+    "vectors": "float16",
+}  # fmt: skip
+_LEVELS: Mapping[str, Any] = {"trigram": {"cut": 0.2, "last": 0.1, "layers": [0.2, 0.1]}}
+CONVERTED: Mapping[str, Any] = {
+    "convert": {"unconverted": _LEVELS, "closed_form": _LEVELS, "settings": {"seed": 0, "name": None}},
+    "build_plot": _TABLE,
+}
+PRETRAINED: Mapping[str, Any] = {
+    "further_pretrain": {
+        "before": {"perplexity": {"domain": 9.5, "general": 7.0}, "unexplained": _LEVELS},
+        "after": {"perplexity": {"domain": 5.5, "general": None}, "unexplained": _LEVELS},
+        "warnings": ["Little text."],
+    },
+    "build_plot": _TABLE,
 }
 
 
 @dataclass(frozen=True, slots=True)
 class Models:
-    """Folders with artifacts of one root and one domain, and of an hPLM that fits them."""
+    """Folders with artifacts of a root, a domain and an hPLM that fits them, and what jobs reported."""
 
     root: dict[str, Path]
     domain: dict[str, Path]
     hplm: dict[str, Path]
+    converted: Mapping[str, Any] = field(default_factory=lambda: CONVERTED)
+    pretrained: Mapping[str, Any] = field(default_factory=lambda: PRETRAINED)
+    measured: Mapping[str, Any] = field(default_factory=lambda: MEASURED)
 
 
 def make_models(scratch: Path) -> Models:
@@ -102,12 +131,14 @@ def make_site(models: Models, scratch: Path) -> Site:
             actor=staff,
         ),
         models.root,
+        models.converted,
     )
     domain = build(
         domain_create(
             tenant=None, parent=root, name="medicine", corpus=grove.corpus(None, "leaflets"), actor=staff
         ),
         models.domain,
+        models.pretrained,
     )
     return Site(models, acme, globex, staff, root, domain, make_hplm(acme, domain, models))
 
@@ -121,7 +152,7 @@ def make_hplm(home: Household, parent: Version, models: Models, name: str = "spa
         license="cc-by-4.0",
         actor=home.owner,
     )
-    return build(planted, models.hplm, MEASURED)
+    return build(planted, models.hplm, models.measured)
 
 
 def build(version: Version, folders: Mapping[str, Path], metrics: Mapping[str, Any] | None = None) -> Version:

@@ -1,19 +1,26 @@
 """Whatever happens to an archive on its way, it imports with the same digests or leaves nothing."""
 
 import io
+from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 import pytest
 from django.db import transaction
+from django.test import Client
+from django.urls import reverse
 from hypothesis import HealthCheck, given, settings
 
+from frontend.presenters.version_page import version_url
 from tenants.errors import ErrorCode, HmiError
 from tests.integration.archives.conftest import zipped
-from tests.integration.archives.site import Site, everything, store
+from tests.integration.archives.site import Site, branch_of, everything, store
 from tests.unit.versiontree.forging import members_of
-from tests.unit.versiontree.mutations import mutations
+from tests.unit.versiontree.mutations import json_changed, mutations
+from versiontree.archive.reader import archive_open
 from versiontree.models import Version, VersionArtifact
+from versiontree.services.grafting import Stored, graft_plan, graft_plant
 from versiontree.services.import_ import version_import
 
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("tried_here")]
@@ -51,6 +58,43 @@ def test_an_import_is_all_or_nothing(
         if error.code not in {ErrorCode.INVALID_ARCHIVE, ErrorCode.FILE_TOO_LARGE}:
             raise
     assert everything(tmp_path) == before
+
+
+@pytest.fixture
+def stored(site: Site, archive: tuple[bytes, set[tuple[str, str]]]) -> Stored:
+    """The artifacts of the archive are in the store."""
+    models = (site.models.root, site.models.domain, site.models.hplm)
+    made = [store().ingest(role, folder) for folders in models for role, folder in folders.items()]
+    return {(artifact.kind, artifact.digest): artifact for artifact in made}
+
+
+@settings(max_examples=100, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(mutate=json_changed("config.json"))
+def test_what_is_accepted_is_shown(
+    mutate: Any, site: Site, archive: tuple[bytes, set[tuple[str, str]]], stored: Stored, client: Client
+) -> None:
+    """The artifacts stay the same, so they are not tried and stored anew: what is said of them is planted."""
+    tenant = site.globex.tenant
+    client.force_login(site.globex.owner)
+    changed = io.BytesIO(mutate(members_of(archive[0])))
+    with suppress(HmiError), archive_open(changed, most_bytes=10**9) as opened, transaction.atomic():
+        plan = graft_plan(opened.contents, tenant=tenant, parent=None)
+        version = graft_plant(plan, stored=stored, tenant=tenant, actor=None, name=None)
+        for page in pages_of(branch_of(version)):
+            assert client.get(page).status_code == 200, page
+        transaction.set_rollback(True)
+
+
+def pages_of(branch: Sequence[Version]) -> list[str]:
+    """Where the tenant of an hPLM sees it and what it stands on."""
+    hplm, domain, _ = branch
+    assert hplm.tenant is not None
+    named = {"hplm": hplm.name, "domain": domain.domain_id, "tree": None}
+    lists = [
+        reverse(f"frontend:{view}", args=[hplm.tenant.slug, *([key] if key else [])])
+        for view, key in named.items()
+    ]
+    return [*lists, *(version_url(hplm.tenant, step) for step in branch)]
 
 
 def empty_store() -> None:

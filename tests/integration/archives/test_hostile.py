@@ -16,7 +16,6 @@ from tests.integration.archives.conftest import zipped
 from tests.integration.archives.forgeries import FORGERIES, WEIGHTS
 from tests.integration.archives.site import Site, everything
 from tests.unit.versiontree.forging import members_of, resealed, with_part, zip_of, zip_with
-from versiontree.archive.layout import PARTS
 from versiontree.services.import_ import version_import
 
 pytestmark = [
@@ -99,14 +98,6 @@ def test_folders_that_tools_add_to_zip_files_do_not_matter(site: Site) -> None:
     archive = zip_with(members_of(zipped(site.hplm)), (zipfile.ZipInfo("artifacts/"), b""))
     version = version_import(archive=io.BytesIO(archive), tenant=site.globex.tenant, actor=None)
     assert version.digest == site.hplm.digest
-
-
-def test_the_files_of_artifacts_are_those_that_are_made(site: Site) -> None:
-    made: dict[str, set[str]] = {}
-    for folders in (site.models.root, site.models.domain, site.models.hplm):
-        for role, folder in folders.items():
-            made.setdefault(role, set()).update(path.name for path in folder.iterdir())
-    assert made == {role: set(parts) for role, parts in PARTS.items()}
 
 
 def test_a_root_without_a_token_in_its_table_is_refused(site: Site, tmp_path: Path) -> None:

@@ -9,17 +9,16 @@ import pytest
 from pytest_django import Settings
 
 from tenants.errors import ErrorCode, HmiError
-from tenants.models import AuditEvent, Quota
+from tenants.models import Quota
 from tenants.selectors import storage_used
 from tests.integration.archives.conftest import zipped
 from tests.integration.archives.site import Site, build, everything, make_hplm, store
 from tests.integration.versiontree import grove
-from versiontree.artifacts import ArtifactDamaged
+from versiontree.archive.reader import Archive
 from versiontree.models import Version
 from versiontree.services import grafting
 from versiontree.services.chain import version_finish
-from versiontree.services.domains import domain_create
-from versiontree.services.export import version_download, version_export
+from versiontree.services.domains import domain_create, domain_update
 from versiontree.services.import_ import version_import
 
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("tried_here")]
@@ -158,6 +157,47 @@ def test_the_quotas_of_the_tenant_hold(
     assert details_of(error)["quota"] == quota
 
 
+def test_the_quotas_hold_before_an_archive_is_unpacked(
+    site: Site, another_site: Move, refuses: Refuses, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    archive = zipped(site.hplm, branch=True)
+    another_site()
+    monkeypatch.setattr(Archive, "unpack", lambda *_: pytest.fail("it was unpacked"))
+    for limits in ({"max_hplms": 0}, {"max_domains": 0}, {"max_storage_bytes": 1000}):
+        Quota.unscoped.update_or_create(tenant=site.globex.tenant, defaults=limits)
+        refuses(ErrorCode.QUOTA_EXCEEDED, archive, tenant=site.globex.tenant)
+        Quota.unscoped.filter(tenant=site.globex.tenant).delete()
+
+
+def private_domain(site: Site, parent: Version, name: str) -> Version:
+    """One of acme's, of other artifacts than the platform's."""
+    home = site.acme
+    planted = domain_create(tenant=home.tenant, parent=parent, name=name, corpus=home.corpus, actor=None)
+    return build(planted, {role: site.models.root[role] for role in ("lower", "plot")})
+
+
+def test_every_domain_of_a_branch_counts(site: Site, refuses: Refuses) -> None:
+    top = site.root
+    for name in ("one", "two", "three"):
+        top = private_domain(site, top, name)
+    archive, tenant = zipped(top, branch=True), site.globex.tenant
+    Quota.unscoped.update_or_create(tenant=tenant, defaults={"max_domains": 5})
+    for number in range(4):
+        grove.ready_domain(site.root, f"own-{number}", home=site.globex)
+    error = refuses(ErrorCode.QUOTA_EXCEEDED, archive, tenant=tenant)
+    assert details_of(error)["quota"] == "domains"
+    Quota.unscoped.filter(tenant=tenant).update(max_domains=7)
+    assert version_import(archive=io.BytesIO(archive), tenant=tenant, actor=None).name == "three"
+
+
+def test_versions_of_one_domain_count_once(site: Site) -> None:
+    tenant, domain = site.globex.tenant, grove.domain_of(private_domain(site, site.root, "one"))
+    second = build(domain_update(domain=domain, corpus=site.acme.corpus, actor=None), site.models.domain)
+    Quota.unscoped.update_or_create(tenant=tenant, defaults={"max_domains": 1})
+    version = version_import(archive=io.BytesIO(zipped(second, branch=True)), tenant=tenant, actor=None)
+    assert version.number == 2
+
+
 def test_a_root_is_on_nobodys_account(site: Site, another_site: Move) -> None:
     archive = zipped(site.hplm, branch=True)
     own = sum(
@@ -200,59 +240,3 @@ def test_a_failure_while_rows_are_written_takes_them_all_back(
     assert len(planted) == 3
     assert everything(tmp_path)[0] == before
     assert list((store().root / ".incoming").iterdir()) == []
-
-
-def test_only_a_ready_version_is_exported(site: Site, tmp_path: Path) -> None:
-    building = grove.new_hplm(site.root, "fresh", site.acme)
-    with pytest.raises(HmiError) as caught:
-        version_export(version=building, out=tmp_path / "out", actor=None)
-    assert caught.value.code == ErrorCode.MODEL_NOT_READY
-    assert not (tmp_path / "out").exists()
-    assert not AuditEvent.unscoped.filter(verb="version.export").exists()
-
-
-@pytest.mark.parametrize("name", ["out", "out.zip"])
-def test_an_export_overwrites_nothing(name: str, site: Site, tmp_path: Path) -> None:
-    (tmp_path / name).symlink_to("nowhere")
-    with pytest.raises(HmiError) as caught:
-        version_export(version=site.hplm, out=tmp_path / name, actor=None)
-    assert caught.value.code == ErrorCode.CONFLICT
-    assert (tmp_path / name).is_symlink()
-
-
-@pytest.mark.parametrize("name", ["out", "out.zip"])
-def test_an_export_is_there_whole_or_not_at_all(
-    name: str, site: Site, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    seen: list[bool] = []
-    weights = store().path("hplm", site.hplm.digest) / "hplm.safetensors"
-    weights.chmod(0o644)
-    weights.write_bytes(b"damaged")
-    rename = Path.rename
-
-    def watched(path: Path, target: Path) -> Path:
-        seen.append(Path(target).exists())
-        return rename(path, target)
-
-    monkeypatch.setattr(Path, "rename", watched)
-    with pytest.raises(ArtifactDamaged):
-        version_export(version=site.hplm, out=tmp_path / "to" / name, actor=None)
-    assert list((tmp_path / "to").iterdir()) == []
-    version_export(version=site.root, out=tmp_path / "to" / name, actor=None)
-    assert seen == [False]
-    assert [path.name for path in (tmp_path / "to").iterdir()] == [name]
-
-
-def test_a_download_of_what_was_changed_on_disk_is_no_zip_file(site: Site) -> None:
-    weights = store().path("hplm", site.hplm.digest) / "hplm.safetensors"
-    weights.chmod(0o644)
-    content = bytearray(weights.read_bytes())
-    content[-1] ^= 1
-    weights.write_bytes(content)
-    received: list[bytes] = []
-    with pytest.raises(ArtifactDamaged):
-        received.extend(version_download(version=site.hplm, actor=None).chunks)
-    assert b"PK\x01\x02" not in b"".join(received)
-    weights.unlink()
-    with pytest.raises(ArtifactDamaged):
-        version_download(version=site.hplm, actor=None)

@@ -2,6 +2,7 @@
 
 import io
 import json
+import os
 import shutil
 import sys
 from collections.abc import Callable
@@ -32,6 +33,7 @@ def wanted(models: Models, tmp_path: Path) -> dict[str, Any]:
                for role, folder in getattr(models, kind).items()}  # fmt: skip
     for name, folder in folders.items():
         shutil.copytree(folder, tmp_path / name)
+    keep_text(tmp_path)
     place = {name: str(tmp_path / name) for name in folders}
     return {
         "root": place["root-root"],
@@ -51,6 +53,13 @@ def change_weights(file: Path, change: Callable[[torch.Tensor], torch.Tensor]) -
     weights = load_file(file)
     name = next(iter(weights))
     save_file(weights | {name: change(weights[name])}, file)
+
+
+def keep_text(at: Path, **changes: list[int]) -> None:
+    """Two sequences of held-out text beside the root, as a conversion keeps them."""
+    parts = {"ids": [2, 9, 9, 3, 2, 3], "types": [0] * 6, "lengths": [4, 2]} | changes
+    tensors = {name: torch.tensor(part) for name, part in parts.items() if part}
+    save_file(tensors, at / "root-root" / "general_text.safetensors")
 
 
 def poison(folder: Path) -> None:
@@ -88,6 +97,25 @@ HARM: dict[str, tuple[Callable[[Path], object], str]] = {
         "",
     ),
     "an unknown task": (lambda at: change_json(at / "hplm-hplm/hplm.json", task="evil"), "unknown task"),
+    "a head of another size": (
+        lambda at: save_file(
+            {"dense.weight": torch.zeros(1, 1)}, at / "domain-lower" / "lm_head.safetensors"
+        ),
+        "do not fit",
+    ),
+    "text of another vocabulary": (
+        lambda at: keep_text(at, ids=[2, 9, 10**6, 3, 2, 3]),
+        "general text is not of this root",
+    ),
+    "text of negative ids": (lambda at: keep_text(at, ids=[2, 9, -1, 3, 2, 3]), "not of this root"),
+    "text of other types": (lambda at: keep_text(at, types=[0, 0, 0, 0, 0, 2]), "not of this root"),
+    "text longer than any": (lambda at: keep_text(at, lengths=[10**6, 2]), "not of this root"),
+    "text without lengths": (lambda at: keep_text(at, lengths=[]), "not of this root"),
+    "text cut": (lambda at: keep_text(at, lengths=[4, 1]), "general text is cut"),
+    "text that is none": (
+        lambda at: (at / "root-root" / "general_text.safetensors").write_bytes(b"text"),
+        "safetensors",
+    ),
     "a root that is not there": (lambda at: (at / "root-root/root.json").unlink(), "missing"),
     "a tokenizer that is none": (lambda at: (at / "root-root/tokenizer.json").write_text("{}"), ""),
 }
@@ -137,14 +165,44 @@ def test_the_end_of_the_process_is_a_refusal(
     assert caught.value.code == code
 
 
-def test_the_process_does_not_know_the_secrets(
-    wanted: dict[str, Any], settings: Settings, monkeypatch: pytest.MonkeyPatch
+@pytest.fixture
+def told(wanted: dict[str, Any], settings: Settings) -> Callable[[str], Any]:
+    """What a Python expression is, in the process that tries artifacts."""
+
+    def ask(expression: str) -> Any:
+        program = (
+            f"import json, os, sys, resource; sys.stdin.read(); print(json.dumps({{'is': {expression}}}))"
+        )
+        settings.HMI_ARTIFACT_TRIAL = (sys.executable, "-c", program)
+        return artifacts_try(Trial(**wanted))["is"]
+
+    return ask
+
+
+def test_the_process_knows_nothing_that_it_does_not_need(
+    told: Callable[[str], Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for name in ("DATABASE_URL", "REDIS_URL", "HMI_SECRET_KEY"):
+    for name in ("DATABASE_URL", "REDIS_URL", "HMI_SECRET_KEY", "AWS_SECRET_ACCESS_KEY", "PGPASSWORD", "ANY"):
         monkeypatch.setenv(name, "secret")
-    program = "import json, os; print(json.dumps({'secrets': 'secret' in os.environ.values()}))"
-    settings.HMI_ARTIFACT_TRIAL = (sys.executable, "-c", program)
-    assert artifacts_try(Trial(**wanted)) == {"secrets": False}
+    monkeypatch.setenv("LC_CTYPE", "C.UTF-8")
+    known = told("dict(os.environ)")
+    assert "secret" not in known.values()
+    assert (known["PATH"], known["LC_CTYPE"]) == (os.environ["PATH"], "C.UTF-8")
+
+
+def test_the_process_gives_way_and_has_one_thread(told: Callable[[str], Any]) -> None:
+    assert told("[os.nice(0), os.environ['OMP_NUM_THREADS']]") == [min(19, os.nice(0) + 10), "1"]
+
+
+def test_the_memory_of_the_process_grows_with_the_artifacts_only(
+    told: Callable[[str], Any], wanted: dict[str, Any]
+) -> None:
+    used = 5 * sum(path.stat().st_size for path in Path(wanted["root"]).parent.rglob("*") if path.is_file())
+    assert told("resource.getrlimit(resource.RLIMIT_DATA)") == [4 * 1024**3 + used] * 2
+    assert told("len(bytearray(2 * 1024**3))") == 2 * 1024**3
+    with pytest.raises(HmiError) as caught:
+        told("len(bytearray(6 * 1024**3))")
+    assert caught.value.code == ErrorCode.INVALID_ARCHIVE
 
 
 @pytest.mark.django_db

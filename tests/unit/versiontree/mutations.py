@@ -2,13 +2,14 @@
 
 import json
 import zipfile
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from functools import partial
 from io import BytesIO
 from typing import Any
 
 from hypothesis import strategies as st
 
-from tests.unit.versiontree.forging import Members, symlink, zip_of, zip_with
+from tests.unit.versiontree.forging import Members, resealed, symlink, zip_of, zip_with
 
 Mutation = Callable[[Members], bytes]
 NAMES = (
@@ -28,9 +29,15 @@ ODD: st.SearchStrategy[Any] = st.one_of(
     st.none(),
     st.booleans(),
     st.integers(-(2**70), 2**70),
+    st.just(10**400),
+    st.floats(allow_nan=False, allow_infinity=False),
     st.text(max_size=20),
     st.just([]),
     st.just({}),
+    st.just([1]),
+    st.just(["trigram"]),
+    st.just({"a": 1}),
+    st.just({"trigram": "x"}),
     st.sampled_from(["root", "domain", "hplm", "0" * 64, 1, 2, 10**9]),
 )
 
@@ -104,30 +111,32 @@ def content_changed(draw: st.DrawFn) -> Mutation:
     return mutate
 
 
-@st.composite
-def json_changed(draw: st.DrawFn) -> Mutation:
-    """Some value in the manifest, wherever it is, is another or is gone."""
-    steps = draw(st.lists(st.integers(0, 40), min_size=1, max_size=4))
-    odd, drop = draw(ODD), draw(st.booleans())
+def json_changed(name: str = "manifest.json") -> st.SearchStrategy[Mutation]:
+    """Some value in the manifest, or in a file that it then names as it is, is another or is gone."""
+    return st.builds(partial(_json_changed, name), st.integers(0, 5000), ODD, st.booleans())
 
+
+def _json_changed(name: str, which: int, odd: Any, drop: bool) -> Mutation:
     def mutate(members: Members) -> bytes:
-        manifest = json.loads(members["manifest.json"])
-        place = manifest
-        for number, step in enumerate(steps):
-            keys = list(place) if isinstance(place, dict) else list(range(len(place)))
-            if not keys:
-                break
-            key = keys[step % len(keys)]
-            if number == len(steps) - 1 or not isinstance(place[key], dict | list):
-                if drop:
-                    del place[key]
-                else:
-                    place[key] = odd
-                break
-            place = place[key]
-        return zip_of({**members, "manifest.json": json.dumps(manifest).encode()})
+        content = json.loads(members[name])
+        places = list(_places(content))
+        inside, key = places[which % len(places)]
+        if drop:
+            del inside[key]
+        else:
+            inside[key] = odd
+        changed = {**members, name: json.dumps(content).encode()}
+        return zip_of(changed if name == "manifest.json" else resealed(changed))
 
     return mutate
+
+
+def _places(content: Any) -> Iterator[tuple[Any, Any]]:
+    """Every value within, as what holds it and its key there."""
+    keys = content if isinstance(content, dict) else range(len(content)) if isinstance(content, list) else ()
+    for key in keys:
+        yield content, key
+        yield from _places(content[key])
 
 
 @st.composite
@@ -149,5 +158,10 @@ def directory_changed(draw: st.DrawFn) -> Mutation:
 
 
 mutations: st.SearchStrategy[Mutation] = st.one_of(
-    bytes_changed(), names_changed(), content_changed(), json_changed(), directory_changed()
+    bytes_changed(),
+    names_changed(),
+    content_changed(),
+    json_changed(),
+    json_changed("config.json"),
+    directory_changed(),
 )
