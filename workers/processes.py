@@ -65,6 +65,8 @@ def _be_the_child(work: Callable[[], None], parent: int) -> NoReturn:
     code = 1
     try:
         set_pdeathsig("SIGKILL")
+        for connection in connections.all(initialized_only=True):
+            connection.connection = None  # inherited and another's: not even to be closed from here
         if os.getppid() == parent:
             work()
             code = 0
