@@ -1,6 +1,6 @@
 """Admin forms that stand for a service: what the service would refuse is shown at the form."""
 
-from typing import Any
+from typing import Any, Final
 
 from django import forms
 from django.contrib import admin
@@ -26,6 +26,8 @@ from versiontree.services.hplms import hplm_create, hplm_update
 from versiontree.services.licences import root_licence
 from versiontree.services.roots import root_register
 from versiontree.training_settings import DEFAULT_ALPHA
+
+LICENCE_LABELS: Final = {"license": "Licence", "source_url": "Source URL"}
 
 
 def _alpha_field() -> forms.FloatField:
@@ -75,7 +77,7 @@ class RootForm(TrainingForm):
     class Meta:
         model = Root
         fields = ("name", "source", "license", "source_url")
-        labels = {"source_url": "Source URL"}
+        labels = LICENCE_LABELS
 
     def act(self, actor: Any) -> Version:
         data = self.cleaned_data
@@ -98,7 +100,7 @@ class RootTermsForm(ServiceForm):
     class Meta:
         model = Root
         fields = ("license", "source_url")
-        labels = {"source_url": "Source URL"}
+        labels = LICENCE_LABELS
 
     def act(self, actor: Any) -> Root:
         data = self.cleaned_data
@@ -192,6 +194,7 @@ class HplmForm(TrainingForm):
     class Meta:
         model = Hplm
         fields = ("tenant", "name", "license")
+        labels = LICENCE_LABELS
 
     def act(self, actor: Any) -> Version:
         data = self.cleaned_data
