@@ -12,12 +12,14 @@ from tokenizers.models import WordLevel
 from tokenizers.pre_tokenizers import Whitespace
 
 from frontend.presenters.progress import CURVE_POINTS, curves_of
+from frontend.presenters.version_page import version_context
 from tenants.services.datasets import dataset_upload
 from tests.e2e.measures import evaluation, fine_tuning
 from tests.e2e.world import World, conversion, nothing_of_use, start, versions_finish
 from tests.integration.versiontree.grove import jobs_in_order
 from tests.unit.tenants.files import jsonl, texts
 from versiontree.artifacts import ArtifactStore
+from versiontree.lineage import lineage_of
 from versiontree.models import Job, JobEvent, Version
 from versiontree.services.hplms import hplm_create, hplm_update
 from versiontree.services.jobs import job_event
@@ -49,6 +51,16 @@ def test_a_version_shows_all_that_was_measured(owner: Client, second: Version) -
         "Seed", "1.5 to 1",
     ):  # fmt: skip
         assert found in shown, found
+
+
+def test_the_classes_that_a_version_shows_are_those_it_learnt_from(second: Version) -> None:
+    steps = lineage_of(second)
+    learnt_from = {"class_counts": {"rare": 3, "common": 30}, "imbalance": 10.0}
+    steps[0].version.metrics["fine_tune"] |= learnt_from
+    assert second.tenant is not None
+    measured = version_context(second.tenant, steps)["measured"]
+    assert {bar.name for bar in measured.class_bars} == {"rare", "common"}
+    assert "10.0 to 1" in [figure.figure for figure in measured.figures]
 
 
 def test_a_version_of_which_little_is_known_shows_that(owner: Client, world: World) -> None:

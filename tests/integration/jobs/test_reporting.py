@@ -9,7 +9,7 @@ import uuid
 from pathlib import Path
 
 import pytest
-from django.db import connection
+from django.db import connection, connections
 from django.utils import timezone
 
 from inference.hplm.errors import HplmError
@@ -236,6 +236,23 @@ def test_work_apart_leaves_nothing_in_this_process() -> None:
     seen: list[int] = []
     assert run_apart(lambda: seen.append(os.getpid())) == 0
     assert seen == []
+
+
+@pytest.mark.django_db(transaction=True)
+def test_work_apart_leaves_a_connection_that_it_inherited_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(connections, "close_all", lambda: None)
+
+    def ask() -> None:
+        with connection.cursor() as cursor:
+            cursor.execute("SELECT 1")
+
+    def ask_and_leave() -> None:
+        ask()
+        connection.close()
+
+    ask()
+    assert run_apart(ask_and_leave) == 0
+    ask()
 
 
 def test_work_that_is_killed_or_raises_is_told() -> None:

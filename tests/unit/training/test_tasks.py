@@ -11,6 +11,7 @@ from inference.hplm.heads import Head
 from inference.hplm.root import Root
 from tests.unit.training.conftest import Branch
 from workers.training.datasets import Answer, Example
+from workers.training.prepared import imbalance
 from workers.training.tasks.base import UNKNOWN
 from workers.training.tasks.registry import task_kind
 
@@ -102,6 +103,12 @@ def test_a_regression_learns_standardised_numbers_and_answers_in_the_unit_of_the
     assert float(head.apply(features)) == 0.5
     assert float(kind.stored(head).apply(features)) == 13
     assert float(kind.resumed(kind.stored(head)).apply(features)) == 0.5
+
+
+def test_a_class_that_does_not_occur_makes_no_imbalance() -> None:
+    assert imbalance({"answered": 9, "unanswerable": 0}) == 1
+    assert imbalance({"a": 9, "b": 3, "c": 0}) == 3
+    assert imbalance({}) == 1
 
 
 class TestQuestions:
