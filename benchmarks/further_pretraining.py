@@ -34,7 +34,7 @@ from workers.training.fine_tune import FineTuneSettings, fine_tune
 from workers.training.further_pretrain import FurtherPretrainSettings, further_pretrain
 from workers.training.precision import arithmetic
 
-ALPHA = 50.0
+ALPHA = 100.0
 TASKS = tuple(name for name, dataset in DATASETS.items() if dataset.domain == BIOMEDICAL)
 EPOCHS, QUICK_EPOCHS, QUICK_TOKENS = 5, 2, 40_000
 FULL_CONTEXT_RATE = 1e-4
@@ -51,6 +51,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--tokens", type=int, help="of the corpus that are learnt from")
     parser.add_argument("--epochs", type=int, help="of each fine-tuning")
     parser.add_argument("--seeds", type=int, default=1, help="of each fine-tuning")
+    parser.add_argument("--alpha", type=float, default=ALPHA, help="coverage of all tables in %%")
+    parser.add_argument("--hplms", action="store_true", help="only the hPLMs, not the original model")
     options = parser.parse_args(argv)
     quick, usual = options.quick, FurtherPretrainSettings()
     names = options.dataset or (("NCBI-disease",) if quick else TASKS)
@@ -60,6 +62,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         learning=replace(usual, tokens=options.tokens or (QUICK_TOKENS if quick else usual.tokens)),
         epochs=options.epochs or (QUICK_EPOCHS if quick else EPOCHS),
         seeds=options.seeds,
+        alpha=options.alpha,
+        variants=() if options.hplms else VARIANTS,
         bench=Workbench(console),
         runs=Runs("further_pretraining", console),
     )
@@ -84,12 +88,14 @@ class FurtherPretraining:
     learning: FurtherPretrainSettings
     epochs: int
     seeds: int
+    alpha: float
+    variants: Sequence[Learning]
     bench: Workbench
     runs: Runs
 
     def run(self) -> harness.Report:
         converted = self.bench.convert()
-        rows = [self._variant(converted, learning) for learning in VARIANTS]
+        rows = [self._variant(converted, learning) for learning in self.variants]
         rows += self._products(converted)
         root, table, own = rows[-3:]
         figures = {
@@ -98,9 +104,14 @@ class FurtherPretraining:
             "gain_points": self._gain(own, root),
             "gain_points_learning": self._gain(own, table),
         }
-        for row, learning in zip(rows[1:], VARIANTS[1:], strict=False):
+        for row, learning in zip(rows[1:], self.variants[1:], strict=False):
             figures[f"gain_points_{learning}"] = self._gain(row, rows[0])
-        settings = {"learning": asdict(self.learning), "epochs": self.epochs, "seeds": self.seeds}
+        settings = {
+            "learning": asdict(self.learning),
+            "epochs": self.epochs,
+            "seeds": self.seeds,
+            "alpha": self.alpha,
+        }
         return harness.Report("further_pretraining", settings, rows, figures)
 
     def _gain(self, better: harness.Row, worse: harness.Row) -> float:
@@ -116,7 +127,8 @@ class FurtherPretraining:
             return self._learn(converted, learning, settings, folder)
 
         found = self.runs.once(key, made)
-        general = [self.bench.table(converted, GENERAL, ALPHA)]
+        # Unread: with full context nothing is looked up.
+        general = [self.bench.table(converted, GENERAL, self.alpha)]
         return _row(
             f"full context, {learning} learnt",
             found,
@@ -164,10 +176,10 @@ class FurtherPretraining:
         """What an hPLM of the root, of a domain that only has a table, and of the domain is like."""
         domain = self._domain(converted)
         before, after = (domain.report[when]["perplexity"] for when in ("before", "after"))
-        general = self.bench.table(converted, GENERAL, ALPHA)
+        general = self.bench.table(converted, GENERAL, self.alpha)
 
         def branch(lower: Path | None) -> list[Path]:
-            own = self.bench.table(converted, BIOMEDICAL, ALPHA, lower=lower, all_unigrams=False)
+            own = self.bench.table(converted, BIOMEDICAL, self.alpha, lower=lower, all_unigrams=False)
             return [own, general]
 
         return [
@@ -184,7 +196,12 @@ class FurtherPretraining:
         name: str,
         perplexity: dict[str, float],
     ) -> harness.Row:
-        key = {"root": converted.key, "lower": str(lower), "tables": len(tables)}
+        key = {
+            "root": converted.key,
+            "lower": str(lower),
+            "tables": len(tables),
+            "alpha": self.alpha,
+        }
         return _row(
             name,
             perplexity,

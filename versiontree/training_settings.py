@@ -96,7 +96,7 @@ KNOBS: Final[dict[JobKind, dict[str, Knob]]] = {
         "trials": _whole(1, 1, 3, "Learning rates tried: this one, half of it, twice of it."),
         "epochs": _whole(8, 1, 100),
         "batch": _whole(16, 1, 512),
-        "patience": _whole(3, 1, 100, "Epochs without gain on dev after which it stops."),
+        "patience": _whole(8, 1, 100, "Epochs without gain on dev after which it stops."),
         "minimum_steps": _whole(200, 0, 10**6, "Small data is seen again until so many steps are made."),
         "most_epochs": _whole(30, 1, 1000),
         "dropout": Knob(float, 0.1, 0, 0.9),

@@ -30,9 +30,10 @@ class FineTuneSettings:
     head of a text reads. trials: learning rates tried, `learning_rate` itself first, then half and twice it.
     minimum_steps: a small training split is seen more often than `epochs` times, until this many steps are
     made (but at most `most_epochs` times). patience: epochs without a better dev metric after which training
-    stops. mix: share of the training texts that are read through the original lower layers instead of the
-    tables, so that one PET serves both. balance: rare classes count for more in the loss. lower_way: how the
-    lower half of a text is made (see `lookup.WAYS`).
+    stops; the learning rate falls to zero over all epochs, so late ones may gain most. mix: share of the
+    training texts that are read through the original lower layers instead of the tables, so that one PET
+    serves both. balance: rare classes count for more in the loss. lower_way: how the lower half of a text is
+    made (see `lookup.WAYS`).
     """
 
     seed: int = 0
@@ -50,7 +51,7 @@ class FineTuneSettings:
     epochs: int = 8
     minimum_steps: int = 200
     most_epochs: int = 30
-    patience: int = 3
+    patience: int = 8
     dropout: float = 0.1
     mix: float = 0.5
     balance: bool = False

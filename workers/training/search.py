@@ -41,8 +41,11 @@ class _Trial:
     loss: float = 0.0
 
     def over(self, epochs: int, patience: int) -> bool:
-        done = len(self.epochs)
-        return done >= epochs or (done > 0 and done - self.best_epoch >= patience)
+        return len(self.epochs) >= epochs or self._without_gain() >= patience
+
+    def _without_gain(self) -> int:
+        found = [epoch["dev"] for epoch in self.epochs]
+        return len(found) - 1 - found.index(max(found)) if found else 0
 
     def told(self) -> dict[str, Any]:
         return {
@@ -129,7 +132,8 @@ class Search:
             trial.epochs.append({"epoch": epoch, "loss": round(loss, 4), "dev": round(value, 4)})
             trial.steps, trial.loss = 0, 0.0
             self._reporter.advance(self._done(len(trials) - 1, epoch), loss=loss, dev=value)
-            if value > trial.best:
+            # Of epochs that are equally good the last: its learning rate had come further down.
+            if value >= trial.best:
                 trial.best, trial.best_epoch = value, epoch
                 trial.weights = copy.deepcopy(self._model.state_dict())
             self._save(trials, optimiser)
