@@ -34,7 +34,7 @@ from workers.training.fine_tune import FineTuneSettings, fine_tune
 from workers.training.further_pretrain import FurtherPretrainSettings, further_pretrain
 from workers.training.precision import arithmetic
 
-ALPHA = 100.0
+ALPHA = 50.0
 TASKS = tuple(name for name, dataset in DATASETS.items() if dataset.domain == BIOMEDICAL)
 EPOCHS, QUICK_EPOCHS, QUICK_TOKENS = 5, 2, 40_000
 FULL_CONTEXT_RATE = 1e-4
