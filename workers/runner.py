@@ -15,7 +15,7 @@ from django.db import InterfaceError, OperationalError, connection
 from versiontree.artifacts import ArtifactStore, StoredArtifact
 from versiontree.errors import LeaseLost
 from versiontree.models import Job
-from versiontree.models.job import JobState
+from versiontree.models.job import TERMINAL, JobState
 from versiontree.services.jobs import job_cancelled, job_claim, job_fail, job_release, job_succeed
 from versiontree.services.waiting import job_waits
 from workers.failures import explain
@@ -64,11 +64,20 @@ def help_job(job_id: UUID) -> None:
         job = Job.unscoped.select_related("version").filter(pk=job_id, state=JobState.RUNNING).first()
         if not mine or job is None:
             return
-        module: SharedJobModule = import_module(f"workers.jobs.{job.kind}")
-        store = _store()
-        with suppress(WorkerStopping):
-            done = do_shards(job.pk, job_staging(store, job.pk), module.shard_work(job, store))
-            log.info("Helped job %s with %d of its parts", job_id, done)
+        try:
+            _help(job)
+        finally:
+            # The worker that ran the job removed its staging folder while this one still wrote to it.
+            if Job.unscoped.filter(pk=job_id, state__in=TERMINAL).exists():
+                forget_staging(_store(), job_id)
+
+
+def _help(job: Job) -> None:
+    module: SharedJobModule = import_module(f"workers.jobs.{job.kind}")
+    store = _store()
+    with suppress(WorkerStopping):
+        done = do_shards(job.pk, job_staging(store, job.pk), module.shard_work(job, store))
+        log.info("Helped job %s with %d of its parts", job.pk, done)
 
 
 def _run(job_id: UUID) -> None:

@@ -172,9 +172,13 @@ def test_helpers_stop_when_the_job_is_cancelled(build: Job, start_node: StartNod
     coordinator = Job.unscoped.get(pk=build.pk).worker.split(":")[1]
     runs, helps = (first, second) if coordinator in pids(first) else (second, first)
     freeze_over_a_shard(build, runs)
-    wait_until(lambda: held_by(build, helps))
+    freeze_over_a_shard(build, helps)
     job_cancel(job=build, actor=None)
     thaw(runs)
     wait_until(lambda: state_of(build) == "cancelled", runs)
+    wait_until(lambda: not staging_folder(store().root, build.pk).exists(), runs)
+    # As if the helper had written to it at the moment of its removal.
+    staging_folder(store().root, build.pk).mkdir(parents=True)
+    thaw(helps)
     wait_until(lambda: not held_by(build, runs) and not held_by(build, helps))
-    wait_until(lambda: not staging_folder(store().root, build.pk).exists())
+    wait_until(lambda: not staging_folder(store().root, build.pk).exists(), helps)
