@@ -9,9 +9,10 @@ import os
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from rich.console import Console
+if TYPE_CHECKING:
+    from rich.console import Console
 
 ROOT = Path(__file__).resolve().parent.parent
 
@@ -26,7 +27,7 @@ def bench_dir() -> Path:
 class Runs:
     """The runs of one benchmark."""
 
-    def __init__(self, name: str, console: Console) -> None:
+    def __init__(self, name: str, console: "Console") -> None:
         self._folder = bench_dir() / "runs" / name
         self._folder.mkdir(parents=True, exist_ok=True)
         self._console = console

@@ -8,9 +8,11 @@ import logging
 import signal
 import sys
 import threading
+from contextlib import closing
 
 from redis.exceptions import RedisError
 
+from inference.engine.pipeline import Pipeline
 from inference.hplm.devices import pick_device, pick_dtype
 from inference.hplm.errors import HplmError
 from inference.manifest import FILE_NAME, ManifestWatcher
@@ -45,6 +47,7 @@ class Worker:
             cache_bytes=settings.cache_bytes,
             lower_bytes=settings.lower_bytes,
             misses=settings.misses,
+            pipeline=Pipeline(settings.pipelining),
         )
         # A connection of its own: a thread counts while the loop answers.
         self._misses = MissCounter(connect(settings.redis_url, retries=0))
@@ -63,7 +66,7 @@ class Worker:
         with Heartbeat(connect(url, retries=0), name, self._status, life_s=self._settings.life_s) as heart:
             self._catalogue.refresh()
             self._announce(heart, stop)
-            with self._misses:
+            with self._misses, closing(self._catalogue.pipeline):
                 self._server.run(stop)
             self._leave()
 

@@ -1,27 +1,30 @@
-"""One step: a batch mixed over tenants, domains and tasks through the shared upper layers of one root."""
+"""Batches mixed over tenants, domains and tasks through the shared upper layers of one root."""
 
 import logging
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from inference.engine.residency import HplmCache, Lease, SlotMismatchError
-from inference.engine.retrieval import LowerHalves, Retrieved, retrieve
+from inference.engine.adapters import AdapterDesk, Adapters, Leases
+from inference.engine.costs import Costs
+from inference.engine.packed import PackedHplm
+from inference.engine.pipeline import SYNCHRONISED, Pipeline, Stage
+from inference.engine.residency import HplmCache, SlotMismatchError
+from inference.engine.retrieval import LowerHalves, hits_of, retrieval
 from inference.engine.rows import Answered, Failed, Outcome, Row, StageSeconds
 from inference.hplm.errors import HplmError
-from inference.hplm.heads import BatchedHeads
-from inference.hplm.pet_batch import BatchedPets
+from inference.hplm.misses import Filled, filled
 from inference.hplm.pets import Shape
 from inference.hplm.root import Root
+from inference.hplm.seeking import Sought
 
 log = logging.getLogger(__name__)
 
 FAILED = "inference_failed"
-Leases = Mapping[str, Lease]
 
 
 @dataclass(slots=True)
@@ -34,16 +37,38 @@ class Counters:
     slot_mismatches: int = 0
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class Flight:
+    """A batch that was begun: its rows, and the stages that may be under way already."""
+
+    number: int
+    rows: list[Row]
+    retrieval: Stage[Sought]
+    adapters: Stage[Adapters]
+
+
 class Executor:
-    """Runs batches of one root. ``halves`` is asked at every step: the caller may add to it and take away."""
+    """Runs batches of one root. ``halves`` is asked when a batch begins: the caller may add to it and take
+    away. Every batch that was begun must be finished. ``costs`` is what its batches take, for whoever puts
+    them together."""
 
     def __init__(
-        self, root: Root, halves: LowerHalves, cache: HplmCache, counters: Counters | None = None
+        self,
+        root: Root,
+        halves: LowerHalves,
+        cache: HplmCache[PackedHplm],
+        counters: Counters | None = None,
+        pipeline: Pipeline | None = None,
     ) -> None:
+        config = root.config
         self.root = root
+        self.cache = cache
         self.counters = counters or Counters()
+        self.costs = Costs()
         self._halves = halves
-        self._cache = cache
+        self._pipeline = pipeline or Pipeline(SYNCHRONISED)
+        shape = Shape(config.upper, config.hidden, config.architecture.inner)
+        self._desk = AdapterDesk(cache, shape, root.upper.device, self._pipeline)
 
     def step(self, rows: Sequence[Row]) -> list[Outcome]:
         """Compute rows, at least one, all of this root; one outcome per row, in order.
@@ -51,23 +76,32 @@ class Executor:
         A row whose hPLM cannot be loaded, or whose numbers are not finite, fails alone. A batch that fails
         as a whole is cut in two until what is to blame stands alone.
         """
-        started = time.perf_counter()
-        leases, refused = self._acquire(rows)
-        load_s = time.perf_counter() - started
-        try:
-            wanted = [row for row in rows if row.model.digest in leases]
-            outcomes = iter(self._isolate(wanted, leases, load_s))
-        finally:
-            for lease in leases.values():
-                self._cache.release(lease)
-        done = [
-            next(outcomes) if row.model.digest in leases else Failed(row, FAILED, refused[row.model.digest])
-            for row in rows
-        ]
+        return self.finish(self.begin(rows))
+
+    def begin(self, rows: Sequence[Row]) -> Flight:
+        """Start what the pipeline does ahead of a batch's turn: look its fragments up, fetch its adapters."""
+        number, own = self._pipeline.number(), list(rows)
+        return Flight(
+            number,
+            own,
+            self._pipeline.retrieve(number, retrieval(own, self._halves)),
+            self._pipeline.acquire(number, lambda: self._desk.fetch(number, own)),
+        )
+
+    def finish(self, flight: Flight) -> list[Outcome]:
+        """Compute a batch that was begun; as `step`."""
+        done = self._guarded(flight)
         self.counters.batches += 1
-        self.counters.rows += len(rows)
+        self.counters.rows += len(flight.rows)
         self.counters.failed += sum(isinstance(outcome, Failed) for outcome in done)
         return done
+
+    def abandon(self, flight: Flight) -> None:
+        """Let go of a batch that was begun and that nobody waits for any more."""
+        try:
+            self._desk.release(flight.adapters.result().value.leases)
+        except Exception as error:  # noqa: BLE001 - then it holds nothing
+            log.warning("batch %d was given up: %s", flight.number, error)
 
     @torch.inference_mode()
     def warm_up(self, rows: int, tokens: int) -> None:
@@ -81,107 +115,97 @@ class Executor:
         if not bool(torch.isfinite(self.root.upper(hidden, mask, None)).all()):
             raise HplmError(FAILED, f"root {config.name} computes no finite numbers")
 
-    def _acquire(self, rows: Sequence[Row]) -> tuple[dict[str, Lease], dict[str, str]]:
-        """A lease for each digest that can be had, and for the others the reason."""
-        leases: dict[str, Lease] = {}
-        refused: dict[str, str] = {}
-        for model in {row.model.digest: row.model for row in rows}.values():
-            try:
-                lease = self._cache.acquire(model)
-            except HplmError as error:
-                log.error("%s cannot be loaded: %s", model, error)
-                refused[model.digest] = f"the hPLM cannot be loaded: {error.message}"
-                continue
-            except Exception:  # one tenant's file must not take the other rows down
-                log.exception("%s cannot be loaded", model)
-                refused[model.digest] = "the hPLM cannot be loaded"
-                continue
-            if self._fits(lease):
-                leases[model.digest] = lease
-            else:
-                self._cache.release(lease)
-                refused[model.digest] = "the hPLM does not fit the shape of its root"
-        return leases, refused
+    def _guarded(self, flight: Flight) -> list[Outcome]:
+        """The batch's own turn. What fails fails alone: rows without an hPLM at once, others by halving."""
+        leases: Leases = {}
+        try:
+            adapters = flight.adapters.result()
+            leases, refused = adapters.value.leases, adapters.value.refused
+            if not refused:
+                return self._run(flight, adapters.value, adapters.seconds)
+            served = [row for row in flight.rows if row.model.digest not in refused]
+            left = iter(self._again(served))
+            return [
+                next(left)
+                if row.model.digest not in refused
+                else Failed(row, FAILED, refused[row.model.digest])
+                for row in flight.rows
+            ]
+        except Exception as error:  # noqa: BLE001 - whatever it is, it must not take the other rows down
+            return self._blame(flight.rows, error)
+        finally:
+            self._desk.release(leases)
 
-    def _fits(self, lease: Lease) -> bool:
-        config = self.root.config
-        return lease.hplm().pet.shape == Shape(config.upper, config.hidden, config.architecture.inner)
-
-    def _isolate(self, rows: list[Row], leases: Leases, load_s: float) -> list[Outcome]:
-        """``_run``, again in halves where it raises."""
+    def _again(self, rows: list[Row]) -> list[Outcome]:
+        """Rows from the beginning, with nothing done ahead."""
         if not rows:
             return []
-        try:
-            return self._run(rows, leases, load_s)
-        except Exception as error:  # whatever it is, it must not take the other rows down
-            if len(rows) > 1:
-                log.warning("a batch of %d rows failed (%s), trying halves", len(rows), error)
-                half = len(rows) // 2
-                first = self._isolate(rows[:half], leases, load_s / 2)
-                return first + self._isolate(rows[half:], leases, load_s / 2)
-            if isinstance(error, SlotMismatchError):
-                self.counters.slot_mismatches += 1
-            log.exception("a row of %s failed", rows[0].model)
-            return [Failed(rows[0], FAILED, "the hPLM could not be computed")]
+        number = self._pipeline.number()
+        looked_up = Stage(retrieval(rows, self._halves), None)
+        return self._guarded(
+            Flight(number, rows, looked_up, Stage(lambda: self._desk.fetch(number, rows), None))
+        )
 
-    def _run(self, rows: list[Row], leases: Leases, load_s: float) -> list[Outcome]:
-        """Retrieve, stack PETs, compute: the stages of the paper's figure 10, one after the other."""
-        clock = time.perf_counter
-        begun = clock()
-        batch = retrieve(rows, self._halves)
-        retrieved = clock()
-        pets, heads = _stack(rows, leases)
-        stacked = clock()
-        logits = self._compute(batch, pets, heads)
-        computed = clock()
-        seconds = StageSeconds(retrieved - begun, load_s + stacked - retrieved, computed - stacked)
-        return self._outcomes(rows, leases, batch, logits, seconds)
+    def _blame(self, rows: list[Row], error: Exception) -> list[Outcome]:
+        """Half a batch at a time, until the row that fails stands alone."""
+        if len(rows) > 1:
+            log.warning("a batch of %d rows failed (%s), trying halves", len(rows), error)
+            half = len(rows) // 2
+            return self._again(rows[:half]) + self._again(rows[half:])
+        if isinstance(error, SlotMismatchError):
+            self.counters.slot_mismatches += 1
+        log.error("a row of %s failed", rows[0].model, exc_info=error)
+        return [Failed(rows[0], FAILED, "the hPLM could not be computed")]
+
+    def _run(self, flight: Flight, adapters: Adapters, fetching_s: float) -> list[Outcome]:
+        """The stages of the paper's figure 10, as far as no thread has done them ahead."""
+        sought = flight.retrieval.result()
+        started = time.perf_counter()
+        with self._pipeline.trace.span("compute", flight.number, "compute"):
+            states, logits = self._compute(sought.value, adapters)
+        computing_s = time.perf_counter() - started
+        assert adapters.feed is not None
+        seconds = StageSeconds(sought.seconds, fetching_s + adapters.feed.late_s, computing_s)
+        return _outcomes(flight.rows, adapters.leases, states, logits, seconds)
 
     @torch.inference_mode()
-    def _compute(self, batch: Retrieved, pets: BatchedPets, heads: BatchedHeads) -> list[NDArray[np.float32]]:
-        upper = self.root.upper
-        states, mask = batch.states.to(upper.device), batch.mask.to(upper.device)
-        return heads.apply(upper(states, mask, pets), mask).rows(mask.sum(1).tolist())
+    def _compute(self, sought: Sought, adapters: Adapters) -> tuple[Filled, list[NDArray[np.float32]]]:
+        assert adapters.heads is not None
+        upper, states = self.root.upper, filled(sought)
+        last = upper(states.states, states.mask, adapters.feed)
+        lengths = [len(ids) for ids in sought.texts.ids]
+        return states, adapters.heads.to(upper.device).apply(last, states.mask).rows(lengths)
 
-    def _outcomes(
-        self,
-        rows: list[Row],
-        leases: Leases,
-        batch: Retrieved,
-        logits: list[NDArray[np.float32]],
-        seconds: StageSeconds,
-    ) -> list[Outcome]:
-        tokens = sum(len(row) for row in rows)
-        tenants = len({row.model.tenant for row in rows})
-        outcomes: list[Outcome] = []
-        for at, row in enumerate(rows):
-            if not bool(np.isfinite(logits[at]).all()):
-                outcomes.append(Failed(row, FAILED, "the hPLM gave numbers that are not finite"))
-                continue
-            lease = leases[row.model.digest]
-            hplm = lease.hplm()
-            outcomes.append(
-                Answered(
-                    row=row,
-                    logits=logits[at],
-                    used=lease.identity(row.model),
-                    task=hplm.task,
-                    labels=hplm.labels,
-                    threshold=hplm.threshold,
-                    hits=batch.hits[at],
-                    missed=batch.missed[at],
-                    seconds=seconds.share(len(row) / tokens),
-                    batch_rows=len(rows),
-                    batch_tenants=tenants,
-                )
+
+def _outcomes(
+    rows: list[Row],
+    leases: Leases,
+    states: Filled,
+    logits: list[NDArray[np.float32]],
+    seconds: StageSeconds,
+) -> list[Outcome]:
+    tokens = sum(len(row) for row in rows)
+    tenants = len({row.model.tenant for row in rows})
+    outcomes: list[Outcome] = []
+    for at, row in enumerate(rows):
+        if not bool(np.isfinite(logits[at]).all()):
+            outcomes.append(Failed(row, FAILED, "the hPLM gave numbers that are not finite"))
+            continue
+        lease = leases[row.model.digest]
+        hplm = lease.hplm()
+        outcomes.append(
+            Answered(
+                row=row,
+                logits=logits[at],
+                used=lease.identity(row.model),
+                task=hplm.task,
+                labels=hplm.labels,
+                threshold=hplm.threshold,
+                hits=hits_of(states.counts[at]),
+                missed=states.missed[at],
+                seconds=seconds.share(len(row) / tokens),
+                batch_rows=len(rows),
+                batch_tenants=tenants,
             )
-        return outcomes
-
-
-def _stack(rows: Sequence[Row], leases: Leases) -> tuple[BatchedPets, BatchedHeads]:
-    """The PETs and heads of the batch side by side, each hPLM once, and which row uses which."""
-    places: dict[str, int] = {}
-    index = [places.setdefault(row.model.digest, len(places)) for row in rows]
-    hplms = [leases[digest].hplm() for digest in places]
-    pets = BatchedPets.stack([hplm.pet for hplm in hplms], index)
-    return pets, BatchedHeads.stack([hplm.head for hplm in hplms], index)
+        )
+    return outcomes

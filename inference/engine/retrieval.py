@@ -1,16 +1,12 @@
 """From token ids to the states at the cut, by looking up what can be (paper sections 3.3.1, 6.1)."""
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
 from typing import Protocol
 
-import numpy as np
-from numpy.typing import NDArray
-from torch import Tensor
-
 from inference.engine.rows import Hits, Row
+from inference.hplm.lower_half import LowerHalf
 from inference.hplm.miss_policy import MissPolicy
-from inference.hplm.misses import Counts, LowerHalf, fill
+from inference.hplm.seeking import Counts, Sought, seek
 
 
 class LowerHalves(Protocol):
@@ -21,30 +17,24 @@ class LowerHalves(Protocol):
         can be had. KeyError for an unknown chain."""
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Retrieved:
-    """A batch at the cut: states [B, T, d] and mask [B, T] bool on the device; per row, how its fragments
-    were answered, and which of them its chain lacks."""
-
-    states: Tensor
-    mask: Tensor
-    hits: list[Hits]
-    missed: list[NDArray[np.int64]]
-
-
-def retrieve(rows: Sequence[Row], halves: LowerHalves) -> Retrieved:
-    """Look up the fragments of all rows, once per chain, and compute what the rows' policies say; raises what
-    a chain raises."""
+def retrieval(rows: Sequence[Row], halves: LowerHalves) -> Callable[[], Sought]:
+    """What looks the rows' fragments up, once per chain. The lower halves are chosen now, by the thread that
+    knows what is served; the looking up may be another's. It raises what choosing them raised."""
     computing = {row.chain for row in rows if row.misses.policy is not MissPolicy.FALLBACK}
-    found = {chain: halves.half(chain, computing=chain in computing) for chain in {row.chain for row in rows}}
-    filled = fill(
-        [row.ids for row in rows],
-        [found[row.chain] for row in rows],
-        [row.misses for row in rows],
-        [row.types for row in rows],
-    )
-    return Retrieved(filled.states, filled.mask, [_hits(counts) for counts in filled.counts], filled.missed)
+    try:
+        found = {row.chain: halves.half(row.chain, computing=row.chain in computing) for row in rows}
+    except Exception as error:  # noqa: BLE001 - of one row's chain: the batch is to fail, not the caller
+        failure = error
+
+        def fail() -> Sought:
+            raise failure
+
+        return fail
+    ids, types = [row.ids for row in rows], [row.types for row in rows]
+    own, misses = [found[row.chain] for row in rows], [row.misses for row in rows]
+    return lambda: seek(ids, own, misses, types)
 
 
-def _hits(counts: Counts) -> Hits:
+def hits_of(counts: Counts) -> Hits:
+    """A text's counts, as the engine tells them."""
     return Hits(counts.full, counts.part, counts.single, counts.computed, int(counts.whole))

@@ -1,7 +1,7 @@
 """Output heads: one linear layer per hPLM, and those of a batch applied together."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final, Literal
 
 import numpy as np
@@ -113,14 +113,17 @@ class BatchedHeads:
         widths = tuple(head.labels for head in heads)
         widest, inputs = max(widths), max(head.weight.shape[1] for head in heads)
 
-        def padded(head: Head) -> Tensor:
-            turned = head.weight.float().T
-            return functional.pad(turned, (0, widest - head.labels, 0, inputs - turned.shape[0]))
-
-        weight = torch.stack([padded(head) for head in heads])
-        bias = torch.stack([functional.pad(h.bias.float()[None], (0, widest - h.labels)) for h in heads])
+        weight = heads[0].weight.new_zeros(len(heads), inputs, widest, dtype=torch.float32)
+        bias = weight.new_zeros(len(heads), 1, widest)
+        for at, head in enumerate(heads):
+            weight[at, : head.weight.shape[1], : head.labels] = head.weight.T
+            bias[at, 0, : head.labels] = head.bias
         poolings = tuple(head.pooling for head in heads)
         return cls(weight, bias, widths, poolings, tuple(int(i) for i in row_index))
+
+    def to(self, device: torch.device) -> "BatchedHeads":
+        """These heads there."""
+        return replace(self, weight=self.weight.to(device), bias=self.bias.to(device))
 
     def apply(self, hidden: Tensor, mask: Tensor) -> "BatchLogits":
         """Outputs of every row from final states [B, T, d], mask [B, T]; stays on the device."""

@@ -4,59 +4,31 @@ The serving engine and the evaluation of an hPLM both come through here, so that
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor
 
-from inference.hplm.compose import Composition, compose
-from inference.hplm.fragments import of_sequence
-from inference.hplm.full_lower import FullLower
-from inference.hplm.local_lower import LocalLower
-from inference.hplm.miss_plan import CostModel, LevelErrors, Way, plan
+from inference.hplm.compose import compose_flat
+from inference.hplm.lower_half import LowerHalf
+from inference.hplm.miss_plan import CostModel, LevelErrors
 from inference.hplm.miss_policy import Misses, MissPolicy
-from inference.hplm.plot import HIT_TRI, Lookup, PlotChain
+from inference.hplm.seeking import Counts, Ids, Part, Sought, Texts, seek
 
-__all__ = ["CostModel", "Counts", "Filled", "LevelErrors", "LowerHalf", "MissPolicy", "Misses", "fill"]
+__all__ = [
+    "CostModel",
+    "Counts",
+    "Filled",
+    "LevelErrors",
+    "LowerHalf",
+    "MissPolicy",
+    "Misses",
+    "fill",
+    "filled",
+]
 
-Ids = NDArray[np.int64]
 FRAGMENTS_AT_ONCE = 2048
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class LowerHalf:
-    """All that can stand in for the lower layers of a text: a chain of tables, the local lower layers of its
-    nearest version, the root's own. Without the last two nothing can be computed and tables alone answer.
-
-    ``composition`` is the chain's where it lies on the device already; ``costs`` defaults to nominal ones.
-    """
-
-    chain: PlotChain
-    local: LocalLower | None = None
-    full: FullLower | None = None
-    errors: LevelErrors = field(default_factory=LevelErrors)
-    costs: CostModel | None = None
-    composition: Composition | None = None
-    device: torch.device = field(default_factory=lambda: torch.device("cpu"))
-
-    @property
-    def cost_model(self) -> CostModel:
-        """What was measured, or else that a fragment costs its tokens."""
-        return self.costs or CostModel.nominal(self.chain.n)
-
-
-@dataclass(frozen=True, slots=True)
-class Counts:
-    """How a text's fragments were answered: by themselves, by parts, by uni-grams, computed. All are 0 where
-    the text was computed whole."""
-
-    full: int = 0
-    part: int = 0
-    single: int = 0
-    computed: int = 0
-    whole: bool = False
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -70,7 +42,6 @@ class Filled:
     missed: list[Ids]
 
 
-@torch.no_grad()
 def fill(
     ids: Sequence[Ids],
     halves: Sequence[LowerHalf],
@@ -83,82 +54,66 @@ def fill(
     What is computed is computed once for each different fragment of the batch and lower half. Raises what a
     chain's lookup raises.
     """
-    device = halves[0].device
-    lengths = torch.tensor([len(row) for row in ids], device=device)
-    mask = torch.arange(int(lengths.max()), device=device) < lengths[:, None]
-    batch = _Batch(ids, types or [np.zeros_like(row) for row in ids], misses, mask)
-    for half in dict.fromkeys(halves):
-        batch.add(half, [at for at, own in enumerate(halves) if own is half])
-    assert batch.states is not None
-    return Filled(batch.states, mask, batch.counts, batch.missed)
+    return filled(seek(ids, halves, misses, types))
 
 
-class _Batch:
+@torch.no_grad()
+def filled(sought: Sought) -> Filled:
+    """The states of a batch of which the tables have been asked: what they gave is moved to the device and
+    summed up, the rest computed there."""
+    texts, device = sought.texts, sought.parts[0].half.device
+    lengths = torch.tensor([len(row) for row in texts.ids], device=device)
+    mask = torch.arange(texts.longest, device=device) < lengths[:, None]
+    sheet = _Sheet(texts, mask)
+    for part in sought.parts:
+        if part.looked_up:
+            sheet.put_composed(part)
+        if part.whole:
+            sheet.put_whole(part)
+    assert sheet.states is not None
+    counts = {at: count for part in sought.parts for at, count in part.counts.items()}
+    missed = {at: lacking for part in sought.parts for at, lacking in part.missed.items()}
+    every = range(len(texts.ids))
+    return Filled(sheet.states, mask, [counts[at] for at in every], [missed[at] for at in every])
+
+
+class _Sheet:
     """The states of a batch while they are put together, one lower half after the other."""
 
-    def __init__(
-        self, ids: Sequence[Ids], types: Sequence[Ids], misses: Sequence[Misses], mask: Tensor
-    ) -> None:
+    def __init__(self, texts: Texts, mask: Tensor) -> None:
         self.states: Tensor | None = None
-        self.counts = [Counts()] * len(ids)
-        self.missed: list[Ids] = [np.empty((0, 0), dtype=np.int64)] * len(ids)
-        self._ids, self._types, self._misses, self._mask = ids, types, misses, mask
+        self._texts, self._mask = texts, mask
 
-    def add(self, half: LowerHalf, rows: list[int]) -> None:
-        """Fill in the texts `rows`, which share one lower half."""
-        own = [of_sequence(self._ids[at], half.chain.missing_id, half.chain.n) for at in rows]
-        fragments = np.concatenate(own)
-        found = half.chain.lookup(fragments)
-        of_row = np.repeat(np.arange(len(rows)), [len(part) for part in own])
-        levels = np.bincount(3 * of_row + found.level, minlength=3 * len(rows)).reshape(-1, 3)
-        ways = self._plan(half, rows, levels)
-        absent, whole = found.level != HIT_TRI, ways == Way.WHOLE
-        if not whole.all():
-            table, place = _rows_of(half, fragments, found, absent & (ways == Way.FRAGMENTS)[of_row])
-            self._compose(half, _chosen(rows, ~whole), table, place[~whole[of_row]])
-        if whole.any():
-            self._compute(half, _chosen(rows, whole))
-        lacking = np.split(fragments[absent], np.cumsum(levels[:, 1:].sum(1))[:-1])
-        for number, at in enumerate(rows):
-            self.counts[at] = _counts(levels[number], Way(ways[number]))
-            self.missed[at] = lacking[number]
+    def put_composed(self, part: Part) -> None:
+        """From contributions to states."""
+        half, texts = part.half, self._texts
+        lengths = np.array([len(texts.ids[at]) for at in part.looked_up])
+        types = np.concatenate([texts.types[at] for at in part.looked_up])
+        parts = half.composition or half.chain.composition.to(half.device)
+        states = compose_flat(_contributions(part), part.place, lengths, parts, types)
+        starts = np.repeat(np.array(part.looked_up) * texts.longest, lengths)
+        within = np.arange(len(starts)) - np.repeat(np.cumsum(lengths) - lengths, lengths)
+        self._put(torch.from_numpy(starts + within).to(half.device), states)
 
-    def _plan(self, half: LowerHalf, rows: list[int], levels: Ids) -> NDArray[np.int8]:
-        return plan(
-            levels,
-            [self._misses[at] for at in rows],
-            half.errors,
-            half.cost_model,
-            has_local=half.local is not None,
-            has_full=half.full is not None,
-        )
-
-    def _compose(self, half: LowerHalf, rows: list[int], table: Tensor, place: Ids) -> None:
-        """From contributions `table` [U, n, d] and the place in it of each token of `rows`, one after the
-        other."""
-        at = torch.tensor(rows, device=self._mask.device)
-        mask = self._mask[at]
-        index = torch.zeros(mask.shape, dtype=torch.int64, device=mask.device)
-        index[mask] = torch.from_numpy(place).to(mask.device)
-        parts = half.composition or half.chain.composition.to(mask.device)
-        types = self._padded([self._types[row] for row in rows], mask.shape[1])
-        self._put(at, compose(table[index], mask.sum(1), parts, types))
-
-    def _compute(self, half: LowerHalf, rows: list[int]) -> None:
+    def put_whole(self, part: Part) -> None:
         """Texts through the root's own lower layers."""
-        assert half.full is not None
-        at = torch.tensor(rows, device=self._mask.device)
-        mask = self._mask[at]
+        assert part.half.full is not None
+        mask = self._mask[torch.tensor(part.whole, device=self._mask.device)]
         tokens = int(mask.sum(1).max())
-        ids = self._padded([self._ids[row] for row in rows], tokens)
-        types = self._padded([self._types[row] for row in rows], tokens)
-        states = half.full(ids, mask[:, :tokens], types).float()
-        self._put(at, torch.nn.functional.pad(states, (0, 0, 0, mask.shape[1] - tokens)))
+        mask = mask[:, :tokens]
+        ids, types = (
+            self._padded([kind[at] for at in part.whole], tokens)
+            for kind in (self._texts.ids, self._texts.types)
+        )
+        states = part.half.full(ids, mask, types).float()
+        starts = torch.tensor(part.whole, device=mask.device)[:, None] * self._texts.longest
+        self._put((starts + torch.arange(tokens, device=mask.device))[mask], states[mask])
 
-    def _put(self, rows: Tensor, states: Tensor) -> None:
+    def _put(self, places: Tensor, states: Tensor) -> None:
+        """Write states [N, d] to places [N] of the batch's [B * T]."""
         if self.states is None:
-            self.states = states.new_zeros(*self._mask.shape, states.shape[2])
-        self.states[rows] = states.to(self.states.dtype)
+            self.states = states.new_zeros(*self._mask.shape, states.shape[1])
+        self.states.view(-1, states.shape[1])[places] = states.to(self.states.dtype)
 
     def _padded(self, rows: Sequence[Ids], tokens: int) -> Tensor:
         padded = np.zeros((len(rows), tokens), dtype=np.int64)
@@ -167,31 +122,13 @@ class _Batch:
         return torch.from_numpy(padded).to(self._mask.device)
 
 
-def _rows_of(half: LowerHalf, fragments: Ids, found: Lookup, wanted: NDArray[np.bool_]) -> tuple[Tensor, Ids]:
-    """The contributions [U, n, d] of everything the tables and the local lower layers say, and the place of
-    each fragment in it."""
-    device = half.device
-    table = torch.from_numpy(found.unique).to(device)
-    if not wanted.any():
-        return table, found.inverse
+def _contributions(part: Part) -> Tensor:
+    """[U + C, n, d]: of everything the tables and the local lower layers say."""
+    half = part.half
+    table = part.rows.to(half.device, non_blocking=True)
+    if not len(part.computed):
+        return table
     assert half.local is not None
-    unique, inverse = np.unique(fragments[wanted], axis=0, return_inverse=True)
-    computed = [
-        half.local(part) for part in torch.split(torch.from_numpy(unique).to(device), FRAGMENTS_AT_ONCE)
-    ]
-    place = found.inverse.copy()
-    place[wanted] = len(table) + inverse.reshape(-1)
-    return torch.cat([table.float(), *computed]), place
-
-
-def _chosen(rows: list[int], which: NDArray[np.bool_]) -> list[int]:
-    return [row for row, chosen in zip(rows, which.tolist(), strict=True) if chosen]
-
-
-def _counts(levels: Ids, way: Way) -> Counts:
-    full, part, single = (int(count) for count in levels)
-    if way == Way.WHOLE:
-        return Counts(whole=True)
-    if way == Way.FRAGMENTS:
-        return Counts(full=full, computed=part + single)
-    return Counts(full, part, single)
+    wanted = torch.from_numpy(part.computed).to(half.device)
+    computed = [half.local(some) for some in torch.split(wanted, FRAGMENTS_AT_ONCE)]
+    return torch.cat([table.float(), *computed])

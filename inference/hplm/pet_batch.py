@@ -8,7 +8,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from inference.hplm.pets import PetWeights
+from inference.hplm.pet_layout import PackedPet, PetLayout
 
 # From so many times more tokens in a batch than a map is wide, adding a low-rank update to the weights costs
 # less than making it beside them: a training step on a CPU of 16 texts of 128 tokens, 384 wide, takes 71% of
@@ -79,90 +79,159 @@ class SharedLayer:
         return hidden + functional.linear(narrow, self.weights[f"{part}.up_w"], self.weights[f"{part}.up_b"])
 
 
-@dataclass(frozen=True, slots=True)
 class BatchedPets:
     """The PETs of a batch's hPLMs side by side, and which row uses which.
 
-    stacks: by name, [L, A, ...] over A PETs, laid out for the right-hand side of a product: adapters and
-    LoRA factors [L, A, in, out], everything else [L, A, 1, width]. What a PET lacks, and what it is narrower
-    than the widest, is zeros, which change nothing; what all lack is not there and costs nothing.
-    row_index [B] int64 < A.
+    PETs of one layout form a group, which computes on its own rows alone: a row whose PET lacks a part does
+    not pay for it. What the groups need in a layer is put together when `load` asks for it, or at last when
+    the layer does.
     """
 
-    stacks: dict[str, Tensor]
-    row_index: Tensor
+    def __init__(self, groups: Sequence["PetGroup"], device: torch.device) -> None:
+        self._groups = [group for group in groups if group.pets[0].layout.width]
+        self._device = device
+        self._loaded: dict[int, list[Tensor]] = {}
 
     @classmethod
-    def stack(cls, pets: Sequence[PetWeights], row_index: Tensor | Sequence[int]) -> "BatchedPets":
-        """Put `pets`, all of one root, side by side; row b of the batch uses `pets[row_index[b]]`."""
-        names = sorted({name for pet in pets for name in pet.weights})
-        stacks = {name: _side_by_side([_turned(pet.weights.get(name)) for pet in pets]) for name in names}
-        device = next((value.device for value in stacks.values()), torch.device("cpu"))
-        return cls(stacks, torch.as_tensor(row_index, dtype=torch.int64).to(device))
+    def stack(
+        cls,
+        pets: Sequence[PackedPet],
+        row_index: Sequence[int],
+        device: torch.device | str = "cpu",
+    ) -> "BatchedPets":
+        """Of `pets`, all of one root; row b of the batch uses `pets[row_index[b]]`."""
+        by_layout: dict[PetLayout, list[int]] = {}
+        for number, pet in enumerate(pets):
+            by_layout.setdefault(pet.layout, []).append(number)
+        where = torch.device(device)
+        groups = [PetGroup.of(pets, numbers, row_index, where) for numbers in by_layout.values()]
+        return cls(groups, where)
+
+    def load(self, index: int) -> list[Tensor]:
+        """The groups' rows [A, width] of layer `index` on the device. Safe to repeat, not to run twice at
+        once."""
+        if index not in self._loaded:
+            self._loaded[index] = [group.rows_of(index, self._device) for group in self._groups]
+        return self._loaded[index]
 
     def layer(self, index: int) -> "BatchedLayer":
-        return BatchedLayer(self.stacks, index, self.row_index)
+        parts = zip(self._groups, self.load(index), strict=True)
+        return BatchedLayer([LayerGroup(group, group.layout.views(rows)) for group, rows in parts])
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class PetGroup:
+    """PETs of one layout. members: the batch's rows that use one of them, None for all rows in their order;
+    index: for each of these the number of its PET, None where that is its own number."""
+
+    pets: list[PackedPet]
+    members: Tensor | None
+    index: Tensor | None
+
+    @classmethod
+    def of(
+        cls, pets: Sequence[PackedPet], numbers: list[int], row_index: Sequence[int], device: torch.device
+    ) -> "PetGroup":
+        """The group of the PETs with these numbers."""
+        own = {number: at for at, number in enumerate(numbers)}
+        members = [row for row, number in enumerate(row_index) if number in own]
+        index = [own[row_index[row]] for row in members]
+        everybody, in_order = len(members) == len(row_index), index == list(range(len(numbers)))
+        return cls(
+            [pets[number] for number in numbers],
+            None if everybody else torch.tensor(members, dtype=torch.int64, device=device),
+            None if in_order else torch.tensor(index, dtype=torch.int64, device=device),
+        )
+
+    @property
+    def layout(self) -> PetLayout:
+        return self.pets[0].layout
+
+    def rows_of(self, layer: int, device: torch.device) -> Tensor:
+        """[A, width] of one layer."""
+        if len(self.pets) == 1:
+            return self.pets[0].rows[layer : layer + 1].to(device, non_blocking=True)
+        rows = [pet.rows[layer] for pet in self.pets]
+        if device.type == "cpu":
+            return torch.stack(rows)
+        # Straight to where they are wanted: an accelerator copies beside its computing.
+        out = torch.empty(len(rows), self.layout.width, dtype=rows[0].dtype, device=device)
+        for at, row in enumerate(rows):
+            out[at].copy_(row, non_blocking=True)
+        return out
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class LayerGroup:
+    """What one layer asks of a group; `tensors` by name [A, ...]."""
+
+    group: PetGroup
+    tensors: dict[str, Tensor]
+
+    def mine(self, hidden: Tensor) -> Tensor:
+        """The group's rows of [B, ...]."""
+        members = self.group.members
+        return hidden if members is None else hidden.index_select(0, members)
+
+    def put(self, whole: Tensor, mine: Tensor) -> Tensor:
+        """[B, ...] with the group's rows in it."""
+        members = self.group.members
+        return mine if members is None else whole.index_copy(0, members, mine)
+
+    def each(self, name: str) -> Tensor | None:
+        """The tensor of each row's own PET, [rows of the group, ...]; None where the PETs lack it."""
+        stacked = self.tensors.get(name)
+        index = self.group.index
+        if stacked is None or index is None:
+            return stacked
+        if len(stacked) == 1:  # one PET alone: no copy for each row
+            return stacked.expand(len(index), *stacked.shape[1:])
+        return stacked.index_select(0, index)
 
 
 @dataclass(frozen=True, slots=True)
 class BatchedLayer:
     """One layer of `BatchedPets`."""
 
-    stacks: Mapping[str, Tensor]
-    index: int
-    row_index: Tensor
+    groups: list[LayerGroup]
 
     def linear(self, place: str, module: nn.Linear, hidden: Tensor) -> Tensor:
         result: Tensor = module(hidden)
-        a, bias = self._rows(f"lora.{place}.a"), self._rows(f"bias.{place}")
-        if a is not None:
-            b = self._rows(f"lora.{place}.b")
-            assert b is not None
-            result = torch.baddbmm(result, torch.bmm(hidden, a), b)
-        return result if bias is None else result + bias
+        for group in self.groups:
+            a, b, bias = (group.each(f"{kind}.{place}{end}") for kind, end in _LINEAR)
+            if a is None and bias is None:
+                continue
+            mine = group.mine(result)
+            if a is not None and b is not None:
+                mine = torch.baddbmm(mine, torch.bmm(group.mine(hidden), a), b)
+            result = group.put(result, mine if bias is None else mine + bias)
+        return result
 
     def norm(self, name: str, module: nn.LayerNorm, hidden: Tensor) -> Tensor:
-        weight, bias = self._rows(f"norm.{name}.weight"), self._rows(f"norm.{name}.bias")
-        if weight is None or bias is None:
+        changed = [group for group in self.groups if f"norm.{name}.weight" in group.tensors]
+        if any(group.group.members is not None for group in changed) or not changed:
             plain: Tensor = module(hidden)
-            return plain
-        centred = functional.layer_norm(hidden, module.normalized_shape, None, None, module.eps)
-        return torch.addcmul(module.bias + bias, centred, module.weight + weight)
+        else:
+            plain = hidden
+        for group in changed:
+            weight, bias = group.each(f"norm.{name}.weight"), group.each(f"norm.{name}.bias")
+            assert weight is not None
+            assert bias is not None
+            mine = functional.layer_norm(group.mine(hidden), module.normalized_shape, None, None, module.eps)
+            plain = group.put(plain, torch.addcmul(module.bias + bias, mine, module.weight + weight))
+        return plain
 
     def adapt(self, part: str, hidden: Tensor) -> Tensor:
-        down = self._rows(f"{part}.down_w")
-        if down is None:
-            return hidden
-        down_b, up, up_b = (self._rows(f"{part}.{name}") for name in ("down_b", "up_w", "up_b"))
-        assert down_b is not None
-        assert up is not None
-        assert up_b is not None
-        return torch.baddbmm(hidden + up_b, torch.baddbmm(down_b, hidden, down).relu(), up)
-
-    def _rows(self, name: str) -> Tensor | None:
-        """The tensor of each row's own PET, [B, ...]; None where no PET of the batch has one."""
-        stacked = self.stacks.get(name)
-        if stacked is None:
-            return None
-        of_layer = stacked[self.index]
-        if len(of_layer) == 1:  # one hPLM alone: no copy for each row
-            return of_layer.expand(len(self.row_index), *of_layer.shape[1:])
-        return of_layer.index_select(0, self.row_index)
+        result = hidden
+        for group in self.groups:
+            down, down_b, up, up_b = (group.each(f"{part}.{name}") for name in _ADAPTER)
+            if down is None or down_b is None or up is None or up_b is None:
+                continue
+            mine = group.mine(hidden)
+            narrow = torch.baddbmm(down_b, mine, down).relu()
+            result = group.put(result, torch.baddbmm(mine + up_b, narrow, up))
+        return result
 
 
-def _turned(value: Tensor | None) -> Tensor | None:
-    """As `BatchedPets` keeps it, still without the dimension of the PETs: [L, in, out] or [L, 1, width]."""
-    if value is None:
-        return None
-    return value.transpose(1, 2) if value.dim() == 3 else value[:, None]
-
-
-def _side_by_side(values: Sequence[Tensor | None]) -> Tensor:
-    """[L, A, ...] from A tensors, some of them narrower or absent."""
-    present = [value for value in values if value is not None]
-    sizes = [max(value.shape[axis] for value in present) for axis in range(3)]
-    stacked = present[0].new_zeros(sizes[0], len(values), *sizes[1:])
-    for at, value in enumerate(values):
-        if value is not None:
-            stacked[:, at, : value.shape[1], : value.shape[2]] = value
-    return stacked
+_LINEAR = (("lora", ".a"), ("lora", ".b"), ("bias", ""))
+_ADAPTER = ("down_w", "down_b", "up_w", "up_b")

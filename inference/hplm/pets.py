@@ -74,7 +74,7 @@ class PetWeights:
     weights: dict[str, Tensor]
 
     def __post_init__(self) -> None:
-        expected = dict(_shapes(self.spec, self.shape))
+        expected = dict(tensor_shapes(self.spec, self.shape))
         if self.weights.keys() != expected.keys():
             odd = sorted(self.weights.keys() ^ expected.keys())[0]
             raise HplmError("corrupt_artifact", f"PET: {odd} is missing or not expected")
@@ -89,7 +89,7 @@ class PetWeights:
     ) -> "PetWeights":
         """The identity, ready to learn: one factor of every product is random, the other zero."""
         weights = {}
-        for name, size in _shapes(spec, shape):
+        for name, size in tensor_shapes(spec, shape):
             if name.endswith("down_w"):
                 weights[name] = torch.randn(size, generator=generator) * ADAPTER_SCALE
             elif name.endswith(".a"):
@@ -130,7 +130,8 @@ class PetWeights:
             raise HplmError("corrupt_artifact", f"PET: {error}") from error
 
 
-def _shapes(spec: PetSpec, shape: Shape) -> Iterator[tuple[str, tuple[int, ...]]]:
+def tensor_shapes(spec: PetSpec, shape: Shape) -> Iterator[tuple[str, tuple[int, ...]]]:
+    """The names of the tensors of such a PET, with their shapes [L, ...]."""
     layers, hidden = shape.layers, shape.hidden
     for part, width in (("adapter", spec.adapter), ("output_adapter", spec.output_adapter)):
         if width:

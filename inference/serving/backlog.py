@@ -1,12 +1,16 @@
 """Rows that wait for a step."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from itertools import islice
 
-from inference.engine.batcher import BatchLimits, next_batch
+from inference.engine.batcher import BatchLimits, next_batch, rows_in
 from inference.engine.executor import Executor
-from inference.engine.rows import Row
+from inference.engine.fairness import FairShares
+from inference.engine.rows import Answered, Outcome, Row
 from inference.serving.ticket import Ticket
+
+STRETCH = 2.0
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -16,48 +20,122 @@ class Waiting:
     ticket: Ticket
     row: Row
 
+    @property
+    def tenant(self) -> str:
+        """Who pays for it."""
+        return self.row.model.tenant
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Batch:
-    """Rows for one step of one root's executor."""
+    """Rows for one step of one root's executor, and the milliseconds that each was charged beforehand."""
 
     executor: Executor
     waiting: list[Waiting]
+    charged: list[float]
 
 
 class Backlog:
-    """Rows in order of arrival."""
+    """A line of rows for each tenant, in order of arrival; ``shares`` says whose turn it is. Whatever is
+    taken must be settled."""
 
-    def __init__(self, tickets: Iterable[Ticket] = ()) -> None:
-        self._waiting: list[Waiting] = []
+    def __init__(self, tickets: Iterable[Ticket] = (), *, shares: FairShares | None = None) -> None:
+        self._shares = FairShares() if shares is None else shares
+        self._lines: dict[str, list[Waiting]] = {}
+        self._rows_of: dict[Ticket, int] = {}
+        self._count = 0
         for ticket in tickets:
             self.add(ticket)
 
     def __len__(self) -> int:
-        return len(self._waiting)
+        """Rows that wait."""
+        return self._count
 
     def add(self, ticket: Ticket) -> None:
-        """Append the ticket's rows."""
-        self._waiting.extend(Waiting(ticket, row) for row in ticket.rows)
+        """The ticket's rows wait from now on."""
+        for waiting in [Waiting(ticket, row) for row in ticket.rows]:
+            self._lines.setdefault(waiting.tenant, []).append(waiting)
+            self._shares.enter(waiting.tenant, 1)
+        self._rows_of[ticket] = len(ticket.rows)
+        self._count += len(ticket.rows)
 
     def drop_done(self) -> None:
         """Forget the remaining rows of requests that have their answer already."""
-        self._waiting = [waiting for waiting in self._waiting if not waiting.ticket.done]
+        self._drop({ticket for ticket in self._rows_of if ticket.done or ticket.answered})
 
     def drop_expired(self, now: float) -> list[Ticket]:
-        """Take out and return the requests whose deadline has passed."""
-        expired = {id(w.ticket): w.ticket for w in self._waiting if w.ticket.expired(now)}
-        self._waiting = [waiting for waiting in self._waiting if id(waiting.ticket) not in expired]
-        return list(expired.values())
+        """Take out and return the requests with waiting rows whose deadline has passed."""
+        expired = [ticket for ticket in self._rows_of if ticket.expired(now)]
+        self._drop(set(expired))
+        return expired
 
     def take(self, limits: BatchLimits) -> Batch | None:
-        """Take out the next batch: the oldest row, and others of the same root."""
-        if not self._waiting:
+        """Take out the next batch: the row that is due first, and others of the same root. They are charged
+        what they are expected to take, so that the next batch may be taken before this one is computed."""
+        if not self._count:
             return None
-        executor = self._waiting[0].ticket.route.executor
-        same = [at for at, waiting in enumerate(self._waiting) if waiting.ticket.route.executor is executor]
-        chosen = [same[at] for at in next_batch([len(self._waiting[at].row) for at in same], limits)]
-        batch = Batch(executor, [self._waiting[at] for at in chosen])
-        for at in reversed(chosen):
-            del self._waiting[at]
-        return batch
+        window = self._window(limits)
+        executor = window[0].ticket.route.executor
+        lengths = [len(waiting.row) for waiting in window]
+        chosen = [window[at] for at in next_batch(lengths, limits, executor.costs)]
+        charged = [self._shares.charge(waiting.tenant, len(waiting.row)) for waiting in chosen]
+        self._remove(set(chosen))
+        return Batch(executor, chosen, charged)
+
+    def settle(self, batch: Batch, outcomes: Sequence[Outcome]) -> None:
+        """Charge what the rows of a computed batch really took; a row that failed, what was expected."""
+        for waiting, charged, outcome in zip(batch.waiting, batch.charged, outcomes, strict=True):
+            if isinstance(outcome, Answered):
+                self._shares.correct(waiting.tenant, charged, 1000 * _seconds(outcome))
+            self._shares.leave(waiting.tenant, 1)
+        self._learn(batch, [outcome for outcome in outcomes if isinstance(outcome, Answered)])
+
+    def _learn(self, batch: Batch, answered: list[Answered]) -> None:
+        """From a batch that was computed in one piece."""
+        if len(answered) != len(batch.waiting):
+            return
+        lengths = [len(outcome.row) for outcome in answered]
+        self._shares.learn(sum(lengths), 1000 * sum(map(_seconds, answered)))
+        # Loading an adapter is no part of what a batch of that shape always takes.
+        computing = sum(outcome.seconds.retrieval + outcome.seconds.compute for outcome in answered)
+        batch.executor.costs.learn(len(lengths), max(lengths), computing)
+
+    def _window(self, limits: BatchLimits) -> list[Waiting]:
+        """The first rows in order of who is due, of the root of the very first."""
+        longest = max(len(waiting.row) for line in self._lines.values() for waiting in line)
+        executor = next(iter(self._lines.values()))[0].ticket.route.executor
+        ahead_tokens = longest * rows_in(STRETCH, longest, limits, executor.costs)
+        in_order = self._shares.due(
+            self._lines,
+            tokens=lambda waiting: len(waiting.row),
+            ahead_tokens=ahead_tokens,
+        )
+        first = next(in_order)
+        executor = first.ticket.route.executor
+        same = (waiting for waiting in in_order if waiting.ticket.route.executor is executor)
+        return [first, *islice(same, limits.window - 1)]
+
+    def _drop(self, tickets: set[Ticket]) -> None:
+        if not tickets:
+            return
+        dropped = {w for line in self._lines.values() for w in line if w.ticket in tickets}
+        self._remove(dropped)
+        for waiting in dropped:
+            self._shares.leave(waiting.tenant, 1)
+
+    def _remove(self, gone: set[Waiting]) -> None:
+        for tenant in {waiting.tenant for waiting in gone}:
+            left = [waiting for waiting in self._lines.pop(tenant) if waiting not in gone]
+            if left:
+                self._lines[tenant] = left
+        for waiting in gone:
+            self._rows_of[waiting.ticket] -= 1
+            if not self._rows_of[waiting.ticket]:
+                del self._rows_of[waiting.ticket]
+        self._count -= len(gone)
+
+
+def _seconds(outcome: Answered) -> float:
+    """The row's share of all stages of its batch."""
+    stages = outcome.seconds
+    return stages.retrieval + stages.adapter_load + stages.compute

@@ -5,11 +5,13 @@ from dataclasses import dataclass
 
 import torch
 
+from inference.engine.costs import Costs, profile
 from inference.engine.executor import Counters, Executor
+from inference.engine.packed import PackedHplm
+from inference.engine.pipeline import SYNCHRONISED, Pipeline
 from inference.engine.residency import HplmCache
 from inference.engine.rows import ModelIdentity
 from inference.hplm.errors import HplmError
-from inference.hplm.hplm import Hplm
 from inference.hplm.miss_policy import Misses, MissPolicy
 from inference.hplm.root import Root
 from inference.manifest import Manifest, ManifestWatcher, ServedHplm
@@ -53,12 +55,14 @@ class Catalogue:
         cache_bytes: int,
         lower_bytes: int = LOWER_BYTES,
         misses: Misses | None = None,
+        pipeline: Pipeline | None = None,
     ) -> None:
         self.device = device
         self.dtype = dtype
         self.misses = misses or Misses()
         self.cache = HplmCache(self._load_hplm, budget_bytes=cache_bytes)
         self.counters = Counters()
+        self.pipeline = pipeline or Pipeline(SYNCHRONISED)
         self.executors: dict[str, Executor] = {}
         self.manifest = Manifest(artifact_root=watcher.artifact_root)
         self._roots: dict[str, Root] = {}
@@ -104,20 +108,22 @@ class Catalogue:
             )
         return served
 
-    def _load_hplm(self, model: ModelIdentity) -> Hplm:
+    def _load_hplm(self, model: ModelIdentity) -> PackedHplm:
         try:
             served = self._served(model)
         except NotServedError as error:  # removed between admission and this step
             raise HplmError(error.code, error.message) from error
-        return load_verified(self.manifest.folder("hplm", model.digest), served, self.device, self.dtype)
+        hplm = load_verified(self.manifest.folder("hplm", model.digest), served)
+        return PackedHplm.of(hplm, self.dtype, pinned=self.device.type == "cuda")
 
     def _load_root(self, digest: str) -> Root:
         return Root.load(self.manifest.folder("root", digest), self.device, self.dtype)
 
     def _start(self, digest: str) -> Executor:
         root = self._roots[digest]
-        executor = Executor(root, self.halves, self.cache, self.counters)
+        executor = Executor(root, self.halves, self.cache, self.counters, self.pipeline)
         executor.warm_up(rows=4, tokens=root.config.max_tokens)
+        executor.costs = Costs(profile(executor.warm_up, longest=root.config.max_tokens))
         if self.misses.policy is not MissPolicy.FALLBACK:
             self.halves.measure(digest)
         return executor

@@ -6,14 +6,23 @@ import socket
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TypeVar
+from typing import Final, TypeVar
 
 from inference.engine.batcher import BatchLimits
+from inference.engine.pipeline import SYNCHRONISED, Pipelining, Swapping
 from inference.hplm.miss_policy import Misses, MissPolicy
 from inference.serving.pace import Pace
 
 Value = TypeVar("Value", int, float)
 MIB = 1024**2
+BACKLOG_BATCHES = 16
+PIPELINES: Final = {
+    "fine": Pipelining(),
+    "coarse": Pipelining(swapping=Swapping.COARSE),
+    "retrieval": Pipelining(swapping=Swapping.NONE),
+    "off": SYNCHRONISED,
+}
+"""What HMI_PIPELINE may say."""
 
 
 class SettingError(Exception):
@@ -35,29 +44,35 @@ class WorkerSettings:
     cache_bytes: int
     lower_bytes: int
     misses: Misses
+    pipelining: Pipelining
     life_s: float
 
     @classmethod
     def from_env(cls, env: Mapping[str, str] = os.environ) -> "WorkerSettings":
         """Raises SettingError."""
         read = _Reader(env)
+        limits = BatchLimits(
+            rows=read.number("HMI_BATCH_ROWS", 32, int, least=1),
+            tokens=read.number("HMI_BATCH_TOKENS", 8192, int, least=1),
+        )
         return cls(
             redis_url=read.needed("HMI_REDIS_URL"),
             artifact_root=Path(read.needed("HMI_ARTIFACT_ROOT")),
             name=env.get("HMI_WORKER_NAME") or _new_name(),
             device=env.get("HMI_DEVICE") or "auto",
             dtype=env.get("HMI_DTYPE") or "auto",
-            limits=BatchLimits(
-                rows=read.number("HMI_BATCH_ROWS", 32, int, least=1),
-                tokens=read.number("HMI_BATCH_TOKENS", 8192, int, least=1),
+            limits=limits,
+            pace=Pace(
+                batch_wait_s=read.number("HMI_BATCH_WAIT_MS", 2.0, float, least=0.0) / 1000,
+                backlog_rows=read.number("HMI_BACKLOG_ROWS", BACKLOG_BATCHES * limits.rows, int, least=1),
             ),
-            pace=Pace(batch_wait_s=read.number("HMI_BATCH_WAIT_MS", 2.0, float, least=0.0) / 1000),
             cache_bytes=read.number("HMI_HPLM_CACHE_MB", 512, int, least=0) * MIB,
             lower_bytes=read.number("HMI_LOWER_CACHE_MB", 2048, int, least=0) * MIB,
             misses=Misses(
                 policy=MissPolicy(read.word("HMI_MISS_POLICY", "auto", [*MissPolicy])),
                 tolerance=read.number("HMI_MISS_TOLERANCE", Misses().tolerance, float, least=0.0),
             ),
+            pipelining=PIPELINES[read.word("HMI_PIPELINE", "fine", [*PIPELINES])],
             life_s=read.number("HMI_WORKER_LIFE_S", 5.0, float, least=0.1),
         )
 

@@ -129,7 +129,7 @@ class Halves:
                 "corrupt_artifact", f"a table of the chain of {hplm.tenant}/{hplm.hplm} is absent"
             )
         chain = PlotChain([self._tables[digest] for digest in hplm.plots])
-        composition = chain.composition.to(self._device)
+        composition = chain.composition.to(self._device).with_context_in(self._dtype)
         return _Link(chain, composition, hplm.root, hplm.lower, self._errors(hplm))
 
     def _errors(self, hplm: ServedHplm) -> LevelErrors:

@@ -4,17 +4,15 @@ import hashlib
 from collections.abc import Mapping
 from pathlib import Path
 
-import torch
-
 from inference.hplm.errors import HplmError
 from inference.hplm.hplm import Hplm
 from inference.manifest import ServedHplm
 
 
-def load_verified(folder: Path, served: ServedHplm, device: torch.device, dtype: torch.dtype) -> Hplm:
+def load_verified(folder: Path, served: ServedHplm) -> Hplm:
     """The hPLM in ``folder``; HplmError(corrupt_artifact) when a file is absent, altered or unreadable."""
     verify(folder, served.files)
-    hplm = Hplm.load(folder, device, dtype)
+    hplm = Hplm.load(folder)
     if hplm.task != served.task:
         raise HplmError("corrupt_artifact", f"published for {served.task}, made for {hplm.task}")
     return hplm

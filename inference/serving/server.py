@@ -5,10 +5,13 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable
+from dataclasses import dataclass
 
 from redis.exceptions import RedisError
 
 from inference.engine.batcher import BatchLimits
+from inference.engine.executor import Flight
+from inference.engine.fairness import FairShares
 from inference.engine.residency import IntegrityError
 from inference.engine.rows import Answered, Failed, Outcome
 from inference.queueing.messages import InferReply
@@ -44,14 +47,16 @@ class Server:
         self._pace = pace
         self._misses = misses
         self._clock = clock
-        self._backlog = Backlog()
+        self._shares = FairShares()
+        self._backlog = Backlog(shares=self._shares)
+        self._ahead: Underway | None = None
         self._outbox: deque[tuple[Entry, InferReply]] = deque()
         self._next_claim = 0.0
 
     def run(self, stop: threading.Event) -> None:
         """Serve until ``stop`` is set and everything taken in is answered. Outlives the loss of the queue's
         server, except while stopping: then what is left is for other workers to claim."""
-        while not stop.is_set() or self._backlog or self._outbox:
+        while not stop.is_set() or self._ahead or self._backlog or self._outbox:
             try:
                 self.step(taking=not stop.is_set())
             except RedisError as error:
@@ -68,7 +73,7 @@ class Server:
             self._claim()
             self._take()
             self._send_outbox()
-        if self._advance(self._backlog):
+        if self._advance():
             self._send_outbox()
             return True
         self._send_outbox()
@@ -85,28 +90,29 @@ class Server:
             self._next_claim = time.monotonic() + self._pace.claim_every_s
         for entry in entries:
             log.warning("request %s is delivered for the %d. time", entry.request.id, entry.deliveries)
-            alone = Backlog()
+            alone = Backlog(shares=self._shares)
             self._admit_all([entry], alone)
-            while self._advance(alone):
-                continue
+            while (underway := self._begin(alone)) is not None:
+                self._finish(underway)
 
     def _take(self) -> None:
-        """Read new requests: wait for the first only when there is nothing else to do, and then a little for
-        company."""
-        room = self._limits.rows - len(self._backlog)
-        if room <= 0:
-            return
-        wait_s = 0.0 if self._backlog else self._pace.idle_wait_s
-        entries = self._consumer.read(room, int(wait_s * 1000))
-        if not entries:
-            return
-        until = time.monotonic() + self._pace.batch_wait_s
-        self._admit_all(entries, self._backlog)
-        while (room := self._limits.rows - len(self._backlog)) > 0:
-            left_ms = int((until - time.monotonic()) * 1000)
-            if left_ms < 1:
+        """Fill the window: wait for the first request only when there is nothing else to do, and then a
+        little for company.
+
+        The window is many batches wide, so that one tenant's flood in front of the stream does not hide the
+        others. It has an end because what this worker holds no other can take until it dies.
+        """
+        busy = self._ahead is not None or self._backlog
+        wait_s, until = (0.0 if busy else self._pace.idle_wait_s), 0.0
+        while (room := self._pace.backlog_rows - len(self._backlog)) > 0:
+            # A request may have many rows: not more requests at a time than a batch has rows.
+            entries = self._consumer.read(min(room, self._limits.rows), int(wait_s * 1000))
+            if not entries:
                 return
-            self._admit_all(self._consumer.read(room, left_ms), self._backlog)
+            self._admit_all(entries, self._backlog)
+            until = until or time.monotonic() + self._pace.batch_wait_s
+            full = len(self._backlog) >= self._limits.rows
+            wait_s = 0.0 if full else max(0.0, until - time.monotonic())
 
     def _admit_all(self, entries: list[Entry], backlog: Backlog) -> None:
         self._catalogue.refresh()  # a request may name what was published while it was waited for
@@ -120,23 +126,48 @@ class Server:
         else:
             self._answer(entry, admitted)
 
-    def _advance(self, backlog: Backlog) -> bool:
-        """Compute one batch of the backlog; False when it is empty."""
-        for ticket in backlog.drop_expired(self._clock()):
-            self._answer(ticket.entry, expiry(ticket.entry))
-        batch = backlog.take(self._limits)
-        if batch is None:
+    def _advance(self) -> bool:
+        """Compute one batch, and begin the next before that: what can be done ahead of its turn is done while
+        this one computes. False when nothing waits."""
+        current = self._ahead or self._begin(self._backlog)
+        if current is None:
             return False
-        self._execute(batch)
-        backlog.drop_done()
+        self._ahead = self._begin(self._backlog)
+        self._finish(current)
         return True
 
-    def _execute(self, batch: Batch) -> None:
-        tickets = {id(waiting.ticket): waiting.ticket for waiting in batch.waiting}
+    def _begin(self, backlog: Backlog) -> "Underway | None":
+        """The next batch of the backlog, begun; None when it is empty."""
+        for ticket in backlog.drop_expired(self._clock()):
+            self._reply_to(ticket, expiry(ticket.entry))
+        batch = backlog.take(self._limits)
+        if batch is None:
+            return None
         begun = self._clock()
-        for ticket in tickets.values():
-            ticket.started(begun)
-        outcomes = _outcomes(batch)
+        for waiting in batch.waiting:
+            waiting.ticket.started(begun)
+        return Underway(backlog, batch, batch.executor.begin([waiting.row for waiting in batch.waiting]))
+
+    def _finish(self, underway: "Underway") -> None:
+        """Compute a batch, unless all its requests have their answers or are late by now: charge its tenants,
+        and answer the requests that are done with it."""
+        batch, now = underway.batch, self._clock()
+        tickets = {waiting.ticket for waiting in batch.waiting if not waiting.ticket.answered}
+        if all(ticket.expired(now) for ticket in tickets):
+            outcomes = _given_up(underway)
+            for ticket in tickets:
+                self._reply_to(ticket, expiry(ticket.entry))
+        else:
+            outcomes = _outcomes(underway)
+            self._note(batch, outcomes)
+        underway.backlog.settle(batch, outcomes)
+        for ticket in tickets:
+            if ticket.done and not ticket.answered:
+                self._reply_to(ticket, _reply(ticket, self.last_batch_at))
+        underway.backlog.drop_done()
+
+    def _note(self, batch: Batch, outcomes: list[Outcome]) -> None:
+        """What came of the rows, for their requests and for those who watch."""
         for waiting, outcome in zip(batch.waiting, outcomes, strict=True):
             waiting.ticket.settle(outcome)
             if isinstance(outcome, Failed):
@@ -144,9 +175,6 @@ class Server:
             else:
                 self._count_misses(waiting, outcome)
         self.last_batch_at = self._clock()
-        for ticket in tickets.values():
-            if ticket.done:
-                self._answer(ticket.entry, _reply(ticket, self.last_batch_at))
 
     def _count_misses(self, waiting: Waiting, answer: Answered) -> None:
         """Note what the tables lack, for a domain's to grow from, where the tenant lets it be noted."""
@@ -156,6 +184,11 @@ class Server:
             return
         fragments = answer.missed.astype(">i4").tobytes()
         self._misses.add(served.plots[0], served.tenant, answer.missed.shape[1], fragments)
+
+    def _reply_to(self, ticket: Ticket, reply: InferReply) -> None:
+        """Its one answer."""
+        ticket.answered = True
+        self._answer(ticket.entry, reply)
 
     def _answer(self, entry: Entry, reply: InferReply) -> None:
         """Put the answer in the outbox: sending may fail, and must not interrupt what is being done."""
@@ -179,14 +212,30 @@ class Server:
             self._catalogue.cache.clear()
 
 
-def _outcomes(batch: Batch) -> list[Outcome]:
+@dataclass(frozen=True, slots=True, eq=False)
+class Underway:
+    """A batch that was begun, and the backlog that it was taken from."""
+
+    backlog: Backlog
+    batch: Batch
+    flight: Flight
+
+
+def _outcomes(underway: Underway) -> list[Outcome]:
     """One step. A fault in the engine itself fails the batch, not the worker."""
-    rows = [waiting.row for waiting in batch.waiting]
+    flight = underway.flight
     try:
-        return batch.executor.step(rows)
+        return underway.batch.executor.finish(flight)
     except Exception:
-        log.exception("a step of %d rows failed", len(rows))
-        return [Failed(row, "inference_failed", "the hPLM could not be computed") for row in rows]
+        log.exception("a step of %d rows failed", len(flight.rows))
+        return [Failed(row, "inference_failed", "the hPLM could not be computed") for row in flight.rows]
+
+
+def _given_up(underway: Underway) -> list[Outcome]:
+    """Nobody waits for the batch any more."""
+    flight = underway.flight
+    underway.batch.executor.abandon(flight)
+    return [Failed(row, "deadline_exceeded", "nobody waits for it any more") for row in flight.rows]
 
 
 def _reply(ticket: Ticket, now: float) -> InferReply:

@@ -34,6 +34,8 @@ class Ticket:
             Row(str(index), encoding.ids, encoding.types, model, route.chain, misses)
             for index, encoding in enumerate(encodings)
         ]
+        self.answered = False
+        """Whether its one reply is on its way."""
         self._readings = readings
         self._answers: dict[int, Answered] = {}
         self._failure: Failed | None = None

@@ -180,6 +180,21 @@ def test_the_rest_of_a_failed_request_is_not_computed(redis: Redis, redis_url: s
     assert desk.catalogue.counters.rows == 1
 
 
+def test_a_request_that_failed_while_rows_of_it_were_under_way_is_answered_once(
+    redis: Redis, redis_url: str, world: TinyWorld
+) -> None:
+    desk = Desk(redis_url, world, rows=2)
+    shutil.rmtree(world.folder("hplm", world.hplms[0].digest))
+    failing, good = request_for(world.hplms[0], *tiny_texts(3)), request_for(world.hplms[1], "the river")
+    desk.queue.submit(failing)
+    desk.queue.submit(good)
+    desk.serve()
+    replies = {reply.id: reply for reply in replies_in(redis)}
+    assert len(replies) == len(replies_in(redis)) == 2
+    assert code_of(replies[failing.id]) == "inference_failed"
+    assert_right(world, good, replies[good.id])
+
+
 def test_work_that_becomes_late_in_the_backlog_is_dropped_before_its_next_step(
     redis: Redis, redis_url: str, world: TinyWorld
 ) -> None:

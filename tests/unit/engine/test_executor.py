@@ -35,7 +35,7 @@ def test_an_hplm_that_cannot_be_loaded_fails_its_own_rows_alone(world: EngineWor
         None,
         "inference_failed",
     ]
-    executor._cache.check_integrity()
+    executor.cache.check_integrity()
 
 
 def test_a_batch_of_nothing_but_damaged_hplms_fails_row_by_row(world: EngineWorld) -> None:
@@ -54,7 +54,7 @@ def test_an_hplm_of_another_shape_fails_alone(world: EngineWorld, tmp_path: Path
     assert isinstance(answered, Answered)
     assert isinstance(refused, Failed)
     assert "shape" in refused.message
-    executor._cache.check_integrity()
+    executor.cache.check_integrity()
 
 
 def test_a_row_that_breaks_the_whole_batch_fails_alone(world: EngineWorld) -> None:
@@ -75,7 +75,7 @@ def test_a_slot_that_changed_hands_is_never_used(
     compute = executor._compute
 
     def steal_then_compute(*arguments: Any) -> Any:
-        slot = executor._cache._slots[world.tiny.hplms[0].digest]
+        slot = executor.cache._slots[world.tiny.hplms[0].digest]
         slot.digest = world.tiny.hplms[other].digest
         slot.generation += fillings
         return compute(*arguments)

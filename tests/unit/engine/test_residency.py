@@ -28,7 +28,7 @@ class Shelf:
         self.taken.append(model.hplm)
         return replace(self.hplm, about={"of": model.digest})
 
-    def cache(self, room_for: int) -> HplmCache:
+    def cache(self, room_for: int) -> HplmCache[Hplm]:
         return HplmCache(self.load, budget_bytes=room_for * self.hplm.bytes)
 
 
@@ -37,7 +37,7 @@ def shelf(shared_world: EngineWorld) -> Shelf:
     return Shelf(shared_world.tiny.hplms[0].model)
 
 
-def use(cache: HplmCache, number: int) -> None:
+def use(cache: HplmCache[Hplm], number: int) -> None:
     lease = cache.acquire(identity(number))
     assert lease.hplm().about["of"] == identity(number).digest
     assert lease.identity(identity(number)) == identity(number)
@@ -154,6 +154,6 @@ def test_slot_reuse_under_churn_keeps_identities_right(world: EngineWorld) -> No
         outcomes = executor.step(rows)
         assert max(world.differences(outcomes)) < 1e-4
         assert all(isinstance(outcome, Answered) for outcome in outcomes)
-        executor._cache.check_integrity()
-    assert executor._cache.loads > 60
+        executor.cache.check_integrity()
+    assert executor.cache.loads > 60
     assert executor.counters.slot_mismatches == 0

@@ -8,6 +8,8 @@ import numpy as np
 import torch
 
 from inference.engine.executor import Executor
+from inference.engine.packed import PackedHplm
+from inference.engine.pipeline import Pipeline
 from inference.engine.residency import HplmCache
 from inference.engine.rows import Answered, ModelIdentity, Outcome, Row
 from inference.hplm.errors import HplmError
@@ -31,19 +33,26 @@ class EngineWorld:
         self.lowers = {name_of(hplm): hplm.lower for hplm in self.tiny.hplms}
         self.replaced: dict[str, Hplm | Exception] = {}
 
-    def executor(self, dtype: torch.dtype = torch.float32, *, budget_bytes: int = 1 << 30) -> Executor:
+    def executor(
+        self,
+        dtype: torch.dtype = torch.float32,
+        *,
+        budget_bytes: int = 1 << 30,
+        pipeline: Pipeline | None = None,
+    ) -> Executor:
         """An executor whose cache loads from this world's files, or gives what ``replaced`` says."""
         root = Root.load(self.tiny.folder("root", self.tiny.root_digest), "cpu", dtype)
 
-        def load(model: ModelIdentity) -> Hplm:
+        def load(model: ModelIdentity) -> PackedHplm:
             found = self.replaced.get(model.digest)
             if isinstance(found, Exception):
                 raise found
             if found is None:
                 found = Hplm.load(self.tiny.folder("hplm", model.digest))
-            return found.to("cpu", dtype)
+            return PackedHplm.of(found, dtype)
 
-        return Executor(root, TinyHalves(self, dtype), HplmCache(load, budget_bytes=budget_bytes))
+        cache = HplmCache(load, budget_bytes=budget_bytes)
+        return Executor(root, TinyHalves(self, dtype), cache, pipeline=pipeline)
 
     def local(self, chain: str) -> LocalLower:
         """The local lower layers behind a chain."""

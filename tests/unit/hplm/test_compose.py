@@ -4,7 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch import Tensor
 
-from inference.hplm.compose import Composition, compose
+from inference.hplm.compose import Composition, compose, compose_flat
 from inference.hplm.fragments import reach
 
 HIDDEN = 3
@@ -64,6 +64,38 @@ def test_a_token_sums_what_its_own_and_its_neighbours_fragments_give_it(
         expected = by_definition(slots[row, :length], given, types[row])
         torch.testing.assert_close(states[row, :length], expected, atol=1e-4, rtol=1e-4)
         assert not states[row, length:].any()
+
+
+@given(st.integers(2, 5), st.lists(st.integers(1, 6), min_size=1, max_size=4), st.integers(0, 99))
+def test_texts_laid_end_to_end_are_composed_as_texts_side_by_side(
+    n: int, lengths: list[int], seed: int
+) -> None:
+    draw, generator = np.random.default_rng(seed), torch.Generator().manual_seed(seed)
+    given = parts(max(lengths) + 2, generator=generator)
+    rows = torch.randn(4, n, HIDDEN, generator=generator)
+    place, types = draw.integers(0, 4, sum(lengths)), draw.integers(0, 2, sum(lengths))
+    states = compose_flat(rows, place, np.array(lengths), given, types)
+    start = 0
+    for length in lengths:
+        text = slice(start, start + length)
+        expected = by_definition(rows[place[text]], given, torch.from_numpy(types[text]))
+        torch.testing.assert_close(states[text], expected, atol=1e-4, rtol=1e-4)
+        start += length
+
+
+def test_a_correction_in_half_precision_leaves_the_sum_as_exact_as_it_was() -> None:
+    generator = torch.Generator().manual_seed(0)
+    given, rows = parts(4, generator=generator), torch.randn(4, 3, HIDDEN, generator=generator)
+    place, types, lengths = np.arange(4), np.zeros(4, dtype=np.int64), np.array([4])
+    exact = compose_flat(rows, place, lengths, given, types)
+    rough = compose_flat(rows, place, lengths, given.with_context_in(torch.bfloat16), types)
+    assert rough.dtype == torch.float32
+    torch.testing.assert_close(rough, exact, atol=0.2, rtol=0.05)
+    bare = plain(4)
+    assert torch.equal(
+        compose_flat(rows, place, lengths, bare.with_context_in(torch.bfloat16), types),
+        compose_flat(rows, place, lengths, bare, types),
+    )
 
 
 def test_without_types_every_token_is_of_the_first() -> None:

@@ -15,6 +15,7 @@ from inference.hplm.errors import HplmError
 from inference.hplm.heads import POOLINGS, BatchedHeads, Head, pooled
 from inference.hplm.hplm import MULTILABEL, QUESTION_ANSWERING, REGRESSION, TAGGING, Hplm
 from inference.hplm.pet_batch import BatchedPets
+from inference.hplm.pet_layout import PackedPet
 from inference.hplm.plot import PlotChain, PlotTable
 from inference.hplm.predictions import predict
 from inference.hplm.reference import outputs_alone, predict_alone
@@ -41,7 +42,7 @@ def answer_together(root: Root, rows: list[Row], padding: int = 0) -> list[NDArr
     mask = torch.arange(width) < lengths[:, None]
     models = list({id(hplm): hplm for hplm, *_ in rows}.values())
     index = [next(at for at, model in enumerate(models) if model is hplm) for hplm, *_ in rows]
-    pets = BatchedPets.stack([model.pet for model in models], index)
+    pets = BatchedPets.stack([PackedPet.of(model.pet, torch.float32) for model in models], index)
     heads = BatchedHeads.stack([model.head for model in models], index)
     with torch.no_grad():
         return heads.apply(root.upper(states, mask, pets), mask).rows(lengths.tolist())

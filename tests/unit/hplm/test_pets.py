@@ -10,6 +10,7 @@ from torch import Tensor, nn
 
 from inference.hplm.errors import HplmError
 from inference.hplm.pet_batch import MERGED_FROM, BatchedPets, LayerPets, SharedPets
+from inference.hplm.pet_layout import PackedPet
 from inference.hplm.pets import PLACES, PetSpec, PetWeights, Shape
 
 SHAPE = Shape(layers=2, hidden=6, inner=10)
@@ -50,6 +51,10 @@ class Layer(nn.Module):
         hidden = pets.linear("expand", self.maps["expand"], hidden)  # type: ignore[arg-type]
         hidden = pets.linear("contract", self.maps["contract"], hidden)  # type: ignore[arg-type]
         return pets.adapt("output_adapter", pets.norm("output", self.norm, hidden))
+
+
+def packed(pet: PetWeights) -> PackedPet:
+    return PackedPet.of(pet, torch.float32)
 
 
 def by_definition(layer: Layer, hidden: Tensor, pet: PetWeights, index: int) -> Tensor:
@@ -93,7 +98,7 @@ def test_pets_of_any_kind_side_by_side_each_do_what_they_are_defined_to(
     pets = [learnt(spec, seed) for seed, spec in enumerate(chosen)]
     index = [which % len(pets) for which in index]
     states = torch.randn(len(index), 3, SHAPE.hidden)
-    batched = BatchedPets.stack(pets, index)
+    batched = BatchedPets.stack([packed(pet) for pet in pets], index)
     with torch.no_grad():
         for at in range(SHAPE.layers):
             found = layer(states, batched.layer(at))
@@ -136,9 +141,28 @@ def test_gradients_reach_every_part_of_a_pet_that_is_being_trained() -> None:
     assert all(value.grad is not None and value.grad.abs().sum() > 0 for value in weights.values())
 
 
-def test_a_part_that_no_pet_of_a_batch_has_is_not_there() -> None:
-    batched = BatchedPets.stack([learnt(PetSpec(lora=2)), learnt(PetSpec(adapter=3))], [0, 1])
-    assert {name.partition(".")[0] for name in batched.stacks} == {"lora", "adapter"}
+def test_a_row_whose_pet_lacks_a_part_is_left_as_it_was_bit_by_bit() -> None:
+    torch.manual_seed(0)
+    layer, states = Layer(), torch.randn(3, 3, SHAPE.hidden)
+    spoilt = learnt(PetSpec(adapter=3, lora=2, biases=True, norms=True))
+    for value in spoilt.weights.values():
+        value.fill_(torch.nan)
+    batched = BatchedPets.stack([packed(learnt(PetSpec())), packed(spoilt)], [0, 1, 0])
+    with torch.no_grad():
+        found, plain = layer(states, batched.layer(1)), layer(states, SharedPets({}).layer(1))
+    assert torch.equal(found[[0, 2]], plain[[0, 2]])
+    assert found[1].isnan().all()
+
+
+@given(specs)
+def test_a_pet_survives_its_packing(spec: PetSpec) -> None:
+    pet = learnt(spec)
+    kept = packed(pet)
+    assert kept.bytes == pet.bytes
+    for at in range(SHAPE.layers):
+        for name, value in kept.layout.views(kept.rows[at : at + 1]).items():
+            own = pet.weights[name][at]
+            assert torch.equal(value[0], own.T if own.dim() == 2 else own[None])
 
 
 @given(specs)

@@ -1,0 +1,104 @@
+"""How much of the bare upper layers' throughput the engine keeps: retrieval, adapters, heads and pipeline on
+one side, nothing but the layers on the other, on batches of the same shape.
+
+    python -m benchmarks.ceiling
+"""
+
+import sys
+import time
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+import torch
+
+from benchmarks import harness
+from benchmarks.serving import options as shared
+from benchmarks.serving.timing import interleaved, settled
+from benchmarks.serving.world import World
+from inference.engine.executor import Executor
+from inference.engine.pipeline import Pipeline
+from inference.engine.rows import Answered, Row
+
+TENANTS, BATCHES, REPEATS = 64, 6, 7
+CACHE_BYTES = 4 * 1024**3
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Measure, and print the table."""
+    parser = shared.arguments(__doc__ or "")
+    options = parser.parse_args(argv)
+    on = shared.machine(options)
+    world = shared.world(options, on)
+    world.store_hplms(TENANTS)
+    repeats = options.repeats or (3 if options.quick else REPEATS)
+    pipeline = Pipeline()
+    executor = world.executor(pipeline, cache_bytes=CACHE_BYTES)
+    draw = np.random.default_rng(0)
+    batches = [world.rows(draw.integers(0, TENANTS, options.rows), options.tokens) for _ in range(BATCHES)]
+
+    def bare(_: int) -> float:
+        return bare_seconds(world, options.rows, options.tokens, BATCHES)
+
+    def engine(_: int) -> float:
+        return stream_seconds(executor, batches)
+
+    found = interleaved({"bare upper layers": bare, "engine": engine}, repeats=repeats)
+    rows: list[harness.Row] = [
+        {
+            "what runs": name,
+            "ms a batch": 1000 * sample.median / BATCHES,
+            "spread": sample.spread,
+            "rows a second": BATCHES * options.rows / sample.median,
+        }
+        for name, sample in found.items()
+    ]
+    share = [
+        alone / whole
+        for alone, whole in zip(found["bare upper layers"].seconds, found["engine"].seconds, strict=True)
+    ]
+    figures = {"engine_share": float(np.median(share))}
+    pipeline.close()
+    print(harness.markdown_table(rows))
+    print(figures)
+    if options.json:
+        settings = {**on.told, "encoder": world.encoder.name, "pet": options.pet, "repeats": repeats}
+        harness.write_json(harness.Report("ceiling", settings, rows, figures), options.json)
+    return 0
+
+
+@torch.inference_mode()
+def bare_seconds(world: World, rows: int, tokens: int, batches: int) -> float:
+    """The upper layers alone, without PETs, on states that are there already."""
+    upper = world.root.upper
+    states = torch.randn(rows, tokens, world.encoder.hidden, device=world.device, dtype=world.dtype)
+    mask = torch.ones(rows, tokens, dtype=torch.bool, device=world.device)
+    settled(world.device)
+    started = time.perf_counter()
+    for _ in range(batches):
+        upper(states, mask, None)
+    settled(world.device)
+    return time.perf_counter() - started
+
+
+def stream_seconds(executor: Executor, batches: Sequence[list[Row]]) -> float:
+    """Batch after batch through the engine, the next begun before this one is finished."""
+    started = time.perf_counter()
+    for outcomes in stream(executor, iter(batches)):
+        assert all(isinstance(outcome, Answered) for outcome in outcomes)
+    return time.perf_counter() - started
+
+
+def stream(executor: Executor, batches: Iterator[list[Row]]) -> Iterator[list[object]]:
+    """The outcomes of each batch, as the inference worker runs them."""
+    ahead = None
+    for rows in batches:
+        flight = executor.begin(rows)
+        if ahead is not None:
+            yield list(executor.finish(ahead))
+        ahead = flight
+    if ahead is not None:
+        yield list(executor.finish(ahead))
+
+
+if __name__ == "__main__":
+    sys.exit(main())

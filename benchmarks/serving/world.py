@@ -1,0 +1,211 @@
+"""What the serving benchmarks serve: an encoder of random weights, a table, and hPLMs that are really stored.
+
+Nothing here, nor in what it imports, needs more than torch, transformers, tokenizers, safetensors, numpy and
+lmdb, so it runs on a bare machine with an accelerator.
+"""
+
+import shutil
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any, Final, cast
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import nn
+
+from benchmarks.runs import bench_dir
+from inference.engine.executor import Executor
+from inference.engine.packed import PackedHplm
+from inference.engine.pipeline import Pipeline
+from inference.engine.residency import HplmCache
+from inference.engine.rows import ModelIdentity, Row
+from inference.hplm.architecture import Architecture
+from inference.hplm.compose import Composition
+from inference.hplm.fragments import LEVEL_LEFT, LEVEL_RIGHT, LEVEL_UNI, degrade, of_sequence, pack
+from inference.hplm.full_lower import FullLower
+from inference.hplm.heads import Head
+from inference.hplm.hplm import Hplm
+from inference.hplm.miss_policy import Misses, MissPolicy
+from inference.hplm.misses import LowerHalf
+from inference.hplm.pets import PetSpec, PetWeights, Shape
+from inference.hplm.plot import PlotChain, PlotTable
+from inference.hplm.plot_writer import write_plot
+from inference.hplm.root import Root
+from inference.hplm.root_config import RootConfig
+from inference.hplm.tokenization import TextTokenizer
+from inference.hplm.upper import UpperLayers
+
+VOCAB, LONGEST, CONTEXT_RANK = 30_522, 512, 64
+PHRASES, PHRASE = 20_000, 8
+KNOWN_SHARE = 0.6
+"""Of the phrases, those whose fragments the table holds; the rest of a text falls back."""
+ROWS_AT_ONCE = 8192
+FALLBACK: Final = Misses(MissPolicy.FALLBACK)
+CHAIN: Final = "chain"
+
+
+@dataclass(frozen=True, slots=True)
+class Encoder:
+    """The shape of a root."""
+
+    name: str
+    layers: int
+    hidden: int
+    heads: int
+    inner: int
+
+    @property
+    def architecture(self) -> Architecture:
+        """As a BERT."""
+        return Architecture(
+            family="bert",
+            vocab=VOCAB,
+            hidden=self.hidden,
+            inner=self.inner,
+            layers=self.layers,
+            heads=self.heads,
+            positions=LONGEST,
+            activation="gelu",
+            eps=1e-12,
+            embedding=self.hidden,
+            types=2,
+        )
+
+
+DEMO: Final = Encoder("demo", 6, 384, 12, 1536)
+BASE: Final = Encoder("bert-base", 12, 768, 12, 3072)
+ENCODERS: Final = {encoder.name: encoder for encoder in (DEMO, BASE)}
+PETS: Final = {"adapter-64": PetSpec(adapter=64), "lora-48": PetSpec(lora=48, biases=True, norms=True)}
+"""The paper's, and what hPLMs are fine-tuned with by default."""
+
+
+class World:
+    """An encoder cut in half, its table, and any number of hPLMs of one kind of PET."""
+
+    def __init__(
+        self, encoder: Encoder, pet: str, device: torch.device, dtype: torch.dtype, *, seed: int = 0
+    ) -> None:
+        torch.manual_seed(seed)
+        self.encoder, self.device, self.dtype = encoder, device, dtype
+        shape = encoder.architecture
+        self.lower = encoder.layers // 2
+        self._spec, self._pet = PETS[pet], pet
+        config = RootConfig(
+            name=encoder.name,
+            architecture=shape,
+            lower=self.lower,
+            max_tokens=LONGEST,
+            pad_id=0,
+            unk_id=100,
+            cls_id=101,
+            sep_id=102,
+            mask_id=103,
+            source_sha256="",
+        )
+        upper = _still(UpperLayers(shape, encoder.layers - self.lower)).to(device, dtype)
+        # The engine is given token ids; nothing asks for the tokenizer.
+        self.root = Root(config, cast("UpperLayers", upper), cast("TextTokenizer", None))
+        self.full = cast("FullLower", _still(FullLower(shape, self.lower)).to(device, dtype))
+        self._folder = bench_dir() / "serving" / encoder.name
+        self._draw = np.random.default_rng(seed)
+        self._phrases = np.random.default_rng(1).integers(1000, VOCAB, (PHRASES, PHRASE))
+
+    @cached_property
+    def half(self) -> LowerHalf:
+        """The lower half: the table alone."""
+        chain = PlotChain([PlotTable.open(self._table())])
+        composition = chain.composition.to(self.device).with_context_in(self.dtype)
+        return LowerHalf(chain, composition=composition, device=self.device)
+
+    def executor(self, pipeline: Pipeline, *, cache_bytes: int) -> Executor:
+        """An engine that loads hPLMs from their files on demand."""
+        cache = HplmCache(self.load, budget_bytes=cache_bytes)
+        return Executor(self.root, _OneHalf(self.half), cache, pipeline=pipeline)
+
+    def load(self, model: ModelIdentity) -> PackedHplm:
+        """From its files, as the inference worker does."""
+        return PackedHplm.of(
+            Hplm.load(self._hplm_folder(int(model.hplm))), self.dtype, pinned=self.device.type == "cuda"
+        )
+
+    def store_hplms(self, count: int) -> None:
+        """Write so many different hPLMs, as far as they are not there."""
+        for number in range(count):
+            folder = self._hplm_folder(number)
+            if not (folder / "hplm.json").is_file():
+                shutil.rmtree(folder, ignore_errors=True)
+                self._hplm(number).save(folder)
+
+    def rows(self, tenants: NDArray[np.int64], tokens: int) -> list[Row]:
+        """A row of so many tokens for each of these tenants' hPLMs."""
+        texts = self._phrases[self._draw.integers(0, PHRASES, (len(tenants), tokens // PHRASE + 1))]
+        ids = texts.reshape(len(tenants), -1)[:, :tokens]
+        types = np.zeros(tokens, dtype=np.int64)
+        return [
+            Row(str(at), np.ascontiguousarray(ids[at]), types, _identity(int(tenant)), CHAIN, FALLBACK)
+            for at, tenant in enumerate(tenants)
+        ]
+
+    def _hplm(self, number: int) -> Hplm:
+        generator = torch.Generator().manual_seed(number)
+        shape = Shape(self.encoder.layers - self.lower, self.encoder.hidden, self.encoder.inner)
+        pet = PetWeights.initial(self._spec, shape, generator=generator)
+        weights = {
+            name: value + 0.01 * torch.randn(value.shape, generator=generator)
+            for name, value in pet.weights.items()
+        }
+        head = Head.initial(3, self.encoder.hidden, generator=generator)
+        return Hplm("classification", ("a", "b", "c"), PetWeights(self._spec, shape, weights), head)
+
+    def _hplm_folder(self, number: int) -> Path:
+        return self._folder / self._pet / f"{number // 1000:03}" / f"{number % 1000:03}"
+
+    def _table(self) -> Path:
+        """Every token's uni-gram, and all fragments of the known phrases."""
+        folder = self._folder / "table"
+        if (folder / "plot.json").is_file():
+            return folder
+        shutil.rmtree(folder, ignore_errors=True)
+        hidden, missing = self.encoder.hidden, self.root.config.missing_id
+        known = self._phrases[: int(KNOWN_SHARE * PHRASES)]
+        full = np.concatenate([of_sequence(phrase, missing) for phrase in known])
+        parts = [degrade(full, level, missing) for level in (LEVEL_LEFT, LEVEL_RIGHT)]
+        single = degrade(np.repeat(np.arange(VOCAB)[:, None], 3, 1), LEVEL_UNI, missing)
+        fragments = np.concatenate([full, *parts, single])
+        keys, first = np.unique(pack(fragments), return_index=True)
+        ordered, draw = fragments[first], np.random.default_rng(2)
+
+        def batches() -> Iterator[tuple[NDArray[np.int64], NDArray[np.floating[Any]]]]:
+            for start in range(0, len(keys), ROWS_AT_ONCE):
+                some = ordered[start : start + ROWS_AT_ONCE]
+                yield some, draw.standard_normal((len(some), 3, hidden), dtype=np.float32) / 2
+
+        rank = torch.randn(4, hidden, CONTEXT_RANK) / hidden
+        parts_after = Composition(
+            torch.randn(LONGEST, hidden) / 10,
+            torch.zeros(2, hidden),
+            rank,
+            torch.randn(CONTEXT_RANK, hidden) / 10,
+        )
+        write_plot(folder, batches(), {"missing_id": missing}, parts_after, n=3)
+        return folder
+
+
+@dataclass(frozen=True, slots=True)
+class _OneHalf:
+    only: LowerHalf
+
+    def half(self, chain: str, *, computing: bool) -> LowerHalf:
+        del chain, computing
+        return self.only
+
+
+def _identity(number: int) -> ModelIdentity:
+    return ModelIdentity(f"tenant-{number}", str(number), 1, f"{number:064}")
+
+
+def _still(module: nn.Module) -> nn.Module:
+    return module.eval().requires_grad_(False)

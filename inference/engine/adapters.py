@@ -1,0 +1,93 @@
+"""The hPLMs of a batch: leased, put side by side, and given back."""
+
+import logging
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import torch
+
+from inference.engine.packed import PackedHplm
+from inference.engine.pipeline import LayerFeed, Pipeline
+from inference.engine.residency import HplmCache, Lease
+from inference.engine.rows import ModelIdentity, Row
+from inference.hplm.errors import HplmError
+from inference.hplm.heads import BatchedHeads
+from inference.hplm.pet_batch import BatchedPets
+from inference.hplm.pets import Shape
+
+log = logging.getLogger(__name__)
+
+Leases = Mapping[str, Lease[PackedHplm]]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Adapters:
+    """The leases of a batch by digest and, for the others, why they cannot be had. Where all could be had:
+    their PETs, layer by layer, and their heads."""
+
+    leases: Leases
+    refused: Mapping[str, str]
+    feed: LayerFeed | None = None
+    heads: BatchedHeads | None = None
+
+
+class AdapterDesk:
+    """Lends the hPLMs of one root's batches."""
+
+    def __init__(
+        self, cache: HplmCache[PackedHplm], shape: Shape, device: torch.device, pipeline: Pipeline
+    ) -> None:
+        self._cache, self._shape = cache, shape
+        self._device, self._pipeline = device, pipeline
+
+    def fetch(self, number: int, rows: Sequence[Row]) -> Adapters:
+        """What batch `number` needs; to be given back with `release`."""
+        leases, refused = self._acquire(rows)
+        if refused:
+            return Adapters(leases, refused)
+        try:
+            return self._side_by_side(number, rows, leases)
+        except BaseException:
+            self.release(leases)
+            raise
+
+    def release(self, leases: Leases) -> None:
+        """Give everything back."""
+        for lease in leases.values():
+            self._cache.release(lease)
+
+    def _side_by_side(self, number: int, rows: Sequence[Row], leases: Leases) -> Adapters:
+        places = {digest: place for place, digest in enumerate(leases)}
+        index = [places[row.model.digest] for row in rows]
+        hplms = [lease.hplm() for lease in leases.values()]
+        pets = BatchedPets.stack([hplm.pet for hplm in hplms], index, self._device)
+        heads = BatchedHeads.stack([hplm.head for hplm in hplms], index)
+        return Adapters(
+            leases, {}, self._pipeline.feed(number, pets, self._shape.layers, self._device), heads
+        )
+
+    def _acquire(self, rows: Sequence[Row]) -> tuple[dict[str, Lease[PackedHplm]], dict[str, str]]:
+        """A lease for each digest that can be had, and for the others the reason."""
+        leases: dict[str, Lease[PackedHplm]] = {}
+        refused: dict[str, str] = {}
+        for model in {row.model.digest: row.model for row in rows}.values():
+            found = self._lease(model)
+            if isinstance(found, str):
+                refused[model.digest] = found
+            else:
+                leases[model.digest] = found
+        return leases, refused
+
+    def _lease(self, model: ModelIdentity) -> Lease[PackedHplm] | str:
+        try:
+            lease = self._cache.acquire(model)
+        except HplmError as error:
+            log.error("%s cannot be loaded: %s", model, error)
+            return f"the hPLM cannot be loaded: {error.message}"
+        except Exception:  # one tenant's file must not take the other rows down
+            log.exception("%s cannot be loaded", model)
+            return "the hPLM cannot be loaded"
+        if lease.hplm().shape == self._shape:
+            return lease
+        self._cache.release(lease)
+        return "the hPLM does not fit the shape of its root"

@@ -1,0 +1,151 @@
+"""Who is due next: weighted fair queueing over tenants, by the engine time that their rows really took."""
+
+import heapq
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final, TypeVar
+
+Item = TypeVar("Item")
+
+FIRST_MS_PER_TOKEN: Final = 0.05
+WEIGHT: Final = 0.1
+LEAST_KEPT: Final = 64
+ALONE_AFTER: Final = 256
+
+
+@dataclass(slots=True)
+class _Account:
+    """Milliseconds charged, divided by the tenant's weight; rows that wait or are being computed."""
+
+    counter: float
+    rows: int = 0
+
+
+class FairShares:
+    """A counter for each tenant (start-time fair queueing): charged milliseconds of the engine divided by
+    the tenant's weight. The least counter is due first.
+
+    A tenant that comes back is lifted to the least counter of those that have rows: idleness earns nothing,
+    and what it took while nobody else wanted it costs nothing. Tenants without rows are forgotten once
+    their counter would be lifted anyway. Not thread-safe.
+    """
+
+    def __init__(self, weights: Mapping[str, float] | None = None) -> None:
+        self._weights = weights or {}
+        self._accounts: dict[str, _Account] = {}
+        self._active = 0
+        self._floor = 0.0
+        self._sweep_at = LEAST_KEPT
+        self._ms_per_token = 0.0
+        self._latest = ""
+        self._alone_for = ALONE_AFTER
+
+    def __len__(self) -> int:
+        """Tenants that are remembered."""
+        return len(self._accounts)
+
+    def counter(self, tenant: str) -> float:
+        """Where the tenant stands, or would stand if it came now."""
+        account = self._accounts.get(tenant)
+        return self._floor if account is None else account.counter
+
+    def enter(self, tenant: str, rows: int) -> None:
+        """So many rows of the tenant wait from now on."""
+        account = self._accounts.get(tenant)
+        if account is None or not account.rows:
+            self._raise_floor()
+            account = self._accounts.setdefault(tenant, _Account(self._floor))
+            account.counter = max(account.counter, self._floor)
+            self._active += 1
+            self._note(tenant)
+        account.rows += rows
+
+    def leave(self, tenant: str, rows: int) -> None:
+        """So many of its rows are settled, or no longer wanted."""
+        account = self._accounts[tenant]
+        account.rows -= rows
+        assert account.rows >= 0, f"{tenant} has fewer rows than leave"
+        if not account.rows:
+            self._active -= 1
+            self._forget()
+
+    def due(
+        self,
+        lines: Mapping[str, Sequence[Item]],
+        *,
+        tokens: Callable[[Item], int],
+        ahead_tokens: int,
+    ) -> Iterator[Item]:
+        """What waits in the tenants' lines, none of them empty, in the order in which it is due: each item
+        stands where its tenant's counter will be once those before it are charged.
+
+        Ends where a tenant would get ahead of the one due first by more than ``ahead_tokens``: such rows
+        may not even keep others company, whom they would only delay; and the engine must not be full of one
+        tenant's rows when another comes. Has no such end while one tenant is alone.
+        """
+        # Among equals the one with the fewest rows: a flood of rows notices another one least.
+        heap = [(self.counter(tenant), len(line), tenant, 0) for tenant, line in lines.items()]
+        heapq.heapify(heap)
+        ahead = self._expected(ahead_tokens) if self._contested() else float("inf")
+        last = heap[0][0] + ahead if heap else 0.0
+        while heap and heap[0][0] <= last:
+            at, waiting, tenant, place = heap[0]
+            line = lines[tenant]
+            yield line[place]
+            if place + 1 == len(line):
+                heapq.heappop(heap)
+            else:
+                at += self._expected(tokens(line[place])) / self._weight(tenant)
+                heapq.heapreplace(heap, (at, waiting, tenant, place + 1))
+
+    def charge(self, tenant: str, tokens: int) -> float:
+        """Charge for a row that begins what it is expected to take; returns those milliseconds, for
+        ``correct``."""
+        expected = self._expected(tokens)
+        self._accounts[tenant].counter += expected / self._weight(tenant)
+        return expected
+
+    def correct(self, tenant: str, charged: float, took_ms: float) -> None:
+        """The row that was charged so really took this."""
+        self._accounts[tenant].counter += (took_ms - charged) / self._weight(tenant)
+
+    def learn(self, tokens: int, took_ms: float) -> None:
+        """A batch of so many tokens took so long."""
+        self._alone_for += 1
+        rate = took_ms / tokens
+        weight = WEIGHT if self._ms_per_token else 1.0
+        self._ms_per_token += weight * (rate - self._ms_per_token)
+
+    def _note(self, tenant: str) -> None:
+        """Somebody came: is it another than the last?"""
+        if self._latest not in ("", tenant):
+            self._alone_for = 0
+        self._latest = tenant
+
+    def _contested(self) -> bool:
+        """Whether several tenants have rows, or had some lately."""
+        return self._active > 1 or self._alone_for < ALONE_AFTER
+
+    def _expected(self, tokens: int) -> float:
+        return tokens * (self._ms_per_token or FIRST_MS_PER_TOKEN)
+
+    def _weight(self, tenant: str) -> float:
+        return self._weights.get(tenant, 1.0)
+
+    def _raise_floor(self) -> None:
+        """The least counter of those with rows; it never sinks."""
+        if self._active:
+            least = min(account.counter for account in self._accounts.values() if account.rows)
+            self._floor = max(self._floor, least)
+
+    def _forget(self) -> None:
+        """Forget whom the floor has passed: all, when nobody has rows; else now and then."""
+        if not self._active:
+            self._accounts.clear()
+        elif len(self._accounts) > self._sweep_at:
+            self._raise_floor()
+            kept = {
+                name: one for name, one in self._accounts.items() if one.rows or one.counter > self._floor
+            }
+            self._accounts = kept
+            self._sweep_at = max(LEAST_KEPT, 2 * len(kept))

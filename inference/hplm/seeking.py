@@ -1,0 +1,141 @@
+"""Asking the tables for the fragments of a batch, and deciding what is done about those they lack: everything
+about the lower half of a batch that asks nothing of the device."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from inference.hplm.fragments import of_sequence
+from inference.hplm.lower_half import LowerHalf
+from inference.hplm.miss_plan import Way, plan
+from inference.hplm.miss_policy import Misses
+from inference.hplm.plot import HIT_TRI, Lookup
+
+Ids = NDArray[np.int64]
+
+
+@dataclass(frozen=True, slots=True)
+class Counts:
+    """How a text's fragments were answered: by themselves, by parts, by uni-grams, computed. All are 0 where
+    the text was computed whole."""
+
+    full: int = 0
+    part: int = 0
+    single: int = 0
+    computed: int = 0
+    whole: bool = False
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Texts:
+    """The texts of a batch as `fill` takes them."""
+
+    ids: tuple[Ids, ...]
+    types: tuple[Ids, ...]
+    misses: tuple[Misses, ...]
+
+    @property
+    def longest(self) -> int:
+        """Tokens of the longest text."""
+        return max(map(len, self.ids))
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Part:
+    """The texts of a batch that share one lower half, as far as tables answer them.
+
+    looked_up, whole: numbers of the texts in the batch. rows [U, n, d] fp16 on the host, pinned where there
+    is an accelerator; place [N]: the row of each token of the looked-up texts, U and above where it is one of
+    `computed` [C, n], the different fragments to be computed. counts, missed: of every text of the part.
+    """
+
+    half: LowerHalf
+    looked_up: list[int]
+    whole: list[int]
+    rows: Tensor
+    place: Ids
+    computed: Ids
+    counts: dict[int, Counts]
+    missed: dict[int, Ids]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Sought:
+    """A batch of which the tables have been asked."""
+
+    texts: Texts
+    parts: list[Part]
+
+
+def seek(
+    ids: Sequence[Ids],
+    halves: Sequence[LowerHalf],
+    misses: Sequence[Misses],
+    types: Sequence[Ids] | None = None,
+) -> Sought:
+    """The first part of `misses.fill`; it may run in a thread while another batch is computed."""
+    batch = Texts(tuple(ids), tuple(types or [np.zeros_like(row) for row in ids]), tuple(misses))
+    parts = [
+        _part(batch, half, [at for at, own in enumerate(halves) if own is half])
+        for half in dict.fromkeys(halves)
+    ]
+    return Sought(batch, parts)
+
+
+def _part(batch: Texts, half: LowerHalf, texts: list[int]) -> Part:
+    """Ask the tables for the fragments of these texts, and decide what is done about those they lack."""
+    own = [of_sequence(batch.ids[at], half.chain.missing_id, half.chain.n) for at in texts]
+    fragments = np.concatenate(own)
+    found = half.chain.lookup(fragments)
+    of_text = np.repeat(np.arange(len(texts)), [len(part) for part in own])
+    levels = np.bincount(3 * of_text + found.level, minlength=3 * len(texts)).reshape(-1, 3)
+    ways = plan(
+        levels,
+        [batch.misses[at] for at in texts],
+        half.errors,
+        half.cost_model,
+        has_local=half.local is not None,
+        has_full=half.full is not None,
+    )
+    absent, whole = found.level != HIT_TRI, ways == Way.WHOLE
+    place, computed = _places(fragments, found, absent & (ways == Way.FRAGMENTS)[of_text])
+    lacking = np.split(fragments[absent], np.cumsum(levels[:, 1:].sum(1))[:-1])
+    rows = torch.from_numpy(found.unique)
+    return Part(
+        half=half,
+        looked_up=_chosen(texts, ~whole),
+        whole=_chosen(texts, whole),
+        rows=rows.pin_memory() if half.device.type == "cuda" else rows,
+        place=place[~whole[of_text]],
+        computed=computed,
+        counts={at: _counts(levels[k], Way(ways[k])) for k, at in enumerate(texts)},
+        missed=dict(zip(texts, lacking, strict=True)),
+    )
+
+
+def _places(fragments: Ids, found: Lookup, wanted: NDArray[np.bool_]) -> tuple[Ids, Ids]:
+    """The row of each fragment [N], and the different fragments [C, n] among the `wanted`, whose rows come
+    behind those that were found."""
+    if not wanted.any():
+        return found.inverse, fragments[:0]
+    unique, inverse = np.unique(fragments[wanted], axis=0, return_inverse=True)
+    place = found.inverse.copy()
+    place[wanted] = len(found.unique) + inverse.reshape(-1)
+    return place, unique
+
+
+def _chosen(texts: list[int], which: NDArray[np.bool_]) -> list[int]:
+    return [text for text, chosen in zip(texts, which.tolist(), strict=True) if chosen]
+
+
+def _counts(levels: Ids, way: Way) -> Counts:
+    full, part, single = (int(count) for count in levels)
+    if way == Way.WHOLE:
+        return Counts(whole=True)
+    if way == Way.FRAGMENTS:
+        return Counts(full=full, computed=part + single)
+    return Counts(full, part, single)

@@ -1,0 +1,183 @@
+"""Whose rows are taken next, and what becomes of those that are no longer wanted."""
+
+from dataclasses import dataclass, field
+from typing import Any, cast
+
+import numpy as np
+
+from inference.engine.batcher import BatchLimits
+from inference.engine.costs import Costs
+from inference.engine.fairness import FairShares
+from inference.engine.rows import Answered, Failed, Hits, ModelIdentity, Outcome, Row, StageSeconds
+from inference.hplm.miss_policy import Misses
+from inference.serving.backlog import Backlog, Batch
+from inference.serving.ticket import Ticket
+
+LIMITS = BatchLimits(rows=4)
+
+
+@dataclass(eq=False)
+class Executor:
+    """Told apart by identity."""
+
+    costs: Costs = field(default_factory=Costs)
+
+
+@dataclass
+class Route:
+    executor: Executor
+
+
+@dataclass(eq=False)
+class FakeTicket:
+    """A request of some rows; done and expired when the test says so."""
+
+    rows: list[Row]
+    route: Route
+    done: bool = False
+    answered: bool = False
+    late: bool = False
+
+    def expired(self, now: float) -> bool:
+        return self.late
+
+
+@dataclass
+class Desk:
+    """A backlog whose batches take a millisecond for each token."""
+
+    shares: FairShares = field(default_factory=FairShares)
+    executor: Executor = field(default_factory=Executor)
+
+    def __post_init__(self) -> None:
+        self.backlog = Backlog(shares=self.shares)
+
+    def add(
+        self, tenant: str, rows: int = 1, *, length: int = 10, executor: Executor | None = None
+    ) -> Ticket:
+        model = ModelIdentity(tenant, "model", 1, tenant)
+        ids = np.zeros(length, dtype=np.int64)
+        made = [Row(str(n), ids, ids, model, "chain", Misses()) for n in range(rows)]
+        ticket = cast("Ticket", FakeTicket(made, Route(executor or self.executor)))
+        self.backlog.add(ticket)
+        return ticket
+
+    def take(self) -> Batch:
+        batch = self.backlog.take(LIMITS)
+        assert batch is not None
+        return batch
+
+    def serve(self, ms_per_token: float = 1.0) -> list[str]:
+        """Serve one batch; its tenants."""
+        batch = self.take()
+        self.backlog.settle(batch, [answered(waiting.row, ms_per_token) for waiting in batch.waiting])
+        return [waiting.tenant for waiting in batch.waiting]
+
+
+def fake(ticket: Ticket) -> FakeTicket:
+    return cast("FakeTicket", ticket)
+
+
+def answered(row: Row, ms_per_token: float = 1.0) -> Outcome:
+    third = StageSeconds(1 / 3, 1 / 3, 1 / 3).share(len(row) * ms_per_token / 1000)
+    none: Any = np.empty((0, 3), dtype=np.int64)
+    logits = np.zeros(2, dtype=np.float32)
+    return Answered(row, logits, row.model, "classification", ("a", "b"), 0.5, Hits(), none, third, 1, 1)
+
+
+def test_a_flood_does_not_hide_who_came_after_it() -> None:
+    desk = Desk()
+    desk.add("flood", 200)
+    desk.serve()
+    desk.add("quiet")
+    assert "quiet" in desk.serve()
+
+
+def test_rows_of_a_tenant_keep_their_order() -> None:
+    desk = Desk()
+    tickets = [desk.add("a") for _ in range(12)]
+    taken = [waiting.ticket for _ in range(3) for waiting in desk.take().waiting]
+    assert taken == tickets
+
+
+def test_a_batch_is_of_one_root() -> None:
+    desk, other = Desk(), Executor()
+    desk.add("a", 2)
+    desk.add("b", 2, executor=other)
+    desk.add("c", 2)
+    batches = [desk.take(), desk.take()]
+    tenants = {frozenset(waiting.tenant for waiting in batch.waiting) for batch in batches}
+    assert tenants == {frozenset("ac"), frozenset("b")}
+    assert desk.backlog.take(LIMITS) is None
+
+
+def test_a_row_is_charged_when_taken_and_put_right_when_known() -> None:
+    desk = Desk()
+    desk.add("a", 8)
+    batch = desk.take()
+    expected = desk.shares.counter("a")
+    assert expected > 0
+    desk.backlog.settle(batch, [answered(waiting.row) for waiting in batch.waiting])
+    assert abs(desk.shares.counter("a") - 40.0) < 1e-9
+    desk.take()
+    assert abs(desk.shares.counter("a") - 80.0) < 1e-9  # what rows take is known by now
+
+
+def test_a_row_that_fails_is_charged_what_was_expected() -> None:
+    desk = Desk()
+    desk.add("a", 8)
+    batch = desk.take()
+    expected = desk.shares.counter("a")
+    desk.backlog.settle(batch, [Failed(w.row, "inference_failed", "no") for w in batch.waiting])
+    assert desk.shares.counter("a") == expected
+
+
+def test_who_costs_more_waits_longer() -> None:
+    desk = Desk()
+    desk.add("short", 100, length=5)
+    desk.add("long", 100, length=50)
+    served = [tenant for _ in range(20) for tenant in desk.serve()]
+    assert served.count("short") > 5 * served.count("long")
+
+
+def test_expired_requests_are_taken_out_and_told() -> None:
+    desk = Desk()
+    late, in_time = desk.add("a", 3), desk.add("a", 2)
+    fake(late).late = True
+    assert desk.backlog.drop_expired(0.0) == [late]
+    assert len(desk.backlog) == 2
+    assert {waiting.ticket for waiting in desk.take().waiting} == {in_time}
+
+
+def test_the_rest_of_a_done_request_is_forgotten() -> None:
+    desk = Desk()
+    done = desk.add("a", 9)
+    batch = desk.take()
+    fake(done).done = True
+    desk.backlog.settle(batch, [answered(waiting.row) for waiting in batch.waiting])
+    desk.backlog.drop_done()
+    assert len(desk.backlog) == 0
+    assert desk.backlog.take(LIMITS) is None
+    assert len(desk.shares) == 0
+
+
+def test_a_request_whose_rows_are_all_being_computed_does_not_expire_here() -> None:
+    desk = Desk()
+    ticket = desk.add("a", 2)
+    desk.take()
+    fake(ticket).late = True
+    assert desk.backlog.drop_expired(0.0) == []
+
+
+def test_several_batches_may_be_taken_before_the_first_is_settled() -> None:
+    desk = Desk()
+    for tenant in "ab":
+        desk.add(tenant, 20)
+    batches = [desk.take() for _ in range(6)]
+    taken = [waiting.tenant for batch in batches for waiting in batch.waiting]
+    assert abs(taken.count("a") - taken.count("b")) <= LIMITS.rows
+    for batch in batches:
+        desk.backlog.settle(batch, [answered(waiting.row) for waiting in batch.waiting])
+    while desk.backlog:
+        desk.serve()
+    assert len(desk.shares) == 0
