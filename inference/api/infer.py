@@ -81,7 +81,7 @@ def _ask(
         raise HmiError(
             ErrorCode.QUEUE_FULL,
             "Too many requests are waiting; try again in a moment.",
-            details={"waiting": full.depth, "capacity": settings.HMI_INFER_CAPACITY},
+            details={"waiting": full.depth, "yours": full.own, "capacity": settings.HMI_INFER_CAPACITY},
             retry_after=RETRY_AFTER_FULL_S,
         ) from None
     except RedisError as error:

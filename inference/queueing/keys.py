@@ -2,7 +2,10 @@
 
 REQUESTS = "hmi:infer:requests"
 GROUP = "workers"
+OUTSTANDING = "hmi:infer:outstanding"
+"""How many accepted and unanswered requests each tenant has."""
 FIELD = "message"
+TENANT_FIELD = "tenant"
 REPLIES_PREFIX = "hmi:infer:replies:"
 SEEN_PREFIX = "hmi:infer:seen:"
 WORKER_PREFIX = "hmi:workers:"

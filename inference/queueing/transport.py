@@ -22,11 +22,13 @@ FIELD = keys.FIELD.encode()
 
 
 class QueueFull(Exception):
-    """The queue holds as many outstanding requests as it may; ``depth`` of them."""
+    """There is no room for another request of this tenant: ``depth`` are outstanding, ``own`` of them its
+    own."""
 
-    def __init__(self, depth: int) -> None:
-        super().__init__(f"{depth} requests are waiting already")
+    def __init__(self, depth: int, own: int) -> None:
+        super().__init__(f"{depth} requests are waiting already, {own} of them this tenant's")
         self.depth = depth
+        self.own = own
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,18 +48,20 @@ class RequestQueue:
         self._capacity = capacity
 
     def submit(self, request: InferRequest) -> int:
-        """Accept the request and return how many are now outstanding, or raise QueueFull.
+        """Accept the request and return how many are now outstanding, or raise QueueFull: a tenant may have
+        as many outstanding as are free.
 
         Submitting an id again within a minute, as a retry after a lost connection does, changes nothing.
         """
-        accepted, depth = run(
+        tenant = request.tenant
+        accepted, depth, *own = run(
             self._redis,
             scripts.SUBMIT,
-            [keys.REQUESTS, keys.seen(request.id)],
-            [self._capacity, request.to_json(), SEEN_LIFE_MS, keys.FIELD],
+            [keys.REQUESTS, keys.seen(request.id), keys.OUTSTANDING],
+            [self._capacity, request.to_json(), SEEN_LIFE_MS, keys.FIELD, tenant, keys.TENANT_FIELD],
         )
         if not accepted:
-            raise QueueFull(int(depth))
+            raise QueueFull(int(depth), int(own[0]))
         return int(depth)
 
     def depth(self) -> int:
@@ -166,7 +170,8 @@ class RequestConsumer:
             reply = InferReply.failure(error.request_id, NO_MODEL, "inference_failed", message)
             self._send(entry_id, error.reply_to, reply)
             return
-        run(self._redis, scripts.DISCARD, [keys.REQUESTS], [keys.GROUP, entry_id])
+        given = [keys.GROUP, entry_id, keys.TENANT_FIELD]
+        run(self._redis, scripts.DISCARD, [keys.REQUESTS, keys.OUTSTANDING], given)
         self._held.discard(entry_id)
 
     def _send(self, entry_id: str, reply_to: str, reply: InferReply) -> bool:
@@ -174,8 +179,16 @@ class RequestConsumer:
             counted = run(
                 self._redis,
                 scripts.ANSWER,
-                [keys.REQUESTS, reply_to],
-                [keys.GROUP, entry_id, reply.to_json(), REPLIES_KEPT, REPLIES_LIFE_S, keys.FIELD],
+                [keys.REQUESTS, reply_to, keys.OUTSTANDING],
+                [
+                    keys.GROUP,
+                    entry_id,
+                    reply.to_json(),
+                    REPLIES_KEPT,
+                    REPLIES_LIFE_S,
+                    keys.FIELD,
+                    keys.TENANT_FIELD,
+                ],
             )
         except ResponseError as error:
             if not _is_lost(error):

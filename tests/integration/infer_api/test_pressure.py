@@ -20,8 +20,8 @@ from tests.processes import InferenceWorker, wait_until
 
 @pytest.fixture
 def room_for_two(settings: Settings) -> Iterator[None]:
-    """A queue of two."""
-    settings.HMI_INFER_CAPACITY = 2
+    """A queue of which one tenant may have two places."""
+    settings.HMI_INFER_CAPACITY = 4
     close_gateway()
     yield
     close_gateway()

@@ -12,11 +12,11 @@ from inference.queueing.transport import RequestConsumer
 STREAM = keys.replies("test")
 
 
-def a_request(request_id: str) -> InferRequest:
+def a_request(request_id: str, tenant: str = "acme") -> InferRequest:
     now = time.time()
     return InferRequest(
         id=request_id,
-        tenant="acme",
+        tenant=tenant,
         hplm="mood",
         version=1,
         digest="d" * 64,

@@ -2,6 +2,7 @@
 
 import itertools
 from collections import Counter
+from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -32,14 +33,14 @@ class QueueMachine(RuleBasedStateMachine):
         self.alive: list[tuple[RequestConsumer, list[Entry]]] = []
         self.stalled: list[tuple[RequestConsumer, list[Entry]]] = []
 
-    @rule()
-    def submit(self) -> None:
+    @rule(tenant=st.sampled_from(["acme", "globex", "initech"]))
+    def submit(self, tenant: str) -> None:
         request_id = f"r{next(self.numbers)}"
         try:
-            self.queue.submit(a_request(request_id))
+            self.queue.submit(a_request(request_id, tenant))
             self.accepted.add(request_id)
-        except QueueFull:
-            assert self.queue.depth() == CAPACITY
+        except QueueFull as full:
+            assert full.own >= CAPACITY - self.queue.depth()
 
     @precondition(lambda self: self.accepted)
     @rule(data=st.data())
@@ -90,6 +91,8 @@ class QueueMachine(RuleBasedStateMachine):
         assert set(answers.values()) <= {1}
         assert set(answers) <= self.accepted
         assert self.queue.depth() == len(self.accepted) - len(answers) <= CAPACITY
+        counted: Any = self.redis.hvals(keys.OUTSTANDING)
+        assert sum(map(int, counted)) == self.queue.depth()
 
     def teardown(self) -> None:
         """One last healthy worker finishes whatever is left."""
