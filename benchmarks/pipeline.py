@@ -16,7 +16,8 @@ from benchmarks.ceiling import CACHE_BYTES, stream_seconds
 from benchmarks.serving import options as shared
 from benchmarks.serving.picture import svg
 from benchmarks.serving.timing import interleaved
-from inference.engine.pipeline import SYNCHRONISED, Pipeline, Pipelining, Swapping
+from inference.engine.pipeline import Pipeline
+from inference.engine.pipelining import SYNCHRONISED, Pipelining, Swapping
 from inference.engine.trace import Span
 
 TENANTS, BATCHES, REPEATS, SHOWN = 1000, 8, 7, 5

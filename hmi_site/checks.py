@@ -12,6 +12,7 @@ from django.core.checks import CheckMessage, Error, Tags, register
 from django.core.checks import Warning as Caution
 
 from inference.serving.environment import SettingError, WorkerSettings
+from inference.serving.exporter import ExporterSettings
 
 DEVICES = re.compile(r"auto|cpu|cuda(:\d+)?")
 KEY_LENGTH = 32
@@ -46,10 +47,11 @@ def check_capacity(**_: Any) -> list[CheckMessage]:
 
 @register()
 def check_inference_worker(**_: Any) -> list[CheckMessage]:
-    """What the inference worker reads from the environment, with the worker's own reader."""
+    """What the inference worker reads from the environment, with the worker's own readers."""
     given = {"HMI_REDIS_URL": settings.REDIS_URL, "HMI_ARTIFACT_ROOT": str(settings.HMI_ARTIFACT_ROOT)}
     try:
         WorkerSettings.from_env({**os.environ, **given})
+        ExporterSettings.from_env()
     except SettingError as error:
         hint = "Correct it or unset it; docs/operations.md lists what each setting takes."
         return [Error(f"The inference worker would not start: {error}.", hint=hint, id="hmi.E009")]

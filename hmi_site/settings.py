@@ -56,6 +56,7 @@ SECURE_REFERRER_POLICY = "same-origin"
 SESSION_COOKIE_SAMESITE = CSRF_COOKIE_SAMESITE = "Lax"
 X_FRAME_OPTIONS = "DENY"
 CSRF_FAILURE_VIEW = "hmi_site.errors.csrf_failure"
+HMI_METRICS_TOKEN = env.text("HMI_METRICS_TOKEN")
 # Two installations on one machine share the host name, and browsers do not part cookies by port.
 SESSION_COOKIE_NAME = f"hmi_session_{HMI_PORT}"
 CSRF_COOKIE_NAME = f"hmi_csrf_{HMI_PORT}"
@@ -82,6 +83,7 @@ INSTALLED_APPS = [
     "hmi_site",
 ]
 MIDDLEWARE = [
+    "hmi_site.metrics.requests.RequestMetrics",
     "django.middleware.security.SecurityMiddleware",
     "hmi_site.middleware.RequestGuard",
     "whitenoise.middleware.WhiteNoiseMiddleware",

@@ -23,6 +23,8 @@ from inference.queueing.status import State, WorkerStatus
 from inference.queueing.transport import RequestConsumer
 from inference.serving.catalogue import Catalogue
 from inference.serving.environment import SettingError, WorkerSettings
+from inference.serving.exporter import Exporter, ExporterSettings
+from inference.serving.metrics import Standing, WorkerMetrics, places_of
 from inference.serving.server import Server
 
 log = logging.getLogger("inference.worker")
@@ -33,10 +35,14 @@ LOST_WAIT_S = 1.0
 class Worker:
     """Everything one worker consists of, wired together."""
 
-    def __init__(self, settings: WorkerSettings) -> None:
+    def __init__(self, settings: WorkerSettings, exporter: ExporterSettings) -> None:
         """Raises HplmError for a device or number format that this machine lacks."""
         device = pick_device(settings.device)
         self._settings = settings
+        self._exporter = exporter
+        self._metrics = WorkerMetrics(
+            self._standing, place=places_of(lambda: self._catalogue.manifest), names=exporter.tenants
+        )
         self._state: State = "loading"
         self._redis = connect(settings.redis_url)
         self._consumer = RequestConsumer(self._redis, settings.name)
@@ -48,6 +54,7 @@ class Worker:
             lower_bytes=settings.lower_bytes,
             misses=settings.misses,
             pipeline=Pipeline(settings.pipelining),
+            metrics=self._metrics,
         )
         # A connection of its own: a thread counts while the loop answers.
         self._misses = MissCounter(connect(settings.redis_url, retries=0))
@@ -57,13 +64,17 @@ class Worker:
             limits=settings.limits,
             pace=settings.pace,
             misses=self._misses,
+            metrics=self._metrics,
         )
 
     def run(self, stop: threading.Event) -> None:
         """Load, announce, serve, drain. Ready means: every root has computed a batch here."""
         url, name = self._settings.redis_url, self._settings.name
         # A connection of its own: the other one may be busy for seconds trying to reach a lost server.
-        with Heartbeat(connect(url, retries=0), name, self._status, life_s=self._settings.life_s) as heart:
+        with (
+            Exporter(self._metrics.registry, self._exporter),
+            Heartbeat(connect(url, retries=0), name, self._status, life_s=self._settings.life_s) as heart,
+        ):
             self._catalogue.refresh()
             self._announce(heart, stop)
             with self._misses, closing(self._catalogue.pipeline):
@@ -94,6 +105,15 @@ class Worker:
         except RedisError as error:
             log.warning("left without signing off: %s", error)
 
+    def _standing(self) -> Standing:
+        cache = self._catalogue.cache
+        return Standing(
+            resident_hplms=len(cache),
+            resident_bytes=cache.used_bytes,
+            backlog_rows=self._server.backlog_rows,
+            slot_mismatches=self._catalogue.counters.slot_mismatches,
+        )
+
     def _status(self) -> bytes:
         catalogue, counters = self._catalogue, self._catalogue.counters
         return WorkerStatus(
@@ -117,7 +137,7 @@ def main() -> int:
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s: %(message)s")
     stop = threading.Event()
     try:
-        worker = Worker(WorkerSettings.from_env())
+        worker = Worker(WorkerSettings.from_env(), ExporterSettings.from_env())
     except (SettingError, HplmError) as error:
         log.error("%s", error)
         return 2

@@ -16,7 +16,8 @@ from benchmarks.serving.timing import settled
 from benchmarks.serving.world import World
 from inference.engine.adapters import AdapterDesk
 from inference.engine.packed import PackedHplm
-from inference.engine.pipeline import SYNCHRONISED, Pipeline
+from inference.engine.pipeline import Pipeline
+from inference.engine.pipelining import SYNCHRONISED
 from inference.engine.residency import HplmCache
 from inference.engine.rows import Row
 from inference.hplm.full_lower import FullLower

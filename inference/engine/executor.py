@@ -12,7 +12,8 @@ from numpy.typing import NDArray
 from inference.engine.adapters import AdapterDesk, Adapters, Leases
 from inference.engine.costs import Costs
 from inference.engine.packed import PackedHplm
-from inference.engine.pipeline import SYNCHRONISED, Pipeline, Stage
+from inference.engine.pipeline import Pipeline, Stage
+from inference.engine.pipelining import SYNCHRONISED
 from inference.engine.residency import HplmCache, SlotMismatchError
 from inference.engine.retrieval import LowerHalves, hits_of, retrieval
 from inference.engine.rows import Answered, Failed, Outcome, Row, StageSeconds

@@ -4,37 +4,15 @@ import time
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
-from enum import StrEnum
 from typing import Any, Generic, TypeVar
 
 import torch
 
+from inference.engine.pipelining import Pipelining, Swapping
 from inference.engine.trace import Lane, Trace
 from inference.hplm.pet_batch import BatchedLayer, BatchedPets
 
 Result = TypeVar("Result")
-
-
-class Swapping(StrEnum):
-    """When the adapters of a batch are brought to the device."""
-
-    NONE = "none"
-    """In the batch's own turn, all layers before the first computes."""
-    COARSE = "coarse"
-    """All layers ahead of its turn, while the batch before computes."""
-    FINE = "fine"
-    """Layer by layer, those of layer j + 1 while layer j computes; the first ones ahead of its turn."""
-
-
-@dataclass(frozen=True, slots=True)
-class Pipelining:
-    """What overlaps. retrieval: of the next batch, with this one's computing."""
-
-    retrieval: bool = True
-    swapping: Swapping = Swapping.FINE
-
-
-SYNCHRONISED = Pipelining(retrieval=False, swapping=Swapping.NONE)
 
 
 @dataclass(frozen=True, slots=True)

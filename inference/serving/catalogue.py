@@ -8,7 +8,8 @@ import torch
 from inference.engine.costs import Costs, profile
 from inference.engine.executor import Counters, Executor
 from inference.engine.packed import PackedHplm
-from inference.engine.pipeline import SYNCHRONISED, Pipeline
+from inference.engine.pipeline import Pipeline
+from inference.engine.pipelining import SYNCHRONISED
 from inference.engine.residency import HplmCache
 from inference.engine.rows import ModelIdentity
 from inference.hplm.errors import HplmError
@@ -18,6 +19,7 @@ from inference.manifest import Manifest, ManifestWatcher, ServedHplm
 from inference.serving.following import follow
 from inference.serving.halves import Halves, chain_name
 from inference.serving.loading import load_verified
+from inference.serving.metrics import WorkerMetrics
 
 log = logging.getLogger(__name__)
 
@@ -56,11 +58,13 @@ class Catalogue:
         lower_bytes: int = LOWER_BYTES,
         misses: Misses | None = None,
         pipeline: Pipeline | None = None,
+        metrics: WorkerMetrics | None = None,
     ) -> None:
         self.device = device
         self.dtype = dtype
         self.misses = misses or Misses()
-        self.cache = HplmCache(self._load_hplm, budget_bytes=cache_bytes)
+        load = metrics.timed_load(self._load_hplm) if metrics else self._load_hplm
+        self.cache = HplmCache(load, budget_bytes=cache_bytes)
         self.counters = Counters()
         self.pipeline = pipeline or Pipeline(SYNCHRONISED)
         self.executors: dict[str, Executor] = {}

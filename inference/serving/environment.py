@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Final, TypeVar
 
 from inference.engine.batcher import BatchLimits
-from inference.engine.pipeline import SYNCHRONISED, Pipelining, Swapping
+from inference.engine.pipelining import SYNCHRONISED, Pipelining, Swapping
 from inference.hplm.miss_policy import Misses, MissPolicy
 from inference.serving.pace import Pace
 

@@ -20,6 +20,7 @@ from inference.queueing.transport import Entry, RequestConsumer
 from inference.serving.backlog import Backlog, Batch, Waiting
 from inference.serving.catalogue import Catalogue
 from inference.serving.intake import admit, expiry
+from inference.serving.metrics import WorkerMetrics
 from inference.serving.pace import Pace
 from inference.serving.ticket import Ticket
 
@@ -37,6 +38,7 @@ class Server:
         limits: BatchLimits,
         pace: Pace,
         misses: MissCounter | None = None,
+        metrics: WorkerMetrics | None = None,
         clock: Callable[[], float] = time.time,
     ) -> None:
         self.last_batch_at = 0.0
@@ -46,12 +48,18 @@ class Server:
         self._limits = limits
         self._pace = pace
         self._misses = misses
+        self._metrics = metrics
         self._clock = clock
         self._shares = FairShares()
         self._backlog = Backlog(shares=self._shares)
         self._ahead: Underway | None = None
         self._outbox: deque[tuple[Entry, InferReply]] = deque()
         self._next_claim = 0.0
+
+    @property
+    def backlog_rows(self) -> int:
+        """Rows taken in and not yet in a batch; any thread may ask."""
+        return len(self._backlog)
 
     def run(self, stop: threading.Event) -> None:
         """Serve until ``stop`` is set and everything taken in is answered. Outlives the loss of the queue's
@@ -159,6 +167,8 @@ class Server:
                 self._reply_to(ticket, expiry(ticket.entry))
         else:
             outcomes = _outcomes(underway)
+            if self._metrics is not None:
+                self._metrics.batch_computed(outcomes, begun=now, ended=self._clock())
             self._note(batch, outcomes)
         underway.backlog.settle(batch, outcomes)
         for ticket in tickets:
@@ -192,6 +202,8 @@ class Server:
 
     def _answer(self, entry: Entry, reply: InferReply) -> None:
         """Put the answer in the outbox: sending may fail, and must not interrupt what is being done."""
+        if self._metrics is not None:
+            self._metrics.requests_answered([(entry.request, reply)], now=self._clock())
         self._outbox.append((entry, reply))
 
     def _send_outbox(self) -> None:

@@ -1,6 +1,7 @@
 """The queue between the web process and the inference workers, against a real server."""
 
 from concurrent.futures import ThreadPoolExecutor
+from typing import Any
 
 import pytest
 from redis import Redis
@@ -84,7 +85,7 @@ def test_a_count_without_requests_is_forgotten(redis: Redis) -> None:
 def test_a_message_that_nobody_can_read_gives_its_place_back(redis: Redis) -> None:
     queue, worker = RequestQueue(redis, capacity=4), a_worker(redis, "w1")
     queue.submit(a_request("r1"))
-    entry = {keys.FIELD: b"nonsense", keys.TENANT_FIELD: b"globex"}
+    entry: Any = {keys.FIELD: b"nonsense", keys.TENANT_FIELD: b"globex"}
     redis.xadd(keys.REQUESTS, entry)
     redis.hincrby(keys.OUTSTANDING, "globex", 1)
     assert len(worker.read(10, 0)) == 1

@@ -8,7 +8,8 @@ from typing import Any
 
 import pytest
 
-from inference.engine.pipeline import Pipeline, Pipelining, Swapping
+from inference.engine.pipeline import Pipeline
+from inference.engine.pipelining import Pipelining, Swapping
 from inference.engine.rows import Answered, Failed
 from inference.engine.trace import LANES, Trace
 from tests.unit.engine.worlds import EngineWorld, damaged

@@ -1,0 +1,201 @@
+"""The metrics of the inference worker, by what they tell of. Names and units are Prometheus' own kind."""
+
+from collections import Counter as Tally
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import fields
+
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
+
+from inference.engine.rows import Answered, Failed, Hits, Outcome, StageSeconds
+from inference.queueing.messages import InferReply, InferRequest
+from inference.serving.busiest import OTHER, Busiest
+
+Place = tuple[str, str]
+"""Names of a root and of the nearest domain below it."""
+
+STAGES = tuple(field.name for field in fields(StageSeconds))
+LEVELS = ("trigram", "bigram", "unigram", "computed")
+SECONDS = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0)
+SIZES = (1, 2, 4, 8, 16, 32, 64, 128, 256)
+
+
+class Batches:
+    """Batches, and the rows and tokens in them."""
+
+    def __init__(self, registry: CollectorRegistry) -> None:
+        self._seconds = Histogram(
+            "hmi_worker_batch_seconds",
+            "Time of a batch's turn, without what was done ahead of it",
+            buckets=SECONDS,
+            registry=registry,
+        )
+        self._stages = Histogram(
+            "hmi_worker_stage_seconds",
+            "Time of each stage of a batch",
+            ["stage"],
+            buckets=SECONDS,
+            registry=registry,
+        )
+        self._sizes = Histogram("hmi_worker_batch_rows", "Rows in a batch", buckets=SIZES, registry=registry)
+        self._mixes = Histogram(
+            "hmi_worker_batch_tenants", "Tenants that share a batch", buckets=SIZES, registry=registry
+        )
+        self._rows = Counter("hmi_worker_rows", "Rows computed, by outcome", ["code"], registry=registry)
+        self._tokens = Counter("hmi_worker_tokens", "Tokens of rows in batches", registry=registry)
+        self._padding = Counter(
+            "hmi_worker_padding_tokens",
+            "Tokens that fill rows up to the longest of their batch",
+            registry=registry,
+        )
+        self._last = Gauge(
+            "hmi_worker_last_batch_timestamp_seconds",
+            "Unix time of the last batch with an answer; 0 before the first",
+            registry=registry,
+        )
+        for stage in STAGES:
+            self._stages.labels(stage)
+
+    def count(self, outcomes: Sequence[Outcome], begun: float, ended: float) -> None:
+        """One batch, at least one row."""
+        lengths = [len(outcome.row) for outcome in outcomes]
+        self._seconds.observe(max(0.0, ended - begun))
+        self._sizes.observe(len(outcomes))
+        self._mixes.observe(len({outcome.row.model.tenant for outcome in outcomes}))
+        self._tokens.inc(sum(lengths))
+        self._padding.inc(max(lengths) * len(lengths) - sum(lengths))
+        codes = Tally(outcome.code if isinstance(outcome, Failed) else "ok" for outcome in outcomes)
+        for code, rows in codes.items():
+            self._rows.labels(code).inc(rows)
+        shares = [outcome.seconds for outcome in outcomes if isinstance(outcome, Answered)]
+        if shares:  # a batch without an answer proves nothing
+            self._last.set(ended)
+            self._count_stages(sum(shares, StageSeconds()))
+
+    def _count_stages(self, seconds: StageSeconds) -> None:
+        for stage in STAGES:
+            self._stages.labels(stage).observe(getattr(seconds, stage))
+
+
+class Requests:
+    """Requests that got their answer, whatever it says."""
+
+    def __init__(self, registry: CollectorRegistry) -> None:
+        self._answers = Counter(
+            "hmi_worker_requests", "Requests answered, by code", ["code"], registry=registry
+        )
+        self._queue = Histogram(
+            "hmi_worker_request_queue_seconds",
+            "Time from acceptance to the first batch, of requests answered with a result",
+            buckets=SECONDS,
+            registry=registry,
+        )
+        self._total = Histogram(
+            "hmi_worker_request_seconds",
+            "Time from acceptance to the answer",
+            buckets=SECONDS,
+            registry=registry,
+        )
+
+    def count(self, request: InferRequest, reply: InferReply, now: float) -> None:
+        """One request."""
+        self._answers.labels(reply.error.code if reply.error else "ok").inc()
+        self._total.observe(max(0.0, now - request.enqueued_at))
+        if reply.ok:
+            self._queue.observe(reply.timings_ms.queue / 1000)
+
+
+class Adapters:
+    """hPLMs that batches needed: there already, or loaded."""
+
+    def __init__(self, registry: CollectorRegistry) -> None:
+        self._hits = Counter(
+            "hmi_worker_adapter_hits", "hPLMs that a batch used and that were in memory", registry=registry
+        )
+        self._failures = Counter(
+            "hmi_worker_adapter_load_failures", "hPLMs that could not be loaded", registry=registry
+        )
+        self._loads = Histogram(
+            "hmi_worker_adapter_load_seconds",
+            "Time to load an hPLM from disk",
+            buckets=SECONDS,
+            registry=registry,
+        )
+        self._fresh: set[str] = set()
+
+    def loaded(self, digest: str, seconds: float) -> None:
+        """One was loaded, for a batch to come or under way."""
+        self._fresh.add(digest)
+        self._loads.observe(seconds)
+
+    def failed(self) -> None:
+        """One could not be loaded."""
+        self._failures.inc()
+
+    def count(self, outcomes: Iterable[Outcome]) -> None:
+        """One batch. The first use of what was loaded is no hit."""
+        used = {outcome.used.digest for outcome in outcomes if isinstance(outcome, Answered)}
+        self._hits.inc(len(used - self._fresh))
+        self._fresh.difference_update(used)
+
+
+class Fragments:
+    """How fragments were answered, by the place in the tree whose tables were asked."""
+
+    def __init__(self, registry: CollectorRegistry, limit: int, clock: Callable[[], float]) -> None:
+        self._busiest: Busiest[Place] = Busiest(limit, other=(OTHER, OTHER), clock=clock)
+        self._fragments = Counter(
+            "hmi_worker_fragments",
+            "Fragments answered, by level",
+            ["root", "domain", "level"],
+            registry=registry,
+        )
+        self._whole = Counter(
+            "hmi_worker_whole_rows", "Rows computed in one piece", ["root", "domain"], registry=registry
+        )
+
+    def count(self, hits: dict[Place, Hits]) -> None:
+        """What one batch found, by place."""
+        for root, domain in self._busiest.note({place: _total(hits[place]) for place in hits}):
+            self._fragments.remove_by_labels({"root": root, "domain": domain})
+            self._whole.remove(root, domain)
+        for place, found in hits.items():
+            names = self._busiest.label(place)
+            self._whole.labels(*names).inc(found.whole_rows)
+            for level in LEVELS:
+                self._fragments.labels(*names, level).inc(getattr(found, level))
+
+
+class Tenants:
+    """What each of the busiest tenants asks for."""
+
+    def __init__(self, registry: CollectorRegistry, limit: int, clock: Callable[[], float]) -> None:
+        self._busiest: Busiest[str] = Busiest(limit, other=OTHER, clock=clock)
+        self._rows = Counter("hmi_worker_tenant_rows", "Rows, by tenant", ["tenant"], registry=registry)
+        self._tokens = Counter("hmi_worker_tenant_tokens", "Tokens, by tenant", ["tenant"], registry=registry)
+        self._failed = Counter(
+            "hmi_worker_tenant_failed_rows",
+            "Rows without an answer, by tenant",
+            ["tenant"],
+            registry=registry,
+        )
+
+    def count(self, outcomes: Sequence[Outcome]) -> None:
+        """One batch."""
+        rows: Tally[str] = Tally()
+        tokens: Tally[str] = Tally()
+        failed: Tally[str] = Tally()
+        for outcome in outcomes:
+            tenant = outcome.row.model.tenant
+            rows[tenant] += 1
+            tokens[tenant] += len(outcome.row)
+            failed[tenant] += isinstance(outcome, Failed)
+        for gone in self._busiest.note(rows):
+            for family in (self._rows, self._tokens, self._failed):
+                family.remove(gone)
+        for family, counts in ((self._rows, rows), (self._tokens, tokens), (self._failed, failed)):
+            for tenant, count in counts.items():
+                family.labels(self._busiest.label(tenant)).inc(count)
+
+
+def _total(hits: Hits) -> int:
+    return hits.trigram + hits.bigram + hits.unigram + hits.computed + hits.whole_rows

@@ -1,0 +1,132 @@
+"""What the inference worker tells Prometheus. The loop calls two methods; the rest is read at each scrape."""
+
+import time
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import TypeVar
+
+from prometheus_client import CollectorRegistry, ProcessCollector, disable_created_metrics
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
+from prometheus_client.registry import Collector
+
+from inference.engine.rows import Answered, Hits, ModelIdentity, Outcome
+from inference.manifest import Manifest
+from inference.queueing.messages import InferReply, InferRequest
+from inference.serving.metric_families import Adapters, Batches, Fragments, Place, Requests, Tenants
+
+Held = TypeVar("Held")
+DIGITS = 12
+
+disable_created_metrics()  # type: ignore[no-untyped-call] # they double the series, and nobody asks them
+
+
+@dataclass(frozen=True, slots=True)
+class Standing:
+    """How the worker stands at one moment. ``slot_mismatches`` counts since the start and must stay 0."""
+
+    resident_hplms: int
+    resident_bytes: int
+    backlog_rows: int
+    slot_mismatches: int
+
+
+class WorkerMetrics:
+    """Everything the worker counts, in a registry of its own.
+
+    The methods may be called from any one thread, ``timed_load``'s loader from any; ``standing`` is called
+    from the threads of the exporter. ``place`` names the root and the domain behind a row's chain. ``names``
+    is how many tenants, and how many places, have series of their own.
+    """
+
+    def __init__(
+        self,
+        standing: Callable[[], Standing],
+        *,
+        place: Callable[[str], Place],
+        names: int = 50,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self.registry = CollectorRegistry()
+        self._place = place
+        self._batches = Batches(self.registry)
+        self._requests = Requests(self.registry)
+        self._adapters = Adapters(self.registry)
+        self._fragments = Fragments(self.registry, names, clock)
+        self._tenants = Tenants(self.registry, names, clock)
+        self.registry.register(_Now(standing))
+        ProcessCollector(registry=self.registry)
+
+    def batch_computed(self, outcomes: Sequence[Outcome], *, begun: float, ended: float) -> None:
+        """One batch of at least one row, from unix time to unix time."""
+        self._batches.count(outcomes, begun, ended)
+        self._adapters.count(outcomes)
+        self._tenants.count(outcomes)
+        self._fragments.count(self._hits(outcomes))
+
+    def requests_answered(self, answered: Iterable[tuple[InferRequest, InferReply]], *, now: float) -> None:
+        """Requests that have their one answer, computed or refused, at unix time ``now``."""
+        for request, reply in answered:
+            self._requests.count(request, reply, now)
+
+    def timed_load(self, load: Callable[[ModelIdentity], Held]) -> Callable[[ModelIdentity], Held]:
+        """The same loader, counted and timed."""
+
+        def timed(model: ModelIdentity) -> Held:
+            begun = time.perf_counter()
+            try:
+                held = load(model)
+            except Exception:
+                self._adapters.failed()
+                raise
+            self._adapters.loaded(model.digest, time.perf_counter() - begun)
+            return held
+
+        return timed
+
+    def _hits(self, outcomes: Iterable[Outcome]) -> dict[Place, Hits]:
+        """How the fragments of the answered rows were answered, by place: several chains may share one."""
+        chains: dict[str, Hits] = {}
+        for outcome in outcomes:
+            if isinstance(outcome, Answered):
+                chain = outcome.row.chain
+                chains[chain] = chains.get(chain, Hits()) + outcome.hits
+        places: dict[Place, Hits] = {}
+        for chain, hits in chains.items():
+            place = self._place(chain)
+            places[place] = places.get(place, Hits()) + hits
+        return places
+
+
+class _Now(Collector):
+    """Reads how the worker stands when it is asked."""
+
+    def __init__(self, standing: Callable[[], Standing]) -> None:
+        self._standing = standing
+
+    def collect(self) -> Iterator[Metric]:
+        """The figures of this moment."""
+        now = self._standing()
+        yield CounterMetricFamily(
+            "hmi_worker_slot_mismatches",
+            "Rows refused because a slot held another hPLM: must stay 0",
+            value=now.slot_mismatches,
+        )
+        yield GaugeMetricFamily("hmi_worker_resident_hplms", "hPLMs in memory", value=now.resident_hplms)
+        yield GaugeMetricFamily(
+            "hmi_worker_resident_hplm_bytes", "Bytes of the hPLMs in memory", value=now.resident_bytes
+        )
+        yield GaugeMetricFamily(
+            "hmi_worker_backlog_rows", "Rows taken in and not in a batch yet", value=now.backlog_rows
+        )
+
+
+def places_of(manifest: Callable[[], Manifest]) -> Callable[[str], Place]:
+    """From a chain's name (see ``halves.chain_name``) to the name of its root, and the digest of its nearest
+    table for the domain's, since manifests do not name domains. A root that has just gone is its digest."""
+
+    def place(chain: str) -> Place:
+        root, _, nearest, *_ = chain.split(":")
+        served = manifest().roots.get(root)
+        return served.name if served else root[:DIGITS], nearest[:DIGITS]
+
+    return place
