@@ -9,6 +9,8 @@ _HERE = {
     "active": ("Active", "success"),
     "expired": ("Expired", "warning"),
     "revoked": ("Revoked", "neutral"),
+    "loading": ("Loading", "info"),
+    "draining": ("Draining", "warning"),
 }
 
 

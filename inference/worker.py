@@ -129,6 +129,10 @@ class Worker:
             batches=counters.batches,
             rows=counters.rows,
             slot_mismatches=counters.slot_mismatches,
+            resident=len(catalogue.cache),
+            resident_bytes=catalogue.cache.used_bytes,
+            waiting=self._server.backlog_rows,
+            recently=self._server.recent.told(),
         ).to_json()
 
 

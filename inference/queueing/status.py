@@ -16,9 +16,47 @@ STATES: tuple[State, ...] = ("loading", "ready", "draining")
 
 
 @dataclass(frozen=True, slots=True)
+class TracedSpan:
+    """One piece of work of the pipeline: ``lane`` is retrieval, adapters or compute; ``start`` and ``length``
+    are milliseconds."""
+
+    lane: str
+    batch: int
+    name: str
+    start: float
+    length: float
+
+
+@dataclass(frozen=True, slots=True)
+class Recently:
+    """The last half minute: rows computed a second, requests answered and how long they took from being sent,
+    and what the pipeline did for the last batches."""
+
+    rows_per_s: float = 0.0
+    requests: int = 0
+    p50_ms: float = 0.0
+    p95_ms: float = 0.0
+    p99_ms: float = 0.0
+    spans: tuple[TracedSpan, ...] = ()
+
+    @classmethod
+    def read(cls, reader: Reader) -> "Recently":
+        """Raises MessageError on anything else."""
+        spans = tuple(
+            TracedSpan(
+                one.text("lane"), one.whole("batch"), one.text("name"), **one.numbers("start", "length")
+            )
+            for one in reader.children("spans")
+        )
+        figures = reader.numbers("rows_per_s", "p50_ms", "p95_ms", "p99_ms")
+        return cls(requests=reader.whole("requests"), spans=spans, **figures)
+
+
+@dataclass(frozen=True, slots=True)
 class WorkerStatus:
     """One worker. ``last_batch_at`` is unix seconds, 0.0 before the first batch; ``roots`` their names;
-    ``revision`` the manifest's; ``slot_mismatches`` must be 0 for ever."""
+    ``revision`` the manifest's; ``resident`` hPLMs of so many bytes are in memory; ``waiting`` rows are taken
+    in and in no batch yet; ``slot_mismatches`` must be 0 for ever."""
 
     name: str
     state: State
@@ -32,6 +70,10 @@ class WorkerStatus:
     batches: int = 0
     rows: int = 0
     slot_mismatches: int = 0
+    resident: int = 0
+    resident_bytes: int = 0
+    waiting: int = 0
+    recently: Recently = Recently()
     v: int = VERSION
 
     def to_json(self) -> bytes:
@@ -49,7 +91,9 @@ class WorkerStatus:
             roots=reader.texts("roots"),
             last_batch_at=reader.number("last_batch_at"),
             last_error=reader.text("last_error"),
+            recently=Recently.read(reader.child("recently")),
             **reader.wholes("revision", "hplms", "batches", "rows", "slot_mismatches"),
+            **reader.wholes("resident", "resident_bytes", "waiting"),
         )
 
 

@@ -22,13 +22,14 @@ from inference.serving.catalogue import Catalogue
 from inference.serving.intake import admit, expiry
 from inference.serving.metrics import WorkerMetrics
 from inference.serving.pace import Pace
+from inference.serving.recent import Recent
 from inference.serving.ticket import Ticket
 
 log = logging.getLogger(__name__)
 
 
 class Server:
-    """Answers requests until told to stop. One thread; only ``last_*`` may be read from others."""
+    """Answers requests until told to stop. One thread; others may read ``last_*`` and ``recent``."""
 
     def __init__(
         self,
@@ -44,6 +45,7 @@ class Server:
         self.last_batch_at = 0.0
         self.last_error = ""
         self._consumer = consumer
+        self.recent = Recent(catalogue.pipeline.trace)
         self._catalogue = catalogue
         self._limits = limits
         self._pace = pace
@@ -184,6 +186,7 @@ class Server:
                 self.last_error = outcome.message
             else:
                 self._count_misses(waiting, outcome)
+        self.recent.computed(len(outcomes))
         self.last_batch_at = self._clock()
 
     def _count_misses(self, waiting: Waiting, answer: Answered) -> None:
@@ -198,6 +201,7 @@ class Server:
     def _reply_to(self, ticket: Ticket, reply: InferReply) -> None:
         """Its one answer."""
         ticket.answered = True
+        self.recent.answered(self._clock() - ticket.entry.request.enqueued_at)
         self._answer(ticket.entry, reply)
 
     def _answer(self, entry: Entry, reply: InferReply) -> None:

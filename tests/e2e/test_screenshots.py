@@ -68,4 +68,12 @@ def _opened(
     for name, prepare in pages_of(world).items():
         prepare(page)
         yield name, page
+    page.goto("/")
+    page.context.clear_cookies()
+    page.goto("/login/?next=/serving/")
+    page.get_by_label("User name").fill("admin")
+    page.get_by_label("Password").fill(PASSWORD)
+    page.get_by_role("button", name="Sign in").click()
+    page.get_by_text("The last batches in the pipeline").wait_for()
+    yield "serving", page
     context.close()

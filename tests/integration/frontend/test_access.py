@@ -8,6 +8,7 @@ from tests.e2e.world import World
 from tests.integration.versiontree.grove import jobs_in_order
 
 OPEN = {"favicon", "start", "login", "logout"}
+STAFF = {"serving"}
 READ = {
     "home",
     "running",
@@ -75,7 +76,7 @@ def answers(client: Client, world: World, names: set[str]) -> dict[str, int]:
 
 
 def test_every_route_is_declared_here() -> None:
-    assert {route.name for route in urlpatterns} == OPEN | ALL | OWN_DOMAIN
+    assert {route.name for route in urlpatterns} == OPEN | STAFF | ALL | OWN_DOMAIN
 
 
 def test_without_signing_in_every_page_leads_to_the_sign_in_page(client: Client, world: World) -> None:

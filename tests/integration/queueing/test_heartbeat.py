@@ -6,11 +6,21 @@ from redis import Redis
 
 from inference.queueing import keys
 from inference.queueing.heartbeat import Heartbeat
-from inference.queueing.status import WorkerStatus, workers_alive
+from inference.queueing.status import Recently, TracedSpan, WorkerStatus, workers_alive
 from inference.queueing.transport import RequestConsumer
 
 READY = WorkerStatus(
-    name="w1", state="ready", device="cpu", dtype="float32", roots=("mini",), batches=3, rows=9
+    name="w1",
+    state="ready",
+    device="cpu",
+    dtype="float32",
+    roots=("mini",),
+    batches=3,
+    rows=9,
+    resident=2,
+    resident_bytes=600,
+    waiting=5,
+    recently=Recently(1.5, 4, 10.0, 20.0, 30.0, (TracedSpan("compute", 3, "compute", 0.0, 7.5),)),
 )
 
 

@@ -1,0 +1,67 @@
+"""What the worker did lately, for those who watch it."""
+
+import time
+from collections import deque
+from collections.abc import Callable
+
+from inference.engine.trace import Trace
+from inference.queueing.status import Recently, TracedSpan
+
+WINDOW_S = 30.0
+KEPT = 4096
+BATCHES_SHOWN = 5
+
+
+class Recent:
+    """Rows and requests of the last half minute, at most KEPT of each. One thread notes, others may ask."""
+
+    def __init__(self, trace: Trace, clock: Callable[[], float] = time.monotonic) -> None:
+        self._trace, self._clock = trace, clock
+        self._begun = clock()
+        self._rows: deque[tuple[float, int]] = deque(maxlen=KEPT)
+        self._latencies: deque[tuple[float, float]] = deque(maxlen=KEPT)
+
+    def computed(self, rows: int) -> None:
+        """A batch of so many rows was computed."""
+        self._rows.append((self._clock(), rows))
+
+    def answered(self, seconds: float) -> None:
+        """A request was answered so long after it was sent."""
+        self._latencies.append((self._clock(), seconds))
+
+    def told(self) -> Recently:
+        """The figures of the window, and the last batches in the pipeline."""
+        now = self._clock()
+        since = max(self._begun, now - WINDOW_S)
+        rows = sum(rows for at, rows in list(self._rows) if at >= since)
+        waited = sorted(seconds for at, seconds in list(self._latencies) if at >= since)
+        p50, p95, p99 = (1000 * _quantile(waited, share) for share in (0.5, 0.95, 0.99))
+        return Recently(
+            rows_per_s=rows / max(1.0, now - since),
+            requests=len(waited),
+            p50_ms=p50,
+            p95_ms=p95,
+            p99_ms=p99,
+            spans=self._spans(),
+        )
+
+    def _spans(self) -> tuple[TracedSpan, ...]:
+        spans = self._trace.spans()
+        done = sorted({span.batch for span in spans if span.lane == "compute"})[-BATCHES_SHOWN:]
+        shown = [span for span in spans if span.batch in done]
+        start = min((span.start for span in shown), default=0.0)
+        return tuple(
+            TracedSpan(
+                span.lane,
+                span.batch,
+                span.name,
+                round(1000 * (span.start - start), 2),
+                round(1000 * (span.end - span.start), 2),
+            )
+            for span in shown
+        )
+
+
+def _quantile(ordered: list[float], share: float) -> float:
+    """The value below which such a share lies; 0 of nothing."""
+    return ordered[min(len(ordered) - 1, int(share * len(ordered)))] if ordered else 0.0

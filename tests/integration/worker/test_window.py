@@ -1,0 +1,89 @@
+"""How far the worker sees into the stream, and who is served from what it sees."""
+
+import pytest
+from redis import Redis
+
+from inference.engine.batcher import BatchLimits
+from inference.queueing import keys
+from inference.serving.environment import SettingError, WorkerSettings
+from inference.serving.pace import Pace
+from inference.serving.server import Server
+from tests.integration.queueing.requests import replies_in
+from tests.integration.worker.asking import assert_right, request_for
+from tests.integration.worker.desk import Desk
+from tests.unit.tiny import tiny_texts
+from tests.unit.tiny_world import TinyHplm, TinyWorld
+
+
+def narrow(redis_url: str, world: TinyWorld, *, backlog_rows: int) -> Desk:
+    """A desk whose worker sees only so many rows, and computes two at a time."""
+    desk = Desk(redis_url, world)
+    pace = Pace(idle_wait_s=0.002, claim_every_s=0.0, backlog_rows=backlog_rows)
+    desk.server = Server(desk.consumer, desk.catalogue, limits=BatchLimits(rows=2), pace=pace)
+    return desk
+
+
+def of_tenant(world: TinyWorld, tenant: str) -> TinyHplm:
+    return next(hplm for hplm in world.hplms if hplm.tenant == tenant)
+
+
+def test_a_flood_in_front_of_the_stream_hides_nobody(redis: Redis, redis_url: str, world: TinyWorld) -> None:
+    desk = Desk(redis_url, world, rows=4)
+    flood, quiet = of_tenant(world, "acme"), of_tenant(world, "globex")
+    requests = [request_for(flood, text) for text in tiny_texts(100)]
+    requests.append(request_for(quiet, "the river"))
+    for request in requests:
+        desk.queue.submit(request)
+    for _ in range(2):
+        desk.server.step()
+    replies = replies_in(redis)
+    assert len(replies) <= 8
+    assert requests[-1].id in {reply.id for reply in replies}
+    desk.serve()
+    replies = replies_in(redis)
+    assert sorted(reply.id for reply in replies) == sorted(request.id for request in requests)
+    by_id = {reply.id: reply for reply in replies}
+    for request in requests:
+        assert_right(world, request, by_id[request.id])
+
+
+def test_what_is_beyond_the_window_is_left_to_others(redis: Redis, redis_url: str, world: TinyWorld) -> None:
+    desk = narrow(redis_url, world, backlog_rows=10)
+    for text in tiny_texts(40):
+        desk.queue.submit(request_for(world.hplms[0], text))
+    desk.server.step()
+    assert len(desk.consumer.held) <= 10
+    assert desk.queue.depth() >= 38
+
+
+def test_requests_of_many_rows_fill_the_window_too(redis: Redis, redis_url: str, world: TinyWorld) -> None:
+    desk = narrow(redis_url, world, backlog_rows=10)
+    for _ in range(10):
+        desk.queue.submit(request_for(world.hplms[0], *tiny_texts(20)))
+    desk.server.step()
+    assert len(desk.consumer.held) == 2
+
+
+def test_all_that_was_seen_is_answered_before_the_worker_stops(
+    redis: Redis, redis_url: str, world: TinyWorld
+) -> None:
+    desk = narrow(redis_url, world, backlog_rows=20)
+    for text in tiny_texts(40):
+        desk.queue.submit(request_for(world.hplms[0], text))
+    desk.server.step()
+    held = len(desk.consumer.held)
+    assert held > 10
+    while desk.server.step(taking=False):
+        continue
+    assert desk.consumer.held == frozenset()
+    assert desk.queue.depth() == 40 - len(replies_in(redis))
+    assert redis.xlen(keys.REQUESTS) >= 20 - 2
+
+
+def test_the_window_is_sixteen_batches_unless_it_is_set() -> None:
+    env = {"HMI_REDIS_URL": "unix:///x", "HMI_ARTIFACT_ROOT": "/x"}
+    assert WorkerSettings.from_env(env).pace.backlog_rows == 512
+    assert WorkerSettings.from_env(env | {"HMI_BATCH_ROWS": "8"}).pace.backlog_rows == 128
+    assert WorkerSettings.from_env(env | {"HMI_BACKLOG_ROWS": "40"}).pace.backlog_rows == 40
+    with pytest.raises(SettingError, match="HMI_BACKLOG_ROWS"):
+        WorkerSettings.from_env(env | {"HMI_BACKLOG_ROWS": "0"})
