@@ -172,7 +172,7 @@ class Executor:
     @torch.inference_mode()
     def _compute(self, sought: Sought, adapters: Adapters) -> tuple[Filled, list[NDArray[np.float32]]]:
         assert adapters.heads is not None
-        upper, states = self.root.upper, filled(sought)
+        upper, states = self.root.upper, filled(sought, self.root.upper.dtype)
         last = upper(states.states, states.mask, adapters.feed)
         lengths = [len(ids) for ids in sought.texts.ids]
         return states, adapters.heads.to(upper.device).apply(last, states.mask).rows(lengths)

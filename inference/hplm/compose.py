@@ -123,17 +123,24 @@ def compose_flat(
     """What `compose` makes of texts laid end to end, [N, d], for N tokens of `lengths` [B] in all.
 
     rows [U, n, d]: the different contributions; place [N]: which of them is the token's own fragment's;
-    types [N]. Nothing of the size of N times n is made, and nothing for padding. The sum is in the wider type
-    of `rows` and the position bias, the correction in that of `parts.context_down`.
+    types [N]. Nothing of the size of N times n is made, and nothing for padding. The correction is in the type
+    of `parts.context_down`; where that is float32 the sum is as exact, else each sum of rows in half precision
+    is rounded to it once.
     """
     device, hidden = rows.device, parts.hidden
     starts = np.cumsum(lengths) - lengths
     at = np.arange(len(place)) - np.repeat(starts, lengths)
     indices, offsets = _speakers(place, at, np.repeat(lengths, lengths), rows.shape[1])
-    wide = rows.to(torch.promote_types(rows.dtype, parts.position_bias.dtype)).reshape(-1, hidden)
+    wide = torch.promote_types(rows.dtype, parts.position_bias.dtype)
+    # The kernel adds up in single precision; where the layers above are rougher than half precision, so may
+    # be what it adds and gives.
+    exact = parts.context_down.dtype == torch.float32 or rows.dtype != torch.float16
     states = functional.embedding_bag(
-        torch.from_numpy(indices).to(device), wide, torch.from_numpy(offsets).to(device), mode="sum"
-    )
+        torch.from_numpy(indices).to(device),
+        (rows.to(wide) if exact else rows).reshape(-1, hidden),
+        torch.from_numpy(offsets).to(device),
+        mode="sum",
+    ).to(wide)
     # Nearly every batch is of the first type alone.
     biases = parts.position_bias + parts.type_bias[0]
     states += functional.embedding(torch.from_numpy(at).to(device), biases)

@@ -33,7 +33,7 @@ FRAGMENTS_AT_ONCE = 2048
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Filled:
-    """states [B, T, d] on the device, in the widest type of what they were made of, and mask [B, T] bool
+    """states [B, T, d] on the device and mask [B, T] bool
     (true: a token is there); per text its counts, and the fragments [M, n] that its chain does not hold."""
 
     states: Tensor
@@ -58,13 +58,13 @@ def fill(
 
 
 @torch.no_grad()
-def filled(sought: Sought) -> Filled:
-    """The states of a batch of which the tables have been asked: what they gave is moved to the device and
-    summed up, the rest computed there."""
+def filled(sought: Sought, dtype: torch.dtype = torch.float32) -> Filled:
+    """The states, in that type, of a batch of which the tables have been asked: what they gave is moved to
+    the device and summed up, the rest computed there."""
     texts, device = sought.texts, sought.parts[0].half.device
     lengths = torch.tensor([len(row) for row in texts.ids], device=device)
     mask = torch.arange(texts.longest, device=device) < lengths[:, None]
-    sheet = _Sheet(texts, mask)
+    sheet = _Sheet(texts, mask, dtype)
     for part in sought.parts:
         if part.looked_up:
             sheet.put_composed(part)
@@ -80,9 +80,9 @@ def filled(sought: Sought) -> Filled:
 class _Sheet:
     """The states of a batch while they are put together, one lower half after the other."""
 
-    def __init__(self, texts: Texts, mask: Tensor) -> None:
+    def __init__(self, texts: Texts, mask: Tensor, dtype: torch.dtype) -> None:
         self.states: Tensor | None = None
-        self._texts, self._mask = texts, mask
+        self._texts, self._mask, self._dtype = texts, mask, dtype
 
     def put_composed(self, part: Part) -> None:
         """From contributions to states."""
@@ -112,8 +112,8 @@ class _Sheet:
     def _put(self, places: Tensor, states: Tensor) -> None:
         """Write states [N, d] to places [N] of the batch's [B * T]."""
         if self.states is None:
-            self.states = states.new_zeros(*self._mask.shape, states.shape[1])
-        self.states.view(-1, states.shape[1])[places] = states.to(self.states.dtype)
+            self.states = states.new_zeros(*self._mask.shape, states.shape[1], dtype=self._dtype)
+        self.states.view(-1, states.shape[1])[places] = states.to(self._dtype)
 
     def _padded(self, rows: Sequence[Ids], tokens: int) -> Tensor:
         padded = np.zeros((len(rows), tokens), dtype=np.int64)

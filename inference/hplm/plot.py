@@ -23,7 +23,7 @@ from inference.hplm.fragments import (
     unique,
 )
 from inference.hplm.json_files import read_artifact_json
-from inference.hplm.quantise import DTYPES, restored, row_type
+from inference.hplm.quantise import DTYPES, gather, row_type
 from inference.hplm.weights import read_weights, widen
 
 JSON_FILE = "plot.json"
@@ -94,7 +94,7 @@ class PlotTable:
     def read(self, at: NDArray[np.int64], out: NDArray[np.float16]) -> None:
         """Write the vectors [k, n, d] of rows `at` [k] to `out`."""
         if len(at):
-            restored(self.rows.take(at), out)
+            gather(self.rows, at, out)
 
     def vectors(self) -> NDArray[np.float16]:
         """All vectors [R, n, d], as a copy."""

@@ -43,9 +43,11 @@ def stored(vectors: NDArray[np.floating], dtype: str) -> NDArray[np.void]:
     return rows
 
 
-def restored(rows: NDArray[np.void], out: NDArray[np.float16]) -> None:
-    """Write the vectors [k, n, d] of stored rows [k] to `out`."""
+def gather(rows: NDArray[np.void], at: NDArray[np.int64], out: NDArray[np.float16]) -> None:
+    """Write the vectors [k, n, d] of the stored rows `at` [k] of `rows` to `out`."""
     if "scales" in (rows.dtype.names or ()):
-        np.multiply(rows["values"], rows["scales"][..., None], out=out, casting="unsafe")
+        some = rows.take(at)
+        np.multiply(some["values"], some["scales"][..., None], out=out, casting="unsafe")
     else:
-        out[...] = rows["values"]
+        # Straight from the mapped file to where they are wanted; with another mode NumPy would buffer them.
+        np.take(rows["values"], at, axis=0, out=out, mode="clip")

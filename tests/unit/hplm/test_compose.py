@@ -98,6 +98,15 @@ def test_a_correction_in_half_precision_leaves_the_sum_as_exact_as_it_was() -> N
     )
 
 
+def test_rows_in_half_precision_below_rougher_layers_are_rounded_once() -> None:
+    generator = torch.Generator().manual_seed(0)
+    rows = torch.randn(4, 3, HIDDEN, generator=generator).half()
+    place, types, lengths = np.arange(4), np.zeros(4, dtype=np.int64), np.array([4])
+    exact = compose_flat(rows, place, lengths, plain(4), types)
+    rough = compose_flat(rows, place, lengths, plain(4).with_context_in(torch.bfloat16), types)
+    assert torch.equal(rough, exact.half().float())
+
+
 def test_without_types_every_token_is_of_the_first() -> None:
     slots, given = torch.randn(1, 4, 3, HIDDEN), parts(4)
     lengths = torch.tensor([4])
