@@ -123,9 +123,9 @@ def compose_flat(
     """What `compose` makes of texts laid end to end, [N, d], for N tokens of `lengths` [B] in all.
 
     rows [U, n, d]: the different contributions; place [N]: which of them is the token's own fragment's;
-    types [N]. Nothing of the size of N times n is made, and nothing for padding. The correction is in the type
-    of `parts.context_down`; where that is float32 the sum is as exact, else each sum of rows in half precision
-    is rounded to it once.
+    types [N]. Nothing of the size of N times n is made, and nothing for padding. The correction is in the
+    type of `parts.context_down`; where that is float32 the sum is as exact, else each sum of rows in half
+    precision is rounded to it once.
     """
     device, hidden = rows.device, parts.hidden
     starts = np.cumsum(lengths) - lengths
