@@ -1,9 +1,11 @@
 """The one place where an error becomes an answer: JSON for the API, a page for people."""
 
 import logging
+import sys
 from typing import Any
 
 from django.core.exceptions import PermissionDenied, RequestDataTooBig, SuspiciousOperation
+from django.db import InterfaceError, OperationalError
 from django.http import Http404, HttpRequest, HttpResponse, JsonResponse
 from django.template import TemplateDoesNotExist
 from django.template.loader import render_to_string
@@ -16,6 +18,7 @@ from tenants.errors import ErrorCode, HmiError
 log = logging.getLogger(__name__)
 
 API_PREFIX = "/api/"
+RETRY_AFTER_NO_DATABASE_S = 5
 TITLES = {
     400: "That request could not be read",
     403: "You may not do that",
@@ -68,6 +71,13 @@ def as_hmi_error(error: Exception) -> HmiError | None:
             )
         case RequestDataTooBig():
             return HmiError(ErrorCode.BODY_TOO_LARGE, "The body is too large.")
+        case OperationalError() | InterfaceError():
+            log.error("The database cannot be used: %s", error)
+            return HmiError(
+                ErrorCode.DATABASE_UNAVAILABLE,
+                "The database cannot be reached; try again in a moment.",
+                retry_after=RETRY_AFTER_NO_DATABASE_S,
+            )
         case SuspiciousOperation():
             log.warning("Django refused a request: %s", error)
             return HmiError(ErrorCode.INVALID_FIELD, "The request is not acceptable.")
@@ -117,7 +127,10 @@ def not_found(request: HttpRequest, exception: Exception) -> HttpResponse:  # no
 
 
 def internal(request: HttpRequest) -> HttpResponse:
-    """500: the details are in the log only."""
+    """500: the details are in the log only. 503 while the database is away, wherever that showed."""
+    failed = sys.exception()
+    if isinstance(failed, OperationalError | InterfaceError) and (known := as_hmi_error(failed)):
+        return answer(request, known)
     error = HmiError(ErrorCode.INTERNAL, "An internal error; the operator's log has the details.")
     return answer(request, error, "500.html")
 

@@ -29,6 +29,7 @@ class ErrorCode(StrEnum):
     QUEUE_FULL = "queue_full"
     DEADLINE_EXCEEDED = "deadline_exceeded"
     WORKER_UNAVAILABLE = "worker_unavailable"
+    DATABASE_UNAVAILABLE = "database_unavailable"
     INFERENCE_FAILED = "inference_failed"
     INTERNAL = "internal"
 
@@ -78,6 +79,7 @@ _NOT_422: dict[ErrorCode, int] = {
     ErrorCode.QUEUE_FULL: 429,
     ErrorCode.DEADLINE_EXCEEDED: 504,
     ErrorCode.WORKER_UNAVAILABLE: 503,
+    ErrorCode.DATABASE_UNAVAILABLE: 503,
     ErrorCode.INFERENCE_FAILED: 500,
     ErrorCode.CORRUPT_ARTIFACT: 500,
     ErrorCode.INTERNAL: 500,

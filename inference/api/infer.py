@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from django.conf import settings
-from django.db import connection
+from django.db import InterfaceError, OperationalError, connection
 from redis.exceptions import RedisError
 
 from inference.api.answers import answer_of, failure_of
@@ -94,7 +94,11 @@ def _ask(
 
 
 def _count(tenant: Tenant, model: ModelRef, inputs: int, *, tokens: int, failed: bool) -> None:
-    usage_record(tenant=tenant, hplm_name=model.hplm, inputs=inputs, tokens=tokens, failed=failed)
+    """What was computed is answered, also when the database has gone meanwhile and nothing can be counted."""
+    try:
+        usage_record(tenant=tenant, hplm_name=model.hplm, inputs=inputs, tokens=tokens, failed=failed)
+    except (OperationalError, InterfaceError) as error:
+        log.error("A request of %s for %s was not counted: %s", model.tenant, model.hplm, error)
 
 
 def _release_database() -> None:

@@ -22,7 +22,9 @@ def read_weights(
     if not path.is_file():
         raise HplmError(missing, f"{path.name} is missing")
     try:
-        weights = load_file(path)
+        # Its default, a mapped file, keeps a few objects of every tensor for ever (safetensors 0.8), and a
+        # worker reads hPLMs for months.
+        weights = load_file(path, backend="pread")
     except (SafetensorError, OSError, ValueError, KeyError) as error:
         raise HplmError(damaged, f"{path.name} cannot be read as safetensors: {error}") from error
     for name, value in weights.items():

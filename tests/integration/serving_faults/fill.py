@@ -1,0 +1,29 @@
+"""``python -m tests.integration.serving_faults.fill FOLDER``: an empty database becomes that of a tenant with
+an hPLM that is ready. Prints a key that may ask it."""
+
+import sys
+from pathlib import Path
+
+import django
+
+django.setup()
+
+from django.core.management import call_command  # noqa: E402
+
+from tenants.services.api_keys import api_key_create  # noqa: E402
+from tests.integration.jobs.world import make_world  # noqa: E402
+from tests.unit.tiny import tiny_hplm, tiny_root  # noqa: E402
+
+
+def main(scratch: Path) -> str:
+    """The key."""
+    call_command("migrate", verbosity=0)
+    world = make_world(scratch)
+    root_version = world.ready_root(scratch / "root")
+    root = tiny_root(scratch / "same")
+    world.ready_hplm(root_version, tiny_hplm(root), scratch, name="mood")
+    return api_key_create(tenant=world.tenant, name="infer", scopes=["infer"], created_by=None)[1]
+
+
+if __name__ == "__main__":
+    print(main(Path(sys.argv[1])))  # noqa: T201

@@ -1,0 +1,52 @@
+"""PostgreSQL is killed while requests are served."""
+
+import time
+import uuid
+
+from inference.queueing import keys
+from inference.queueing.messages import InferInput, InferReply, InferRequest
+from inference.queueing.transport import RequestQueue
+from tests.integration.serving_faults.installation import Installation
+from tests.processes import wait_until
+
+REPLIES = keys.replies("faults")
+
+
+def resolved(site: Installation, text: str) -> InferRequest:
+    """A request as the web process sends it once it has asked the database which version is meant."""
+    served, now = site.served(), time.time()
+    return InferRequest(
+        id=uuid.uuid4().hex,
+        tenant=served.tenant,
+        hplm=served.hplm,
+        version=served.version,
+        digest=served.digest,
+        inputs=(InferInput(text),),
+        deadline=now + 60,
+        enqueued_at=now,
+        reply_to=REPLIES,
+    )
+
+
+def test_the_worker_serves_what_was_resolved_and_the_web_recovers_by_itself(site: Installation) -> None:
+    worker, web = site.worker, site.web.child.pid
+    site.assert_right(site.ask("before"), "before")
+    site.postgres.kill()
+    request = resolved(site, "a good stone")
+    RequestQueue(site.redis, capacity=100).submit(request)
+    wait_until(lambda: site.redis.xlen(REPLIES) == 1, worker)
+    [(_, fields)] = site.redis.xrange(REPLIES)
+    reply = InferReply.from_json(fields[keys.FIELD.encode()])
+    assert (reply.id, reply.ok, reply.model.digest) == (request.id, True, request.digest)
+    assert reply.results[0]["label"] == site.alone("a good stone").label
+
+    assert site.get("/health/live").status_code == 200
+    health = site.get("/health/ready")
+    assert (health.status_code, health.json()["database"]) == (503, "failed")
+    assert health.json()["inference_worker"] == "ok"
+
+    site.postgres.start()
+    wait_until(lambda: site.get("/health/ready").status_code == 200, worker)
+    site.assert_right(site.ask("after"), "after")
+    assert worker.process.poll() is None
+    assert (site.web.child.pid, site.web.runs()) == (web, True)

@@ -1,0 +1,33 @@
+"""The web process is killed while it waits for answers."""
+
+import httpx
+import pytest
+
+from inference.queueing import keys
+from inference.queueing.transport import REPLIES_LIFE_S
+from tests.integration.serving_faults.installation import Installation
+from tests.processes import wait_until
+
+TEXTS = ("a good stone", "the river of the doctor", "poor patient", "copper city")
+
+
+def test_what_it_had_asked_is_done_with_and_a_new_one_is_answered(site: Installation) -> None:
+    site.worker.pause()
+    asked = site.asking(*TEXTS)
+    site.web.kill()
+    site.worker.resume()
+    wait_until(lambda: site.waiting() == 0, site.worker)
+    assert site.redis.xpending(keys.REQUESTS, keys.GROUP)["pending"] == 0
+    for waiting in asked.values():
+        with pytest.raises(httpx.TransportError):
+            waiting.result()
+    nobodys = site.redis.keys(keys.REPLIES_PREFIX + "*")
+    assert nobodys
+    assert all(0 < site.redis.ttl(stream) <= REPLIES_LIFE_S for stream in nobodys)
+
+    worker = site.worker
+    site.web.start()
+    for text in TEXTS:
+        site.assert_right(site.ask(text), text)
+    assert site.worker is worker
+    assert worker.process.poll() is None
