@@ -2,6 +2,7 @@
 
 import pytest
 from django.test import Client
+from pytest_django import Settings
 from redis import Redis
 
 from inference.api.client import close_gateway
@@ -64,10 +65,8 @@ def test_without_a_worker_the_page_says_so(staff: Client, redis: Redis) -> None:
     assert "No inference worker is running" in staff.get("/serving/").content.decode()
 
 
-def test_without_the_queue_the_page_says_so(
-    staff: Client, monkeypatch: pytest.MonkeyPatch, settings: object
-) -> None:
-    monkeypatch.setattr(settings, "REDIS_URL", "unix:///nowhere/valkey.sock", raising=False)
+def test_without_the_queue_the_page_says_so(staff: Client, settings: Settings) -> None:
+    settings.REDIS_URL = "unix:///nowhere/valkey.sock"
     close_gateway()
     shown = staff.get("/serving/").content.decode()
     close_gateway()
