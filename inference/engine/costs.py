@@ -26,6 +26,11 @@ class CostTable:
     lengths: NDArray[np.int64]
     seconds: NDArray[np.float64]
 
+    @property
+    def token_s(self) -> float:
+        """Seconds of a token of the largest batch."""
+        return float(self.seconds[-1, -1] / (self.rows[-1] * self.lengths[-1]))
+
     def grid(self, rows: int, longest: int) -> NDArray[np.float64]:
         """Seconds [longest + 1, rows]: of m rows padded to l tokens at [l, m - 1]. Linear between what was
         measured and beyond it, so that more rows or longer ones never cost less."""
@@ -37,7 +42,11 @@ class CostTable:
 
 class Costs:
     """What the steps of one executor cost: a table of its upper layers, and how whole steps differ from it,
-    learnt from the steps themselves. Without a table padded tokens count, and a step as much as some."""
+    learnt from the steps themselves. Without a table padded tokens count, and a step as much as some.
+
+    What is learnt of a step's fixed part is never less than the cost of FIXED_TOKENS: who learnt from small
+    batches alone that these are as good as large ones would make no others, and never learn better.
+    """
 
     def __init__(self, table: CostTable | None = None) -> None:
         self.fixed_s, self.scale = (0.0, 1.0) if table else (FIXED_TOKENS * TOKEN_S, 1.0)
@@ -66,8 +75,9 @@ class Costs:
         # While all batches are alike, the table is believed: all that differs is fixed.
         doubt = (0.1 * told) ** 2
         slope = (products - told * seconds + doubt) / (squares - told * told + doubt)
-        self.scale = min(max(slope, 0.1), seconds / told)
-        self.fixed_s = max(0.0, seconds - self.scale * told)
+        least = min(seconds, FIXED_TOKENS * self._table.token_s)
+        self.scale = min(max(slope, 0.1), max(0.1, (seconds - least) / told))
+        self.fixed_s = max(least, seconds - self.scale * told)
 
     def _grid(self, longest: int, rows: int) -> NDArray[np.float64]:
         """The table at every length and number of rows so far asked for."""
@@ -126,7 +136,16 @@ def profile(
             continue
         seconds[i, j] = known = watch.least(rows[i], lengths[j])
         known_tokens = tokens
-    return CostTable(np.array(rows), np.array(lengths), _never_dearer_than_more(seconds))
+    return CostTable(np.array(rows), np.array(lengths), _never_dearer_than_parts(rows, seconds))
+
+
+def _never_dearer_than_parts(rows: list[int], seconds: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Each at most what more rows or longer ones took, and at most what as many smaller batches take: what
+    was disturbed while it was measured must not part batches."""
+    seconds = _never_dearer_than_more(seconds)
+    each = np.array(rows, dtype=np.float64)[:, None]
+    found: NDArray[np.float64] = each * np.minimum.accumulate(seconds / each, axis=0)
+    return found
 
 
 def _never_dearer_than_more(seconds: NDArray[np.float64]) -> NDArray[np.float64]:

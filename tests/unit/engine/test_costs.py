@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from inference.engine.batcher import BatchLimits
+from inference.engine.batcher import BatchLimits, next_batch
 from inference.engine.costs import Costs, CostTable, profile
 
 Price = Callable[[int, int], float]
@@ -117,3 +117,17 @@ def test_without_a_table_padding_costs_and_so_does_a_step() -> None:
     assert two[1] < 2 * one[0]
     assert longer[0] > one[0]
     assert (one[1] - one[0]) == pytest.approx(longer[0] - one[0])
+
+
+def test_a_disturbance_does_not_make_a_large_batch_dearer_than_small_ones() -> None:
+    table = Machine(lambda rows, tokens: rows * tokens * (5e-5 if rows == 16 else 1e-6)).profile()
+    grid = table.grid(32, 128)
+    assert grid[128, 15] <= 16 * grid[128, 0] * (1 + 1e-9)
+
+
+def test_steps_of_single_rows_never_teach_that_company_is_of_no_use() -> None:
+    costs = Costs(Machine(lambda rows, tokens: 1e-5 * rows * tokens).profile())
+    for length in (20, 60, 100) * 50:
+        costs.learn(1, length, 3e-5 * length)
+    lengths = [60, 61, 62, 58, 59, 63]
+    assert len(next_batch(lengths, BatchLimits(), costs)) == len(lengths)
