@@ -13,7 +13,7 @@ import torch
 
 from benchmarks import harness
 from benchmarks.serving import options as shared
-from benchmarks.serving.timing import interleaved, settled
+from benchmarks.serving.timing import interleaved, rates, settled
 from benchmarks.serving.world import World
 from inference.engine.executor import Executor
 from inference.engine.pipeline import Pipeline
@@ -43,15 +43,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         return stream_seconds(executor, batches)
 
     found = interleaved({"bare upper layers": bare, "engine": engine}, repeats=repeats)
-    rows: list[harness.Row] = [
-        {
-            "what runs": name,
-            "ms a batch": 1000 * sample.median / BATCHES,
-            "spread": sample.spread,
-            "rows a second": BATCHES * options.rows / sample.median,
-        }
-        for name, sample in found.items()
-    ]
+    rows = rates("what runs", found, batches=BATCHES, rows=options.rows)
     share = [
         alone / whole
         for alone, whole in zip(found["bare upper layers"].seconds, found["engine"].seconds, strict=True)

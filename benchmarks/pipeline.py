@@ -15,7 +15,7 @@ from benchmarks import harness
 from benchmarks.ceiling import CACHE_BYTES, stream_seconds
 from benchmarks.serving import options as shared
 from benchmarks.serving.picture import svg
-from benchmarks.serving.timing import interleaved
+from benchmarks.serving.timing import interleaved, rates
 from inference.engine.pipeline import Pipeline
 from inference.engine.pipelining import SYNCHRONISED, Pipelining, Swapping
 from inference.engine.trace import Span
@@ -54,15 +54,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         },
         repeats=repeats,
     )
-    rows: list[harness.Row] = [
-        {
-            "mode": name,
-            "ms a batch": 1000 * sample.median / BATCHES,
-            "spread": sample.spread,
-            "rows a second": BATCHES * options.rows / sample.median,
-        }
-        for name, sample in found.items()
-    ]
+    rows = rates("mode", found, batches=BATCHES, rows=options.rows)
     since = time.perf_counter()
     stream_seconds(executors["fine-grained swapping"], batches)
     trace = pipelines["fine-grained swapping"].trace

@@ -7,6 +7,8 @@ from typing import TypeVar
 
 import torch
 
+from benchmarks.harness import Row
+
 Name = TypeVar("Name")
 
 
@@ -41,6 +43,19 @@ def interleaved(
             if repeat >= 0:
                 found[name].append(seconds)
     return {name: Sample(seconds) for name, seconds in found.items()}
+
+
+def rates(title: str, found: Mapping[str, Sample], *, batches: int, rows: int) -> list[Row]:
+    """A table of ways that each ran so many batches of so many rows."""
+    return [
+        {
+            title: name,
+            "ms a batch": 1000 * sample.median / batches,
+            "spread": sample.spread,
+            "rows a second": batches * rows / sample.median,
+        }
+        for name, sample in found.items()
+    ]
 
 
 def settled(device: torch.device) -> None:
