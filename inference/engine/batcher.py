@@ -32,6 +32,8 @@ class BatchLimits:
 class StepCosts(Protocol):
     """See `inference.engine.costs.Costs`."""
 
+    parting_s: float
+
     def of(self, lengths: NDArray[np.int64], rows: int) -> NDArray[np.float64]:
         """Seconds [N, rows]: of 1 to ``rows`` rows padded to each of ``lengths`` [N]."""
 
@@ -70,7 +72,7 @@ def _cuts(descending: NDArray[np.int64], limits: BatchLimits, costs: StepCosts) 
     most = min(limits.rows, count)
     size = np.arange(most, 0, -1)
     begins = np.arange(1, count + 1)[:, None] - size
-    price = np.rint(costs.of(descending, most) * 1e9).astype(np.int64)[begins, size - 1]
+    price = np.rint((costs.of(descending, most) + costs.parting_s) * 1e9).astype(np.int64)[begins, size - 1]
     too_many = (size > 1) & (size * descending[begins] > limits.tokens)
     price[(begins < 0) | too_many] = NEVER
     least = np.full(most + count + 1, NEVER, dtype=np.int64)

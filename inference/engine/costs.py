@@ -13,6 +13,7 @@ from inference.engine.batcher import BatchLimits
 
 ROWS, LENGTHS, REPEATS = (1, 4, 16, 64, 256), (8, 16, 32, 64, 128, 256, 512), 3
 FIXED_TOKENS: Final = 256
+PARTING_TOKENS: Final = 32
 TOKEN_S: Final = 1e-5
 KEPT: Final = 0.98
 
@@ -44,12 +45,13 @@ class Costs:
     """What the steps of one executor cost: a table of its upper layers, and how whole steps differ from it,
     learnt from the steps themselves. Without a table padded tokens count, and a step as much as some.
 
-    What is learnt of a step's fixed part is never less than the cost of FIXED_TOKENS: who learnt from small
+    parting_s: what batches are to save before rows are parted that could go together. Who learnt from small
     batches alone that these are as good as large ones would make no others, and never learn better.
     """
 
     def __init__(self, table: CostTable | None = None) -> None:
         self.fixed_s, self.scale = (0.0, 1.0) if table else (FIXED_TOKENS * TOKEN_S, 1.0)
+        self.parting_s = 0.0
         self._measured = table is not None
         self._table = table or _padded_tokens()
         self._seconds = np.empty((0, 0))
@@ -75,9 +77,9 @@ class Costs:
         # While all batches are alike, the table is believed: all that differs is fixed.
         doubt = (0.1 * told) ** 2
         slope = (products - told * seconds + doubt) / (squares - told * told + doubt)
-        least = min(seconds, FIXED_TOKENS * self._table.token_s)
-        self.scale = min(max(slope, 0.1), max(0.1, (seconds - least) / told))
-        self.fixed_s = max(least, seconds - self.scale * told)
+        self.scale = min(max(slope, 0.1), seconds / told)
+        self.fixed_s = max(0.0, seconds - self.scale * told)
+        self.parting_s = max(0.0, PARTING_TOKENS * self._table.token_s * self.scale - self.fixed_s)
 
     def _grid(self, longest: int, rows: int) -> NDArray[np.float64]:
         """The table at every length and number of rows so far asked for."""
