@@ -55,6 +55,7 @@ class Worker:
             misses=settings.misses,
             pipeline=Pipeline(settings.pipelining),
             metrics=self._metrics,
+            profile_s=settings.profile_s,
         )
         # A connection of its own: a thread counts while the loop answers.
         self._misses = MissCounter(connect(settings.redis_url, retries=0))

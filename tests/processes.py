@@ -67,6 +67,7 @@ class InferenceWorker(Program):
             "HMI_DEVICE": "cpu",
             "HMI_DTYPE": "float32",
             "HMI_MISS_POLICY": "fallback",
+            "HMI_PROFILE_S": "0",  # which rows go together must not hang on how busy the machine is
         }
         super().__init__("-m", "inference.worker", env={**own, **env})
 

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from inference.engine.batcher import BatchLimits
 
 ROWS, LENGTHS, REPEATS = (1, 4, 16, 64, 256), (8, 16, 32, 64, 128, 256, 512), 3
+PROFILE_S: Final = 1.0
 FIXED_TOKENS: Final = 256
 PARTING_TOKENS: Final = 32
 TOKEN_S: Final = 1e-5
@@ -51,9 +52,9 @@ class Costs:
 
     def __init__(self, table: CostTable | None = None) -> None:
         self.fixed_s, self.scale = (0.0, 1.0) if table else (FIXED_TOKENS * TOKEN_S, 1.0)
-        self.parting_s = 0.0
         self._measured = table is not None
         self._table = table or _padded_tokens()
+        self.parting_s = PARTING_TOKENS * self._table.token_s if table else 0.0
         self._seconds = np.empty((0, 0))
         self._moments = np.zeros(5)
 
@@ -115,7 +116,7 @@ def profile(
     *,
     longest: int,
     limits: BatchLimits | None = None,
-    budget_s: float = 1.0,
+    budget_s: float = PROFILE_S,
     clock: Callable[[], float] = time.perf_counter,
 ) -> CostTable:
     """Measure ``run(rows, length)``, which returns once the batch is computed, over a few shapes up to

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 import torch
 
-from inference.engine.costs import Costs, profile
+from inference.engine.costs import PROFILE_S, Costs, profile
 from inference.engine.executor import Counters, Executor
 from inference.engine.packed import PackedHplm
 from inference.engine.pipeline import Pipeline
@@ -59,6 +59,7 @@ class Catalogue:
         misses: Misses | None = None,
         pipeline: Pipeline | None = None,
         metrics: WorkerMetrics | None = None,
+        profile_s: float = PROFILE_S,
     ) -> None:
         self.device = device
         self.dtype = dtype
@@ -71,6 +72,7 @@ class Catalogue:
         self.manifest = Manifest(artifact_root=watcher.artifact_root)
         self._roots: dict[str, Root] = {}
         self.halves = Halves(self._roots, device=device, dtype=dtype, lower_bytes=lower_bytes)
+        self._profile_s = profile_s
         self._error = ""
         self._watcher = watcher
 
@@ -127,7 +129,9 @@ class Catalogue:
         root = self._roots[digest]
         executor = Executor(root, self.halves, self.cache, self.counters, self.pipeline)
         executor.warm_up(rows=4, tokens=root.config.max_tokens)
-        executor.costs = Costs(profile(executor.warm_up, longest=root.config.max_tokens))
+        if self._profile_s:
+            table = profile(executor.warm_up, longest=root.config.max_tokens, budget_s=self._profile_s)
+            executor.costs = Costs(table)
         if self.misses.policy is not MissPolicy.FALLBACK:
             self.halves.measure(digest)
         return executor

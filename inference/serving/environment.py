@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Final, TypeVar
 
 from inference.engine.batcher import BatchLimits
+from inference.engine.costs import PROFILE_S
 from inference.engine.pipelining import SYNCHRONISED, Pipelining, Swapping
 from inference.hplm.miss_policy import Misses, MissPolicy
 from inference.serving.pace import Pace
@@ -32,7 +33,8 @@ class SettingError(Exception):
 @dataclass(frozen=True, slots=True)
 class WorkerSettings:
     """``name`` must differ from every other living worker's; ``life_s`` is how long a heartbeat lasts;
-    ``misses`` is what is done about fragments that no table holds, where a request does not say."""
+    ``misses`` is what is done about fragments that no table holds, where a request does not say; ``profile_s``
+    is how long batches of a root are timed when it is loaded, 0 for not at all."""
 
     redis_url: str
     artifact_root: Path
@@ -45,6 +47,7 @@ class WorkerSettings:
     lower_bytes: int
     misses: Misses
     pipelining: Pipelining
+    profile_s: float
     life_s: float
 
     @classmethod
@@ -73,6 +76,7 @@ class WorkerSettings:
                 tolerance=read.number("HMI_MISS_TOLERANCE", Misses().tolerance, float, least=0.0),
             ),
             pipelining=PIPELINES[read.word("HMI_PIPELINE", "fine", [*PIPELINES])],
+            profile_s=read.number("HMI_PROFILE_S", PROFILE_S, float, least=0.0),
             life_s=read.number("HMI_WORKER_LIFE_S", 5.0, float, least=0.1),
         )
 

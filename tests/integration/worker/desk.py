@@ -46,6 +46,7 @@ class Desk:
             cache_bytes=cache_bytes,
             lower_bytes=lower_bytes,
             misses=misses,
+            profile_s=0,  # which rows go together must not hang on how busy the machine is
         )
         self.counter = MissCounter(self.redis)
         self.server = Server(
