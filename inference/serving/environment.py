@@ -33,8 +33,8 @@ class SettingError(Exception):
 @dataclass(frozen=True, slots=True)
 class WorkerSettings:
     """``name`` must differ from every other living worker's; ``life_s`` is how long a heartbeat lasts;
-    ``misses`` is what is done about fragments that no table holds, where a request does not say; ``profile_s``
-    is how long batches of a root are timed when it is loaded, 0 for not at all."""
+    ``misses`` is what is done about fragments that no table holds, where a request does not say;
+    ``profile_s`` is how long batches of a root are timed when it is loaded, 0 for not at all."""
 
     redis_url: str
     artifact_root: Path

@@ -68,7 +68,7 @@ def price(lengths: Sequence[int], limits: BatchLimits, costs: Costs) -> float:
     rows, longest = len(lengths), max(lengths)
     if rows > limits.rows or (rows > 1 and rows * longest > limits.tokens):
         return float("inf")
-    return float(costs.of(np.array([longest]), rows)[0, rows - 1])
+    return float(costs.of(np.array([longest]), rows)[0, rows - 1]) + costs.parting_s
 
 
 def least_cost(lengths: Sequence[int], limits: BatchLimits, costs: Costs) -> float:
