@@ -52,6 +52,8 @@ class Worker:
             dtype=pick_dtype(settings.dtype, device),
             cache_bytes=settings.cache_bytes,
             lower_bytes=settings.lower_bytes,
+            device_bytes=settings.device_bytes,
+            limits=settings.limits,
             misses=settings.misses,
             pipeline=Pipeline(settings.pipelining),
             metrics=self._metrics,

@@ -125,7 +125,11 @@ class _Sheet:
 def _contributions(part: Part) -> Tensor:
     """[U + C, n, d]: of everything the tables and the local lower layers say."""
     half = part.half
-    table = part.rows.to(half.device, non_blocking=True)
+    copied = part.rows.rows.to(half.device, non_blocking=True)
+    resident = [
+        some.rows.index_select(0, torch.from_numpy(some.slots).to(half.device)) for some in part.rows.resident
+    ]
+    table = torch.cat([copied, *resident]) if resident else copied
     if not len(part.computed):
         return table
     assert half.local is not None

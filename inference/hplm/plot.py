@@ -22,6 +22,7 @@ from inference.hplm.fragments import (
     search_order,
     unique,
 )
+from inference.hplm.gathering import Found, gathered
 from inference.hplm.json_files import read_artifact_json
 from inference.hplm.quantise import DTYPES, gather, row_type
 from inference.hplm.weights import read_weights, widen
@@ -160,11 +161,18 @@ class PlotChain:
         return self.tables[0].missing_id
 
     def lookup(self, fragments: NDArray[np.int64]) -> Lookup:
+        """Find fragments [N, n] int64 as `search` does, and read the rows once per different fragment."""
+        found = self.search(fragments)
+        own = gathered(self.tables, found)
+        inverse = found.inverse
+        return Lookup(own.rows.numpy(), own.place[inverse], found.level[inverse], found.table[inverse])
+
+    def search(self, fragments: NDArray[np.int64]) -> Found:
         """Find fragments [N, n] int64 with fall-back.
 
         Level by level, each fragment itself first and its uni-gram last, and each in every table, nearest
-        first. Rows are read once per different fragment. Raises HplmError(inference_failed) when not even a
-        uni-gram is found: the root's table holds them for its whole vocabulary.
+        first. Raises HplmError(inference_failed) when not even a uni-gram is found: the root's table holds
+        them for its whole vocabulary.
         """
         keys, wanted, inverse = unique(fragments)
         table = np.zeros(len(keys), dtype=np.uint8)
@@ -185,8 +193,7 @@ class PlotChain:
                 alone = level_of(candidates[hit], self.missing_id) == single
                 level[at] = np.where(alone, HIT_UNI, HIT_BI)
         self._check_found(row, wanted)
-        gathered, place = self._gather(table, row)
-        return Lookup(gathered, place[inverse], level[inverse], table[inverse])
+        return Found(table, row, level, inverse)
 
     def _steps(self) -> list[tuple[int, int]]:
         """(table, level sought), in the order of the search."""
@@ -197,21 +204,6 @@ class PlotChain:
             # Any table may hold fragments of the ends of texts, which are complete at any level.
             if not level or table.has_level(level)
         ]
-
-    def _gather(
-        self, table: NDArray[np.uint8], row: NDArray[np.int64]
-    ) -> tuple[NDArray[np.float16], NDArray[np.int64]]:
-        """The rows of all tables, one table's after the other's, and where each of the wanted came to lie."""
-        gathered = np.empty((len(row), self.n, self.tables[0].hidden), dtype=np.float16)
-        place = np.empty(len(row), dtype=np.int64)
-        start = 0
-        for number, source in enumerate(self.tables):
-            at = np.flatnonzero(table == number)
-            end = start + len(at)
-            place[at] = np.arange(start, end)
-            source.read(row[at], gathered[start:end])
-            start = end
-        return gathered, place
 
     @staticmethod
     def _check_found(row: NDArray[np.int64], wanted: NDArray[np.int64]) -> None:

@@ -5,15 +5,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
-from torch import Tensor
 
 from inference.hplm.fragments import of_sequence
+from inference.hplm.gathering import Found, Gathered, gathered
 from inference.hplm.lower_half import LowerHalf
 from inference.hplm.miss_plan import Way, plan
 from inference.hplm.miss_policy import Misses
-from inference.hplm.plot import HIT_TRI, Lookup
+from inference.hplm.plot import HIT_TRI
 
 Ids = NDArray[np.int64]
 
@@ -48,15 +47,15 @@ class Texts:
 class Part:
     """The texts of a batch that share one lower half, as far as tables answer them.
 
-    looked_up, whole: numbers of the texts in the batch. rows [U, n, d] fp16 on the host, pinned where there
-    is an accelerator; place [N]: the row of each token of the looked-up texts, U and above where it is one of
-    `computed` [C, n], the different fragments to be computed. counts, missed: of every text of the part.
+    looked_up, whole: numbers of the texts in the batch. rows: of the U different fragments that the tables
+    hold; place [N]: the row of each token of the looked-up texts, U and above where it is one of `computed`
+    [C, n], the different fragments to be computed. counts, missed: of every text of the part.
     """
 
     half: LowerHalf
     looked_up: list[int]
     whole: list[int]
-    rows: Tensor
+    rows: Gathered
     place: Ids
     computed: Ids
     counts: dict[int, Counts]
@@ -90,9 +89,10 @@ def _part(batch: Texts, half: LowerHalf, texts: list[int]) -> Part:
     """Ask the tables for the fragments of these texts, and decide what is done about those they lack."""
     own = [of_sequence(batch.ids[at], half.chain.missing_id, half.chain.n) for at in texts]
     fragments = np.concatenate(own)
-    found = half.chain.lookup(fragments)
+    found = half.chain.search(fragments)
+    level = found.level[found.inverse]
     of_text = np.repeat(np.arange(len(texts)), [len(part) for part in own])
-    levels = np.bincount(3 * of_text + found.level, minlength=3 * len(texts)).reshape(-1, 3)
+    levels = np.bincount(3 * of_text + level, minlength=3 * len(texts)).reshape(-1, 3)
     ways = plan(
         levels,
         [batch.misses[at] for at in texts],
@@ -101,15 +101,15 @@ def _part(batch: Texts, half: LowerHalf, texts: list[int]) -> Part:
         has_local=half.local is not None,
         has_full=half.full is not None,
     )
-    absent, whole = found.level != HIT_TRI, ways == Way.WHOLE
-    place, computed = _places(fragments, found, absent & (ways == Way.FRAGMENTS)[of_text])
+    absent, whole = level != HIT_TRI, ways == Way.WHOLE
+    rows = gathered(half.chain.tables, found, half.hot, pinned=half.device.type == "cuda")
+    place, computed = _places(fragments, found, rows, absent & (ways == Way.FRAGMENTS)[of_text])
     lacking = np.split(fragments[absent], np.cumsum(levels[:, 1:].sum(1))[:-1])
-    rows = torch.from_numpy(found.unique)
     return Part(
         half=half,
         looked_up=_chosen(texts, ~whole),
         whole=_chosen(texts, whole),
-        rows=rows.pin_memory() if half.device.type == "cuda" else rows,
+        rows=rows,
         place=place[~whole[of_text]],
         computed=computed,
         counts={at: _counts(levels[k], Way(ways[k])) for k, at in enumerate(texts)},
@@ -117,14 +117,14 @@ def _part(batch: Texts, half: LowerHalf, texts: list[int]) -> Part:
     )
 
 
-def _places(fragments: Ids, found: Lookup, wanted: NDArray[np.bool_]) -> tuple[Ids, Ids]:
+def _places(fragments: Ids, found: Found, rows: Gathered, wanted: NDArray[np.bool_]) -> tuple[Ids, Ids]:
     """The row of each fragment [N], and the different fragments [C, n] among the `wanted`, whose rows come
     behind those that were found."""
+    place = rows.place[found.inverse]
     if not wanted.any():
-        return found.inverse, fragments[:0]
+        return place, fragments[:0]
     unique, inverse = np.unique(fragments[wanted], axis=0, return_inverse=True)
-    place = found.inverse.copy()
-    place[wanted] = len(found.unique) + inverse.reshape(-1)
+    place[wanted] = len(rows) + inverse.reshape(-1)
     return place, unique
 
 

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 import torch
 
+from inference.engine.batcher import BatchLimits
 from inference.engine.costs import PROFILE_S, Costs, profile
 from inference.engine.executor import Counters, Executor
 from inference.engine.packed import PackedHplm
@@ -18,6 +19,7 @@ from inference.hplm.root import Root
 from inference.manifest import Manifest, ManifestWatcher, ServedHplm
 from inference.serving.following import follow
 from inference.serving.halves import Halves, chain_name
+from inference.serving.hot_tier import free_bytes, left_for_rows
 from inference.serving.loading import load_verified
 from inference.serving.metrics import WorkerMetrics
 
@@ -60,6 +62,8 @@ class Catalogue:
         pipeline: Pipeline | None = None,
         metrics: WorkerMetrics | None = None,
         profile_s: float = PROFILE_S,
+        device_bytes: int = 0,
+        limits: BatchLimits | None = None,
     ) -> None:
         self.device = device
         self.dtype = dtype
@@ -71,7 +75,10 @@ class Catalogue:
         self.executors: dict[str, Executor] = {}
         self.manifest = Manifest(artifact_root=watcher.artifact_root)
         self._roots: dict[str, Root] = {}
-        self.halves = Halves(self._roots, device=device, dtype=dtype, lower_bytes=lower_bytes)
+        self.halves = Halves(
+            self._roots, device=device, dtype=dtype, lower_bytes=lower_bytes, hot_bytes=self._hot_bytes
+        )
+        self._device_bytes, self._limits = device_bytes, limits or BatchLimits()
         self._profile_s = profile_s
         self._error = ""
         self._watcher = watcher
@@ -121,6 +128,18 @@ class Catalogue:
             raise HplmError(error.code, error.message) from error
         hplm = load_verified(self.manifest.folder("hplm", model.digest), served)
         return PackedHplm.of(hplm, self.dtype, pinned=self.device.type == "cuda")
+
+    def _hot_bytes(self) -> int:
+        """What rows of tables may take of the device, beside everything else that is to lie there."""
+        halves = self.halves
+        free = free_bytes(self.device) + halves.hot.bytes + halves.lowers.used_bytes
+        return left_for_rows(
+            self._device_bytes or free,
+            [root.config for root in self._roots.values()],
+            limits=self._limits,
+            lower_bytes=halves.lowers.budget_bytes,
+            number_bytes=self.dtype.itemsize,
+        )
 
     def _load_root(self, digest: str) -> Root:
         return Root.load(self.manifest.folder("root", digest), self.device, self.dtype)

@@ -34,7 +34,8 @@ class SettingError(Exception):
 class WorkerSettings:
     """``name`` must differ from every other living worker's; ``life_s`` is how long a heartbeat lasts;
     ``misses`` is what is done about fragments that no table holds, where a request does not say;
-    ``profile_s`` is how long batches of a root are timed when it is loaded, 0 for not at all."""
+    ``profile_s`` is how long batches of a root are timed when it is loaded, 0 for not at all;
+    ``device_bytes`` is what may be taken of the device beside the upper layers, 0 for what is free."""
 
     redis_url: str
     artifact_root: Path
@@ -45,6 +46,7 @@ class WorkerSettings:
     pace: Pace
     cache_bytes: int
     lower_bytes: int
+    device_bytes: int
     misses: Misses
     pipelining: Pipelining
     profile_s: float
@@ -71,6 +73,7 @@ class WorkerSettings:
             ),
             cache_bytes=read.number("HMI_HPLM_CACHE_MB", 512, int, least=0) * MIB,
             lower_bytes=read.number("HMI_LOWER_CACHE_MB", 2048, int, least=0) * MIB,
+            device_bytes=read.number("HMI_DEVICE_MB", 0, int, least=0) * MIB,
             misses=Misses(
                 policy=MissPolicy(read.word("HMI_MISS_POLICY", "auto", [*MissPolicy])),
                 tolerance=read.number("HMI_MISS_TOLERANCE", Misses().tolerance, float, least=0.0),

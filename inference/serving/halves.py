@@ -1,7 +1,7 @@
 """The lower halves of everything that is served: chains of tables, and the lower layers behind them."""
 
 import logging
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -19,6 +19,7 @@ from inference.hplm.plot import PlotChain, PlotTable
 from inference.hplm.root import LOWER_FILE, Root
 from inference.manifest import Manifest, ServedHplm
 from inference.serving.following import follow
+from inference.serving.hot_tier import HotTier
 from inference.serving.loading import verify
 from inference.serving.lowers import LowerCache, Use
 
@@ -27,10 +28,11 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class _Link:
-    """A chain and its composition on the device; the root and the nearest local lower layers (digests), and
-    what was measured of them."""
+    """A chain, its tables (digests), and its composition on the device; the root and the nearest local lower
+    layers (digests), and what was measured of them."""
 
     chain: PlotChain
+    tables: tuple[str, ...]
     composition: Composition
     root: str
     lower: str
@@ -45,12 +47,21 @@ class _Lent(LowerHalf):
 
 
 class Halves:
-    """Tables are mapped at once; lower layers are loaded when they are first wanted, within a budget."""
+    """Tables are mapped at once; lower layers are loaded when they are first wanted, within a budget.
+    ``hot_bytes`` says how much of the device may be taken for rows of tables."""
 
     def __init__(
-        self, roots: Mapping[str, Root], *, device: torch.device, dtype: torch.dtype, lower_bytes: int
+        self,
+        roots: Mapping[str, Root],
+        *,
+        device: torch.device,
+        dtype: torch.dtype,
+        lower_bytes: int,
+        hot_bytes: Callable[[], int] = lambda: 0,
     ) -> None:
         self.lowers = LowerCache(budget_bytes=lower_bytes)
+        self.hot = HotTier(device)
+        self._hot_bytes = hot_bytes
         self._roots = roots
         self._device = device
         self._dtype = dtype
@@ -69,6 +80,7 @@ class Halves:
         self._costs = {root: costs for root, costs in self._costs.items() if root in manifest.roots}
         hplms = manifest.hplms.values()
         tables = follow(self._tables, {digest for hplm in hplms for digest in hplm.plots}, self._table)
+        self.hot.follow(self._tables, self._hot_bytes())
         chains = {chain_name(hplm): hplm for hplm in hplms}
         links = follow(self._links, chains, lambda name: self._link(chains[name]))
         self.lowers.keep({f"local/{hplm.lower}" for hplm in hplms} | {f"full/{root}" for root in self._roots})
@@ -78,12 +90,15 @@ class Halves:
         """The lower half behind the chain, with what computes where it is wanted and there is room for it.
         KeyError for an unknown chain."""
         link = self._links[chain]
+        hot = self.hot.of(link.tables)
         if not computing:
-            return LowerHalf(link.chain, composition=link.composition, device=self._device)
+            return LowerHalf(link.chain, composition=link.composition, device=self._device, hot=hot)
         use = Use()
         local, full = self._local(link.lower, use), self._full(link.root, use)
         costs = self._costs.get(link.root)
-        return _Lent(link.chain, local, full, link.errors, costs, link.composition, self._device, use)
+        return _Lent(
+            link.chain, local, full, link.errors, costs, link.composition, self._device, hot, use=use
+        )
 
     def measure(self, root: str) -> None:
         """Time what computing costs under the root, with its own lower layers; nothing where they lack."""
@@ -130,7 +145,7 @@ class Halves:
             )
         chain = PlotChain([self._tables[digest] for digest in hplm.plots])
         composition = chain.composition.to(self._device).with_context_in(self._dtype)
-        return _Link(chain, composition, hplm.root, hplm.lower, self._errors(hplm))
+        return _Link(chain, tuple(hplm.plots), composition, hplm.root, hplm.lower, self._errors(hplm))
 
     def _errors(self, hplm: ServedHplm) -> LevelErrors:
         """What was measured of the nearest local lower layers, or else of the root's."""

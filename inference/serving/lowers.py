@@ -31,7 +31,7 @@ class LowerCache:
     def __init__(self, *, budget_bytes: int, clock: Callable[[], float] = time.monotonic) -> None:
         self.last_error = ""
         self.loads = 0
-        self._budget = budget_bytes
+        self.budget_bytes = budget_bytes
         self._clock = clock
         self._held: OrderedDict[str, nn.Module] = OrderedDict()
         self._sizes: dict[str, int] = {}
@@ -76,7 +76,7 @@ class LowerCache:
             return self._fail(name, f"the lower layers {name[:17]} cannot be loaded: {error}")
         self.loads += 1
         self._sizes[name] = size_of(module)
-        if self._sizes[name] > self._budget:
+        if self._sizes[name] > self.budget_bytes:
             return self._fail(name, f"the lower layers {name[:17]} do not fit HMI_LOWER_CACHE_MB")
         if not self._may_enter(name):
             return False
@@ -90,9 +90,9 @@ class LowerCache:
         """Whether it fits beside what is in use, and need not wait until others may be pushed out. Says so
         where not; what was never loaded has no size yet."""
         size = self._sizes.get(name, 0)
-        if sum(self._sizes[other] for other in self._busy()) + size > self._budget:
+        if sum(self._sizes[other] for other in self._busy()) + size > self.budget_bytes:
             return self._refuse(name, "beside what the same batch computes with")
-        if self.used_bytes + size > self._budget and self._clock() < self._next_exchange:
+        if self.used_bytes + size > self.budget_bytes and self._clock() < self._next_exchange:
             return self._refuse(name, "beside what other batches compute with, and take turns")
         return True
 
@@ -101,7 +101,7 @@ class LowerCache:
         busy = self._busy()
         idle = [name for name in self._held if name not in busy]
         exchanged = False
-        while self.used_bytes + size > self._budget:
+        while self.used_bytes + size > self.budget_bytes:
             del self._held[idle.pop(0)]
             exchanged = True
         return exchanged

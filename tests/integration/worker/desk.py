@@ -32,6 +32,7 @@ class Desk:
         cache_bytes: int = 1 << 30,
         lower_bytes: int = 1 << 30,
         misses: Misses | None = None,
+        device_bytes: int = 0,
         name: str = "desk",
     ) -> None:
         self.redis = connect(redis_url, retries=1)
@@ -45,6 +46,7 @@ class Desk:
             dtype=torch.float32,
             cache_bytes=cache_bytes,
             lower_bytes=lower_bytes,
+            device_bytes=device_bytes,
             misses=misses,
             profile_s=0,  # which rows go together must not hang on how busy the machine is
         )

@@ -1,0 +1,96 @@
+"""What of the tables lies on the device, within one budget for everything that does."""
+
+import logging
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Final
+
+import torch
+
+from inference.engine.batcher import BatchLimits
+from inference.hplm.hot_rows import HotRows
+from inference.hplm.plot import PlotTable
+from inference.hplm.root_config import RootConfig
+
+log = logging.getLogger(__name__)
+
+PET_SHARE: Final = 1 / 16
+"""At most this share of an upper layer's bytes is a PET's."""
+BATCHES: Final = 2
+"""So many batches' PETs are on the device at once: one is computed, one is brought."""
+FREE_SHARE: Final = 0.9
+
+
+class HotTier:
+    """The rows asked for most of all tables that are served, each table's share of ``budget_bytes`` in
+    proportion to its size."""
+
+    def __init__(self, device: torch.device) -> None:
+        self._device = device
+        self._hot: dict[str, HotRows] = {}
+
+    @property
+    def bytes(self) -> int:
+        """What the tier takes of the device."""
+        return sum(hot.bytes for hot in self._hot.values())
+
+    def follow(self, tables: Mapping[str, PlotTable], budget_bytes: int) -> None:
+        """Hold rows of these tables, by digest, and of no others."""
+        row_bytes = {digest: 2 * table.n * table.hidden for digest, table in tables.items()}
+        wanted = sum(len(table) * row_bytes[digest] for digest, table in tables.items())
+        share = min(1.0, budget_bytes / wanted) if wanted else 0.0
+        capacity = {digest: int(share * len(table)) for digest, table in tables.items()}
+        before = self.bytes
+        for digest in self._hot.keys() - tables.keys():
+            del self._hot[digest]
+        try:
+            for digest, hot in self._hot.items():
+                hot.resize(capacity[digest])
+            for digest in tables.keys() - self._hot.keys():
+                self._hot[digest] = HotRows(tables[digest], capacity[digest], self._device)
+        except torch.OutOfMemoryError as error:
+            log.warning("no rows of tables are kept on the device: %s", error)
+            self._hot.clear()
+        if self.bytes != before:
+            log.info("%d MiB of %d tables lie on the device", self.bytes >> 20, len(self._hot))
+
+    def of(self, digests: Sequence[str]) -> tuple[HotRows, ...]:
+        """The tiers of a chain's tables; none where there is no room for anything."""
+        hot = tuple(self._hot[digest] for digest in digests if digest in self._hot)
+        return hot if len(hot) == len(digests) and any(some.capacity for some in hot) else ()
+
+
+def left_for_rows(
+    total_bytes: int,
+    roots: Iterable[RootConfig],
+    *,
+    limits: BatchLimits,
+    lower_bytes: int,
+    number_bytes: int,
+) -> int:
+    """Bytes of the device that are left for rows of tables.
+
+    Of ``total_bytes``, what is free beside the upper layers, come off: the lower layers' ``lower_bytes``, the
+    PETs of the batches under way, and the activations of the largest batch, all with numbers of
+    ``number_bytes``. The batch of one root is computed at a time.
+    """
+    taken = max((_batch_bytes(config, limits, number_bytes) for config in roots), default=0)
+    return max(0, total_bytes - lower_bytes - taken)
+
+
+def free_bytes(device: torch.device) -> int:
+    """What this process may still take of a device's memory; nothing of a CPU's, where rows are as near in
+    the mapped files."""
+    if device.type != "cuda":
+        return 0
+    return int(FREE_SHARE * torch.cuda.mem_get_info(device)[0])
+
+
+def _batch_bytes(config: RootConfig, limits: BatchLimits, number_bytes: int) -> int:
+    shape = config.architecture
+    tokens = max(limits.tokens, config.max_tokens)
+    # A layer's input, queries, keys, values, result and sum; the inner states twice; the scores of attention
+    # where a backend writes them down.
+    activations = tokens * (6 * shape.hidden + 2 * shape.inner + shape.heads * config.max_tokens)
+    layer = shape.hidden * (4 * shape.hidden + 2 * shape.inner)
+    pets = BATCHES * limits.rows * config.upper * PET_SHARE * layer
+    return int(number_bytes * (activations + pets))
