@@ -4,9 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Final
 
-import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor
 from torch.nn import functional
 
@@ -48,6 +46,11 @@ class Composition:
     def hidden(self) -> int:
         """The width d."""
         return self.position_bias.shape[1]
+
+    @property
+    def types(self) -> int:
+        """How many token types there are."""
+        return self.type_bias.shape[0]
 
     def tensors(self) -> dict[str, Tensor]:
         """The four tensors by name."""
@@ -111,75 +114,3 @@ def _context(states: Tensor, lengths: Tensor, parts: Composition) -> Tensor:
     before = functional.pad(before, (0, 0, 1, -1))
     after = functional.pad(after, (0, 0, -1, 1))
     return (own + before + after + mean @ down[3]) @ up
-
-
-def compose_flat(
-    rows: Tensor,
-    place: NDArray[np.int64],
-    lengths: NDArray[np.int64],
-    parts: Composition,
-    types: NDArray[np.int64],
-) -> Tensor:
-    """What `compose` makes of texts laid end to end, [N, d], for N tokens of `lengths` [B] in all.
-
-    rows [U, n, d]: the different contributions; place [N]: which of them is the token's own fragment's;
-    types [N]. Nothing of the size of N times n is made, and nothing for padding. The correction is in the
-    type of `parts.context_down`; where that is float32 the sum is as exact, else each sum of rows in half
-    precision is rounded to it once.
-    """
-    device, hidden = rows.device, parts.hidden
-    starts = np.cumsum(lengths) - lengths
-    at = np.arange(len(place)) - np.repeat(starts, lengths)
-    indices, offsets = _speakers(place, at, np.repeat(lengths, lengths), rows.shape[1])
-    wide = torch.promote_types(rows.dtype, parts.position_bias.dtype)
-    # The kernel adds up in single precision; where the layers above are rougher than half precision, so may
-    # be what it adds and gives.
-    exact = parts.context_down.dtype == torch.float32 or rows.dtype != torch.float16
-    states = functional.embedding_bag(
-        torch.from_numpy(indices).to(device),
-        (rows.to(wide) if exact else rows).reshape(-1, hidden),
-        torch.from_numpy(offsets).to(device),
-        mode="sum",
-    ).to(wide)
-    # Nearly every batch is of the first type alone.
-    biases = parts.position_bias + parts.type_bias[0]
-    states += functional.embedding(torch.from_numpy(at).to(device), biases)
-    if types.any():
-        states += functional.embedding(
-            torch.from_numpy(types).to(device), parts.type_bias - parts.type_bias[0]
-        )
-    if len(parts.context_up):
-        states += _context_flat(states, starts, lengths, parts)
-    return states
-
-
-def _speakers(
-    place: NDArray[np.int64], at: NDArray[np.int64], length: NDArray[np.int64], n: int
-) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """For every token the vectors [U * n] that speak of it, one token's after the other's, and where each
-    token's begin. at [N]: its place in its text; length [N]: that text's."""
-    away = reach(n)[0] - np.arange(n)
-    speaker = at[:, None] + away
-    there = (speaker >= 0) & (speaker < length[:, None])
-    source = np.clip(np.arange(len(place))[:, None] + away, 0, max(0, len(place) - 1))
-    counts = there.sum(1)
-    return (place[source] * n + np.arange(n))[there], np.cumsum(counts) - counts
-
-
-def _context_flat(
-    states: Tensor, starts: NDArray[np.int64], lengths: NDArray[np.int64], parts: Composition
-) -> Tensor:
-    """The correction [N, d] of sums [N, d]."""
-    down, up = parts.context_down, parts.context_up
-    rank = down.shape[2]
-    first = torch.from_numpy(starts).to(states.device)
-    last = torch.from_numpy(starts + lengths - 1).to(states.device)
-    own, before, after = torch.split(states.to(down.dtype) @ torch.cat([*down[:3]], 1), rank, 1)
-    summed = own.clone()
-    summed[1:] += before[:-1].index_fill(0, first[1:] - 1, 0)
-    summed[:-1] += after[1:].index_fill(0, last[:-1], 0)
-    everywhere = torch.arange(len(states), device=states.device)
-    mean = functional.embedding_bag(everywhere, states, first, mode="mean").to(down.dtype) @ down[3]
-    summed += mean.repeat_interleave(last - first + 1, dim=0, output_size=len(states))
-    correction: Tensor = summed @ up
-    return correction.to(states.dtype)

@@ -6,6 +6,7 @@ vocabulary. A fragment's level says how many neighbours it lacks on the right an
 the outside. All arrays are NumPy int64.
 """
 
+from collections.abc import Sequence
 from typing import Final
 
 import numpy as np
@@ -127,6 +128,18 @@ def of_sequence(ids: Ids, missing: int, n: int = N) -> Ids:
     padded = np.full(len(ids) + left + right, missing, dtype=np.int64)
     padded[left : left + len(ids)] = ids
     return np.lib.stride_tricks.sliding_window_view(padded, n).copy()
+
+
+def of_sequences(sequences: Sequence[Ids], missing: int, n: int = N) -> Ids:
+    """What `of_sequence` gives of several, one after the other [N, n]."""
+    left, right = reach(n)
+    lengths = [len(ids) for ids in sequences]
+    apart = left + right
+    at = np.arange(sum(lengths)) + left + np.repeat(np.arange(len(lengths)) * apart, lengths)
+    padded = np.full(sum(lengths) + len(lengths) * apart, missing, dtype=np.int64)
+    padded[at] = np.concatenate(sequences)
+    windows: Ids = padded[at[:, None] + np.arange(-left, right + 1)]
+    return windows
 
 
 def level_of(fragments: Ids, missing: int) -> NDArray[np.uint8]:

@@ -53,11 +53,12 @@ class Found:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Gathered:
-    """The rows of U different fragments: first ``rows`` [C, n, d] fp16 on the host, pinned where that was
-    wanted, then the ``resident`` ones of one table after the other. place [U]: where among all of them each
-    lies."""
+    """The rows of U different fragments: first the ``copied`` ones of ``rows`` [copied + spare, n, d] fp16 on
+    the host, pinned where that was wanted, then the ``resident`` ones of one table after the other. place
+    [U]: where among all of them each lies."""
 
     rows: Tensor
+    copied: int
     resident: list[Resident]
     place: NDArray[np.int64]
 
@@ -67,20 +68,25 @@ class Gathered:
 
 
 def gathered(
-    tables: Sequence[Rows], found: Found, hot: Sequence[Hot] = (), *, pinned: bool = False
+    tables: Sequence[Rows],
+    found: Found,
+    hot: Sequence[Hot] = (),
+    *,
+    pinned: bool = False,
+    spare: int = 0,
 ) -> Gathered:
-    """Copy the rows that were found straight from the mapped files into one buffer, except those that are
-    among ``hot``, one for each table or none at all."""
+    """Copy the rows that were found straight from the mapped files into one buffer with room for ``spare``
+    more, except those that are among ``hot``, one for each table or none at all."""
     ats = [np.flatnonzero(found.table == number) for number in range(len(tables))]
     resident = [some.find(found.row[at]) for some, at in zip(hot, ats, strict=True)] if hot else []
     cold = [at[~some.here] for at, some in zip(ats, resident, strict=True)] if hot else ats
     warm = [at[some.here] for at, some in zip(ats, resident, strict=True)] if hot else []
     place = np.empty(len(found.row), dtype=np.int64)
     place[np.concatenate([*cold, *warm])] = np.arange(len(place))
-    shape = (sum(map(len, cold)), tables[0].n, tables[0].hidden)
+    shape = (sum(map(len, cold)) + spare, tables[0].n, tables[0].hidden)
     rows = torch.empty(shape, dtype=torch.float16, pin_memory=pinned)
     start, buffer = 0, rows.numpy()
     for table, at in zip(tables, cold, strict=True):
         table.read(found.row[at], buffer[start : start + len(at)])
         start += len(at)
-    return Gathered(rows, [some for some in resident if len(some.slots)], place)
+    return Gathered(rows, start, [some for some in resident if len(some.slots)], place)

@@ -10,7 +10,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from inference.hplm.compose import compose_flat
+from inference.hplm.compose import Composition
+from inference.hplm.compose_flat import Layout, compose_flat, vectors
 from inference.hplm.lower_half import LowerHalf
 from inference.hplm.miss_plan import CostModel, LevelErrors
 from inference.hplm.miss_policy import Misses, MissPolicy
@@ -66,8 +67,8 @@ def filled(sought: Sought, dtype: torch.dtype = torch.float32) -> Filled:
     mask = torch.arange(texts.longest, device=device) < lengths[:, None]
     sheet = _Sheet(texts, mask, dtype)
     for part in sought.parts:
-        if part.looked_up:
-            sheet.put_composed(part)
+        if part.layout:
+            sheet.put_composed(part, part.layout)
         if part.whole:
             sheet.put_whole(part)
     assert sheet.states is not None
@@ -84,16 +85,17 @@ class _Sheet:
         self.states: Tensor | None = None
         self._texts, self._mask, self._dtype = texts, mask, dtype
 
-    def put_composed(self, part: Part) -> None:
+    def put_composed(self, part: Part, layout: Layout) -> None:
         """From contributions to states."""
-        half, texts = part.half, self._texts
-        lengths = np.array([len(texts.ids[at]) for at in part.looked_up])
-        types = np.concatenate([texts.types[at] for at in part.looked_up])
+        half, longest = part.half, self._texts.longest
         parts = half.composition or half.chain.composition.to(half.device)
-        states = compose_flat(_contributions(part), part.place, lengths, parts, types)
-        starts = np.repeat(np.array(part.looked_up) * texts.longest, lengths)
-        within = np.arange(len(starts)) - np.repeat(np.cumsum(lengths) - lengths, lengths)
-        self._put(torch.from_numpy(starts + within).to(half.device), states)
+        states = compose_flat(_contributions(part, layout, parts), layout, parts)
+        if len(states) == self._mask.numel():  # every text of the batch, and all of one length
+            self.states = states.to(self._dtype).view(*self._mask.shape, -1)
+            return
+        shift = np.array(part.looked_up) * longest - layout.starts
+        places = np.arange(len(states)) + np.repeat(shift, layout.lengths)
+        self._put(torch.from_numpy(places).to(half.device), states)
 
     def put_whole(self, part: Part) -> None:
         """Texts through the root's own lower layers."""
@@ -122,17 +124,19 @@ class _Sheet:
         return torch.from_numpy(padded).to(self._mask.device)
 
 
-def _contributions(part: Part) -> Tensor:
-    """[U + C, n, d]: of everything the tables and the local lower layers say."""
-    half = part.half
-    copied = part.rows.rows.to(half.device, non_blocking=True)
+def _contributions(part: Part, layout: Layout, parts: Composition) -> Tensor:
+    """`vectors` of everything the tables and the local lower layers say."""
+    half, rows = part.half, part.rows
+    copied = rows.rows.to(half.device, non_blocking=True)
     resident = [
-        some.rows.index_select(0, torch.from_numpy(some.slots).to(half.device)) for some in part.rows.resident
+        some.rows.index_select(0, torch.from_numpy(some.slots).to(half.device)) for some in rows.resident
     ]
-    table = torch.cat([copied, *resident]) if resident else copied
+    if not resident and not len(part.computed):
+        return vectors(copied, layout, parts)
+    table = torch.cat([copied[: rows.copied], *resident])
     if not len(part.computed):
-        return table
+        return vectors(table, layout, parts)
     assert half.local is not None
     wanted = torch.from_numpy(part.computed).to(half.device)
     computed = [half.local(some) for some in torch.split(wanted, FRAGMENTS_AT_ONCE)]
-    return torch.cat([table.float(), *computed])
+    return vectors(torch.cat([table.float(), *computed]), layout, parts)

@@ -149,16 +149,13 @@ class PetGroup:
 
     def rows_of(self, layer: int, device: torch.device) -> Tensor:
         """[A, width] of one layer."""
-        if len(self.pets) == 1:
-            return self.pets[0].rows[layer : layer + 1].to(device, non_blocking=True)
         rows = [pet.rows[layer] for pet in self.pets]
         if device.type == "cpu":
-            return torch.stack(rows)
-        # Straight to where they are wanted: an accelerator copies beside its computing.
-        out = torch.empty(len(rows), self.layout.width, dtype=rows[0].dtype, device=device)
-        for at, row in enumerate(rows):
-            out[at].copy_(row, non_blocking=True)
-        return out
+            return rows[0][None] if len(rows) == 1 else torch.stack(rows)
+        # An accelerator copies beside its computing from pinned memory alone. PyTorch lends that from a pool,
+        # and does not lend it again before the copy is done.
+        pinned = torch.empty(len(rows), self.layout.width, dtype=rows[0].dtype, pin_memory=True)
+        return torch.stack(rows, out=pinned).to(device, non_blocking=True)
 
 
 @dataclass(frozen=True, slots=True, eq=False)

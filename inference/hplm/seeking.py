@@ -7,7 +7,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from inference.hplm.fragments import of_sequence
+from inference.hplm.compose_flat import Layout, lay_out, spare_rows
+from inference.hplm.fragments import of_sequences
 from inference.hplm.gathering import Found, Gathered, gathered
 from inference.hplm.lower_half import LowerHalf
 from inference.hplm.miss_plan import Way, plan
@@ -48,16 +49,16 @@ class Part:
     """The texts of a batch that share one lower half, as far as tables answer them.
 
     looked_up, whole: numbers of the texts in the batch. rows: of the U different fragments that the tables
-    hold; place [N]: the row of each token of the looked-up texts, U and above where it is one of `computed`
-    [C, n], the different fragments to be computed. counts, missed: of every text of the part.
+    hold; computed [C, n]: the different fragments to be computed, whose rows come behind those; layout: of
+    the looked-up texts, None where there are none. counts, missed: of every text of the part.
     """
 
     half: LowerHalf
     looked_up: list[int]
     whole: list[int]
     rows: Gathered
-    place: Ids
     computed: Ids
+    layout: Layout | None
     counts: dict[int, Counts]
     missed: dict[int, Ids]
 
@@ -87,8 +88,8 @@ def seek(
 
 def _part(batch: Texts, half: LowerHalf, texts: list[int]) -> Part:
     """Ask the tables for the fragments of these texts, and decide what is done about those they lack."""
-    own = [of_sequence(batch.ids[at], half.chain.missing_id, half.chain.n) for at in texts]
-    fragments = np.concatenate(own)
+    own = [batch.ids[at] for at in texts]
+    fragments = of_sequences(own, half.chain.missing_id, half.chain.n)
     found = half.chain.search(fragments)
     level = found.level[found.inverse]
     of_text = np.repeat(np.arange(len(texts)), [len(part) for part in own])
@@ -102,16 +103,19 @@ def _part(batch: Texts, half: LowerHalf, texts: list[int]) -> Part:
         has_full=half.full is not None,
     )
     absent, whole = level != HIT_TRI, ways == Way.WHOLE
-    rows = gathered(half.chain.tables, found, half.hot, pinned=half.device.type == "cuda")
+    # Rows on the device are put together with the others there, and the biases with them.
+    spare = 0 if half.hot else spare_rows(batch.longest, half.chain.composition.types, half.chain.n)
+    rows = gathered(half.chain.tables, found, half.hot, pinned=half.device.type == "cuda", spare=spare)
     place, computed = _places(fragments, found, rows, absent & (ways == Way.FRAGMENTS)[of_text])
     lacking = np.split(fragments[absent], np.cumsum(levels[:, 1:].sum(1))[:-1])
+    looked_up = _chosen(texts, ~whole)
     return Part(
         half=half,
-        looked_up=_chosen(texts, ~whole),
+        looked_up=looked_up,
         whole=_chosen(texts, whole),
         rows=rows,
-        place=place[~whole[of_text]],
         computed=computed,
+        layout=_layout(batch, looked_up, place[~whole[of_text]], len(rows) + len(computed), half.chain.n),
         counts={at: _counts(levels[k], Way(ways[k])) for k, at in enumerate(texts)},
         missed=dict(zip(texts, lacking, strict=True)),
     )
@@ -126,6 +130,14 @@ def _places(fragments: Ids, found: Found, rows: Gathered, wanted: NDArray[np.boo
     unique, inverse = np.unique(fragments[wanted], axis=0, return_inverse=True)
     place[wanted] = len(rows) + inverse.reshape(-1)
     return place, unique
+
+
+def _layout(batch: Texts, looked_up: list[int], place: Ids, rows: int, n: int) -> Layout | None:
+    if not looked_up:
+        return None
+    lengths = np.array([len(batch.ids[at]) for at in looked_up])
+    types = np.concatenate([batch.types[at] for at in looked_up])
+    return lay_out(place, lengths, types, n=n, rows=rows)
 
 
 def _chosen(texts: list[int], which: NDArray[np.bool_]) -> list[int]:

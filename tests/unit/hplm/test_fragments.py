@@ -53,3 +53,12 @@ def test_degrading_takes_away_just_what_the_level_lacks(row: tuple[int, int, int
 def test_the_level_says_which_neighbours_are_missing() -> None:
     rows = array([(1, 2, 3), (1, 2, MISSING), (MISSING, 2, 3), (MISSING, 2, MISSING)])
     assert fr.level_of(rows, MISSING).tolist() == [fr.LEVEL_TRI, fr.LEVEL_LEFT, fr.LEVEL_RIGHT, fr.LEVEL_UNI]
+
+
+@given(
+    st.integers(2, 5), st.lists(st.lists(st.integers(0, 9), min_size=1, max_size=7), min_size=1, max_size=5)
+)
+def test_the_fragments_of_several_sequences_are_those_of_each(n: int, sequences: list[list[int]]) -> None:
+    own = [np.array(ids, dtype=np.int64) for ids in sequences]
+    together = fr.of_sequences(own, 99, n)
+    assert np.array_equal(together, np.concatenate([fr.of_sequence(ids, 99, n) for ids in own]))
