@@ -88,7 +88,7 @@ class BatchedPets:
     """
 
     def __init__(self, groups: Sequence["PetGroup"], device: torch.device) -> None:
-        self._groups = [group for group in groups if group.pets[0].layout.width]
+        self._groups = [group for group in groups if group.index and group.layout.width]
         self._device = device
         self._loaded: dict[int, list[Tensor]] = {}
 
@@ -108,8 +108,8 @@ class BatchedPets:
         return cls(groups, where)
 
     def load(self, index: int) -> list[Tensor]:
-        """The groups' rows [A, width] of layer `index` on the device. Safe to repeat, not to run twice at
-        once."""
+        """The groups' rows [rows of the group, width] of layer `index` on the device. Safe to repeat, not to
+        run twice at once."""
         if index not in self._loaded:
             self._loaded[index] = [group.rows_of(index, self._device) for group in self._groups]
         return self._loaded[index]
@@ -122,11 +122,11 @@ class BatchedPets:
 @dataclass(frozen=True, slots=True, eq=False)
 class PetGroup:
     """PETs of one layout. members: the batch's rows that use one of them, None for all rows in their order;
-    index: for each of these the number of its PET, None where that is its own number."""
+    index: for each of these the number of its PET."""
 
     pets: list[PackedPet]
     members: Tensor | None
-    index: Tensor | None
+    index: list[int]
 
     @classmethod
     def of(
@@ -136,11 +136,11 @@ class PetGroup:
         own = {number: at for at, number in enumerate(numbers)}
         members = [row for row, number in enumerate(row_index) if number in own]
         index = [own[row_index[row]] for row in members]
-        everybody, in_order = len(members) == len(row_index), index == list(range(len(numbers)))
+        everybody = len(members) == len(row_index)
         return cls(
             [pets[number] for number in numbers],
             None if everybody else torch.tensor(members, dtype=torch.int64, device=device),
-            None if in_order else torch.tensor(index, dtype=torch.int64, device=device),
+            index,
         )
 
     @property
@@ -148,19 +148,23 @@ class PetGroup:
         return self.pets[0].layout
 
     def rows_of(self, layer: int, device: torch.device) -> Tensor:
-        """[A, width] of one layer."""
+        """[rows of the group, width] of one layer."""
+        if len(self.pets) == 1:  # one PET alone: no copy for each row
+            alone = self.pets[0].rows[layer : layer + 1].to(device)
+            return alone.expand(len(self.index), -1)
         rows = [pet.rows[layer] for pet in self.pets]
         if device.type == "cpu":
-            return rows[0][None] if len(rows) == 1 else torch.stack(rows)
+            return torch.stack([rows[number] for number in self.index])
         # An accelerator copies beside its computing from pinned memory alone. PyTorch lends that from a pool,
         # and does not lend it again before the copy is done.
         pinned = torch.empty(len(rows), self.layout.width, dtype=rows[0].dtype, pin_memory=True)
-        return torch.stack(rows, out=pinned).to(device, non_blocking=True)
+        torch.stack(rows, out=pinned)
+        return pinned.to(device, non_blocking=True)[torch.tensor(self.index, device=device)]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class LayerGroup:
-    """What one layer asks of a group; `tensors` by name [A, ...]."""
+    """What one layer asks of a group; `tensors` by name [rows of the group, ...]."""
 
     group: PetGroup
     tensors: dict[str, Tensor]
@@ -175,16 +179,6 @@ class LayerGroup:
         members = self.group.members
         return mine if members is None else whole.index_copy(0, members, mine)
 
-    def each(self, name: str) -> Tensor | None:
-        """The tensor of each row's own PET, [rows of the group, ...]; None where the PETs lack it."""
-        stacked = self.tensors.get(name)
-        index = self.group.index
-        if stacked is None or index is None:
-            return stacked
-        if len(stacked) == 1:  # one PET alone: no copy for each row
-            return stacked.expand(len(index), *stacked.shape[1:])
-        return stacked.index_select(0, index)
-
 
 @dataclass(frozen=True, slots=True)
 class BatchedLayer:
@@ -195,7 +189,7 @@ class BatchedLayer:
     def linear(self, place: str, module: nn.Linear, hidden: Tensor) -> Tensor:
         result: Tensor = module(hidden)
         for group in self.groups:
-            a, b, bias = (group.each(f"{kind}.{place}{end}") for kind, end in _LINEAR)
+            a, b, bias = (group.tensors.get(f"{kind}.{place}{end}") for kind, end in _LINEAR)
             if a is None and bias is None:
                 continue
             mine = group.mine(result)
@@ -211,7 +205,7 @@ class BatchedLayer:
         else:
             plain = hidden
         for group in changed:
-            weight, bias = group.each(f"norm.{name}.weight"), group.each(f"norm.{name}.bias")
+            weight, bias = group.tensors.get(f"norm.{name}.weight"), group.tensors.get(f"norm.{name}.bias")
             assert weight is not None
             assert bias is not None
             mine = functional.layer_norm(group.mine(hidden), module.normalized_shape, None, None, module.eps)
@@ -221,7 +215,7 @@ class BatchedLayer:
     def adapt(self, part: str, hidden: Tensor) -> Tensor:
         result = hidden
         for group in self.groups:
-            down, down_b, up, up_b = (group.each(f"{part}.{name}") for name in _ADAPTER)
+            down, down_b, up, up_b = (group.tensors.get(f"{part}.{name}") for name in _ADAPTER)
             if down is None or down_b is None or up is None or up_b is None:
                 continue
             mine = group.mine(hidden)
