@@ -9,6 +9,8 @@ _DTYPES = {
     "fp32": torch.float32,
     "bfloat16": torch.bfloat16,
     "bf16": torch.bfloat16,
+    "float16": torch.float16,
+    "fp16": torch.float16,
 }
 
 
@@ -31,14 +33,17 @@ def pick_device(name: str) -> torch.device:
 
 
 def pick_dtype(name: str, device: torch.device) -> torch.dtype:
-    """The floating type called `name` ("auto", "float32", "bfloat16") for computing on `device`.
+    """The floating type called `name` ("auto", "float32", "bfloat16", "float16") for serving on `device`.
 
-    "auto" is bfloat16 where the hardware multiplies it natively, float32 elsewhere.
+    "auto" is bfloat16 where the hardware multiplies it natively; elsewhere float16 on an accelerator and
+    float32 on a CPU.
     """
     if name == "auto":
-        return torch.bfloat16 if _native_bfloat16(device) else torch.float32
+        if _native_bfloat16(device):
+            return torch.bfloat16
+        return torch.float16 if device.type == "cuda" else torch.float32
     if name not in _DTYPES:
-        raise HplmError("invalid_field", f"unknown dtype {name!r}; use auto, float32 or bfloat16")
+        raise HplmError("invalid_field", f"unknown dtype {name!r}; use auto, float32, bfloat16 or float16")
     return _DTYPES[name]
 
 

@@ -29,7 +29,8 @@ class Arithmetic:
 def arithmetic(*, device: str, precision: str, seed: int) -> Arithmetic:
     """Set threads (HMI_TRAIN_THREADS; 0: what torch chooses) and seed of this process; pick device and dtype.
 
-    `device` and `precision` are "auto" or a name that `pick_device` and `pick_dtype` know.
+    `device` and `precision` are "auto" or a name that `pick_device` and `pick_dtype` know; float16 becomes
+    float32.
     """
     threads = os.environ.get(THREADS, "") or "0"
     if not threads.isdigit():
@@ -38,4 +39,6 @@ def arithmetic(*, device: str, precision: str, seed: int) -> Arithmetic:
         torch.set_num_threads(int(threads))
     torch.manual_seed(seed)
     where = pick_device(device)
-    return Arithmetic(where, pick_dtype(precision, where))
+    dtype = pick_dtype(precision, where)
+    # Gradients vanish in half precision, which is for serving.
+    return Arithmetic(where, torch.float32 if dtype == torch.float16 else dtype)

@@ -18,7 +18,13 @@ def test_a_device_that_cannot_be_had_is_refused_by_name(name: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "dtype"), [("float32", torch.float32), ("fp32", torch.float32), ("bfloat16", torch.bfloat16)]
+    ("name", "dtype"),
+    [
+        ("float32", torch.float32),
+        ("fp32", torch.float32),
+        ("bfloat16", torch.bfloat16),
+        ("fp16", torch.float16),
+    ],
 )
 def test_a_named_dtype_is_taken_at_its_word(name: str, dtype: torch.dtype) -> None:
     assert pick_dtype(name, torch.device("cpu")) == dtype
