@@ -1,0 +1,136 @@
+"""Ten thousand hPLMs: registered, listed, opened and served by one worker."""
+
+import time
+import uuid
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from django.core.management import call_command
+from django.db import connection
+from django.test.utils import CaptureQueriesContext
+from redis import Redis
+from rest_framework.test import APIClient
+
+from inference.hplm.hplm import Hplm as Model
+from inference.hplm.plot import PlotChain, PlotTable
+from inference.hplm.reference import predict_alone
+from inference.hplm.root import Root
+from inference.queueing.messages import InferInput, InferReply, InferRequest
+from tenants.models import Tenant
+from tenants.services.api_keys import api_key_create
+from tests.integration.jobs.world import World, store
+from tests.integration.queueing.requests import STREAM
+from tests.integration.worker.asking import assert_close
+from tests.integration.worker.traffic import Load
+from tests.processes import InferenceWorker
+from tests.unit.tiny import tiny_hplms, tiny_root
+from versiontree.models import Hplm, Version
+from versiontree.selectors import build_inputs
+
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
+
+MANY, TENANTS, COMPARED = 10_000, 100, 100
+TEXT = "the doctor of a poor patient in the city by the river"
+
+
+@pytest.fixture
+def versions(world: World, tmp_path: Path) -> list[Version]:
+    """The versions of ten thousand hPLMs like one that was made by hand."""
+    root = world.ready_root(tmp_path / "root")
+    [model] = tiny_hplms(tiny_root(tmp_path / "again"), 1)
+    world.ready_hplm(root, model, tmp_path, name="mood")
+    call_command("populate", "acme/mood", hplms=MANY, tenants=TENANTS)
+    made = Version.unscoped.filter(hplm__name__startswith="mood-").select_related("hplm__tenant")
+    return list(made.order_by("pk"))
+
+
+@pytest.fixture
+def worker(versions: list[Version], artifact_root: Path, redis_url: str) -> Iterator[InferenceWorker]:
+    """Started with all of them to serve."""
+    worker = InferenceWorker(redis_url, artifact_root)
+    yield worker.wait_until_ready()
+    worker.terminate()
+
+
+def request_to(version: Version) -> InferRequest:
+    now = time.time()
+    assert version.hplm is not None
+    return InferRequest(
+        id=uuid.uuid4().hex,
+        tenant=version.hplm.tenant.slug,
+        hplm=version.hplm.name,
+        version=version.number,
+        digest=version.digest,
+        inputs=(InferInput(TEXT),),
+        deadline=now + 600,
+        enqueued_at=now,
+        reply_to=STREAM,
+        miss_policy="fallback",
+    )
+
+
+def ask_all(redis: Redis, versions: list[Version]) -> dict[str, InferReply]:
+    """The answer of each version, by the digest that it was asked by."""
+    answers: dict[str, InferReply] = {}
+
+    def keep(request: InferRequest, reply: InferReply) -> None:
+        answers[request.digest] = reply
+
+    requests = [request_to(version) for version in versions]
+    with Load(redis, requests.__getitem__, keep, outstanding=500, most=len(requests)) as load:
+        load.finish(within_s=400)
+    return answers
+
+
+def alone(version: Version) -> dict[str, Any]:
+    """What the version says in plain PyTorch."""
+    (root,) = Version.unscoped.filter(kind="root")
+    tables = [PlotTable.open(store().path("plot", plot.digest)) for plot in build_inputs(version).plots]
+    loaded = Root.load(store().path("root", root.digest), "cpu")
+    hplm = Model.load(store().path("hplm", version.digest))
+    return predict_alone(loaded, PlotChain(tables), hplm, TEXT).to_json()
+
+
+def test_ten_thousand_hplms_are_registered_listed_opened_and_served(
+    redis: Redis, world: World, versions: list[Version], worker: InferenceWorker
+) -> None:
+    assert len(versions) == MANY == len({version.digest for version in versions})
+    assert listed("populated-7", world) == {
+        version.hplm.name
+        for version in versions
+        if version.hplm and version.hplm.tenant.slug == "populated-7"
+    }
+    answers = ask_all(redis, versions)
+    assert answers.keys() == {version.digest for version in versions}
+    refused = [reply.error for reply in answers.values() if not reply.ok]
+    assert refused[:3] == []
+    assert all(reply.model.digest == digest for digest, reply in answers.items())
+    for version in versions[:: MANY // COMPARED]:
+        given = {
+            name: value for name, value in answers[version.digest].results[0].items() if name != "truncated"
+        }
+        assert_close(given, alone(version))
+    # Scores of six digits coincide now and then.
+    assert len({str(reply.results) for reply in answers.values()}) > 0.9 * MANY
+    status = worker.status()
+    assert status is not None
+    assert (status.slot_mismatches, status.last_error) == (0, "")
+
+
+def listed(slug: str, world: World) -> set[str]:
+    """The names of a tenant's hPLMs, page by page, each page by as many queries as the first."""
+    tenant = Tenant.objects.get(slug=slug)
+    _, key = api_key_create(tenant=tenant, name="client", scopes=["manage"], created_by=world.owner)
+    client, names, queries = APIClient(HTTP_AUTHORIZATION=f"Bearer {key}"), set(), []
+    url: str | None = "/api/v1/hplms"
+    while url:
+        with CaptureQueriesContext(connection) as captured:
+            page = client.get(url).json()
+        names |= {entry["name"] for entry in page["results"]}
+        queries.append(len(captured))
+        url = page["next"]
+    assert max(queries) < 15
+    assert len(names) == Hplm.unscoped.filter(tenant=tenant).count()
+    return names
