@@ -7,12 +7,12 @@ from django.core.management.base import BaseCommand, CommandError
 from rich.console import Console
 from rich.progress import Progress
 
+from hmi_site.demo.populate import populate
 from tenants.errors import HmiError
 from tenants.models import Tenant
 from tenants.selectors import tenant_by_slug
 from tenants.services.tenants import tenant_create
 from versiontree.models import Version
-from versiontree.populate import populate
 from versiontree.selectors import resolve_model
 
 SLUG = "populated"
