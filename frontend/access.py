@@ -10,6 +10,7 @@ from django.http import HttpRequest, HttpResponseBase
 from django.urls import reverse
 from django_htmx.http import HttpResponseClientRedirect
 from django_htmx.middleware import HtmxDetails
+from structlog.contextvars import bind_contextvars
 
 from tenants.errors import ErrorCode, HmiError
 from tenants.models import Membership, Role, Tenant, User
@@ -71,7 +72,9 @@ def _place_of(user: User, slug: str, role: Role) -> Place:
     tenant = next((tenant for tenant in tenants if tenant.slug == slug), None)
     if tenant is None:
         raise HmiError(ErrorCode.NOT_FOUND, "There is no such page, or it is not yours to see.")
-    return Place(tenant, require_role(user, tenant, role), tenants)
+    membership = require_role(user, tenant, role)
+    bind_contextvars(tenant=tenant.slug)
+    return Place(tenant, membership, tenants)
 
 
 def _sign_in_first(request: HttpRequest) -> HttpResponseBase:

@@ -25,6 +25,7 @@ urlpatterns = [
     path("login/", session.SignIn.as_view(), name="login"),
     path("logout/", session.SignOut.as_view(), name="logout"),
     path("serving/", serving.page, name="serving"),
+    path("serving/<path:worker>/trace.json", serving.trace, name="serving_trace"),
     path("t/<slug:slug>/", home.home, name="home"),
     path("t/<slug:slug>/running/", home.running, name="running"),
     path("t/<slug:slug>/tree/", tree.tree, name="tree"),

@@ -1,9 +1,12 @@
-"""The ASGI application, for servers of that kind; the launcher serves `hmi_site.wsgi`."""
+"""The application that the launcher's web server runs; `hmi_site.wsgi` is it for servers of that kind."""
 
 import os
 
-from django.core.asgi import get_asgi_application
-
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "hmi_site.settings")
 
-application = get_asgi_application()
+from django.conf import settings
+
+from hmi_site.threaded import Threaded
+from hmi_site.wsgi import application as in_a_thread
+
+application = Threaded(in_a_thread, threads=settings.HMI_WEB_THREADS)

@@ -1,11 +1,13 @@
 """The Celery app: JSON only; its messages are nudges that carry a job id."""
 
 import os
+from logging.config import dictConfig
 from pathlib import Path
 from typing import Any
 
 from celery import Celery
-from celery.signals import beat_init, worker_process_init, worker_ready
+from celery.signals import beat_init, setup_logging, worker_process_init, worker_ready
+from django.conf import settings
 
 from hmi_site.embedded.lifeline import die_with_launcher
 
@@ -16,6 +18,13 @@ READY_FILE = "HMI_READY_FILE"
 app = Celery("hmi_site")
 app.config_from_object("django.conf:settings", namespace="CELERY")
 app.autodiscover_tasks(["workers"])
+
+
+@setup_logging.connect
+def log_as_the_site_does(**_: Any) -> None:
+    """Celery would choose formats and levels of its own. What is printed is logged, as it does it."""
+    dictConfig(settings.LOGGING)
+    app.log.redirect_stdouts("WARNING")  # type: ignore[arg-type]  # pool processes read the name of a level
 
 
 @worker_process_init.connect

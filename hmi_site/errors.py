@@ -12,6 +12,7 @@ from django.template.loader import render_to_string
 from rest_framework import exceptions
 from rest_framework.response import Response
 from rest_framework.views import set_rollback
+from structlog.contextvars import bind_contextvars
 
 from tenants.errors import ErrorCode, HmiError
 
@@ -38,6 +39,7 @@ def api_exception_handler(error: Exception, context: dict[str, Any]) -> Response
     if known is None:
         return None
     set_rollback()
+    bind_contextvars(code=str(known.code))
     return Response(known.to_json(), status=known.status, headers=_headers(known, context))
 
 
@@ -102,6 +104,7 @@ def validation_error(detail: Any) -> HmiError:
 
 def answer(request: HttpRequest, error: HmiError, template: str = "error.html") -> HttpResponse:
     """The error as JSON under the API's address, as a page elsewhere."""
+    bind_contextvars(code=str(error.code))
     headers = _headers(error, None)
     if request.path.startswith(API_PREFIX):
         return JsonResponse(error.to_json(), status=error.status, headers=headers)

@@ -7,6 +7,7 @@ from typing import Any
 
 from hmi_site import env, secret_key, services
 from hmi_site.embedded.runtime_dir import runtime_dir
+from inference.logs import LEVELS, STYLES, log_config
 
 BASE_DIR = Path(__file__).resolve().parent.parent
 
@@ -83,6 +84,7 @@ INSTALLED_APPS = [
     "hmi_site",
 ]
 MIDDLEWARE = [
+    "hmi_site.request_log.RequestLog",
     "hmi_site.metrics.requests.RequestMetrics",
     "django.middleware.security.SecurityMiddleware",
     "hmi_site.middleware.RequestGuard",
@@ -237,15 +239,12 @@ UNFOLD = {
 }
 
 # --- logs -------------------------------------------------------------------------------------------------
-LOGGING: dict[str, Any] = {
-    "version": 1,
-    "disable_existing_loggers": False,
-    "formatters": {"line": {"format": "{asctime} {levelname} {name}: {message}", "style": "{"}},
-    "handlers": {"stderr": {"class": "logging.StreamHandler", "formatter": "line"}},
-    "root": {"handlers": ["stderr"], "level": "INFO"},
-    "loggers": {
-        "django": {"handlers": [], "level": "INFO", "propagate": True},
-        "django.server": {"handlers": [], "level": "INFO", "propagate": True},
-        "httpx": {"level": "WARNING"},
-    },
+HMI_LOG_FORMAT = env.choice("HMI_LOG_FORMAT", "line", [*STYLES])
+HMI_LOG_LEVEL = env.choice("HMI_LOG_LEVEL", "info", LEVELS)
+LOGGING = log_config(HMI_LOG_FORMAT, HMI_LOG_LEVEL)
+# Django and the web server would write lines of their own.
+LOGGING["loggers"] |= {
+    name: {"handlers": [], "level": "INFO", "propagate": True}
+    for name in ("django", "django.server", "_granian")
 }
+LOGGING["loggers"]["httpx"] = {"level": "WARNING"}

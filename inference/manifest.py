@@ -53,13 +53,21 @@ class ServedHplm:
 @dataclass(frozen=True, slots=True)
 class Manifest:
     """Everything that is served, at one revision. Artifacts lie at ``<root>/<kind>/<dd>/<digest>``;
-    ``lowers`` has, for each of the local lower layers, its files' sha256 by name."""
+    ``lowers`` has, for each of the local lower layers, its files' sha256 by name; ``weights`` those of
+    tenants that have another than 1; ``tables`` what the nearest table of a chain belongs to: a domain or a
+    root."""
 
     artifact_root: Path
     revision: int = 0
     roots: Mapping[str, ServedRoot] = field(default_factory=dict)
     hplms: Mapping[tuple[str, str, int], ServedHplm] = field(default_factory=dict)
     lowers: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+    weights: Mapping[str, float] = field(default_factory=dict)
+    tables: Mapping[str, str] = field(default_factory=dict)
+
+    def weight(self, tenant: str) -> float:
+        """The tenant's share of the engine beside that of others."""
+        return self.weights.get(tenant, 1.0)
 
     def find(self, tenant: str, hplm: str, version: int) -> ServedHplm | None:
         return self.hplms.get((tenant, hplm, version))
@@ -80,14 +88,24 @@ class Manifest:
             lowers = {digest: dict(entry["files"]) for digest, entry in data["lowers"].items()}
             served = [_served(entry) for entry in data["hplms"].values()]
             revision = int(data["revision"])
+            # Manifests of an older web process have neither of these.
+            weights = {tenant: _weight(weight) for tenant, weight in data.get("weights", {}).items()}
+            tables = {digest: str(name) for digest, name in data.get("tables", {}).items()}
         except (ValueError, TypeError, KeyError, AttributeError) as error:
             raise ManifestError(f"{path}: {error!r}") from error
         hplms = {(hplm.tenant, hplm.hplm, hplm.version): hplm for hplm in served}
-        return cls(path.parent, revision, roots, hplms, lowers)
+        return cls(path.parent, revision, roots, hplms, lowers, weights, tables)
 
 
 def _root(digest: str, entry: Mapping[str, Any]) -> ServedRoot:
     return ServedRoot(digest, entry["name"], dict(entry["files"]), entry["lower"])
+
+
+def _weight(given: Any) -> float:
+    weight = float(given)
+    if not 0 < weight < float("inf"):
+        raise ValueError(f"a weight of {given}")
+    return weight
 
 
 def _served(entry: Mapping[str, Any]) -> ServedHplm:

@@ -4,22 +4,29 @@ It reads requests from the queue and what to serve from the manifest, and knows 
 database. SIGTERM and SIGINT let it answer what it has taken in, then it leaves.
 """
 
+import json
 import logging
+import os
 import signal
 import sys
 import threading
+from collections.abc import Mapping
 from contextlib import closing
+from logging.config import dictConfig
+from typing import Any
 
 from redis.exceptions import RedisError
 
 from inference.engine.pipeline import Pipeline
 from inference.hplm.devices import pick_device, pick_dtype
 from inference.hplm.errors import HplmError
+from inference.logs import LEVELS, STYLES, log_config
 from inference.manifest import FILE_NAME, ManifestWatcher
 from inference.queueing.connection import connect
 from inference.queueing.heartbeat import Heartbeat
 from inference.queueing.misses import MissCounter
 from inference.queueing.status import State, WorkerStatus
+from inference.queueing.traces import TraceTeller
 from inference.queueing.transport import RequestConsumer
 from inference.serving.catalogue import Catalogue
 from inference.serving.environment import SettingError, WorkerSettings
@@ -51,6 +58,7 @@ class Worker:
             device=device,
             dtype=pick_dtype(settings.dtype, device),
             cache_bytes=settings.cache_bytes,
+            slab=settings.slab,
             lower_bytes=settings.lower_bytes,
             device_bytes=settings.device_bytes,
             limits=settings.limits,
@@ -77,6 +85,7 @@ class Worker:
         with (
             Exporter(self._metrics.registry, self._exporter),
             Heartbeat(connect(url, retries=0), name, self._status, life_s=self._settings.life_s) as heart,
+            TraceTeller(connect(url, retries=0), name, self._trace),
         ):
             self._catalogue.refresh()
             self._announce(heart, stop)
@@ -117,6 +126,10 @@ class Worker:
             slot_mismatches=self._catalogue.counters.slot_mismatches,
         )
 
+    def _trace(self) -> bytes:
+        trace = self._catalogue.pipeline.trace.chrome(process=self._settings.name)
+        return json.dumps(trace, separators=(",", ":")).encode()
+
     def _status(self) -> bytes:
         catalogue, counters = self._catalogue, self._catalogue.counters
         return WorkerStatus(
@@ -124,7 +137,11 @@ class Worker:
             state=self._state,
             device=str(catalogue.device),
             dtype=str(catalogue.dtype).removeprefix("torch."),
-            roots=tuple(executor.root.config.name for executor in list(catalogue.executors.values())),
+            roots=tuple(
+                root.name
+                for digest, root in catalogue.manifest.roots.items()
+                if digest in catalogue.executors
+            ),
             revision=catalogue.manifest.revision,
             hplms=len(catalogue.manifest.hplms),
             last_batch_at=self._server.last_batch_at,
@@ -139,11 +156,20 @@ class Worker:
         ).to_json()
 
 
+def log_config_from(env: Mapping[str, str]) -> dict[str, Any]:
+    """As the web process logs. Raises SettingError."""
+    style, level = env.get("HMI_LOG_FORMAT") or "line", env.get("HMI_LOG_LEVEL") or "info"
+    for name, word, known in (("HMI_LOG_FORMAT", style, [*STYLES]), ("HMI_LOG_LEVEL", level, LEVELS)):
+        if word not in known:
+            raise SettingError(f"{name}={word!r} must be one of {', '.join(known)}")
+    return log_config(style, level)
+
+
 def main() -> int:
     """Run until a signal; 0 after a clean stop, 2 for wrong settings."""
-    logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s: %(message)s")
     stop = threading.Event()
     try:
+        dictConfig(log_config_from(os.environ))
         worker = Worker(WorkerSettings.from_env(), ExporterSettings.from_env())
     except (SettingError, HplmError) as error:
         log.error("%s", error)

@@ -7,6 +7,7 @@ from django.contrib.auth.models import AnonymousUser
 from rest_framework.authentication import BaseAuthentication
 from rest_framework.exceptions import AuthenticationFailed
 from rest_framework.request import Request
+from structlog.contextvars import bind_contextvars
 
 from tenants.models import ApiKey, Tenant
 from tenants.services.api_keys import api_key_touch
@@ -34,6 +35,7 @@ class ApiKeyAuthentication(BaseAuthentication):
         key = api_key_from(plaintext)
         if key is None:
             raise AuthenticationFailed("This API key is not valid: unknown, revoked or expired.")
+        bind_contextvars(tenant=key.tenant.slug)
         api_key_touch(api_key=key)
         cast("TenantRequest", request).tenant = key.tenant
         return AnonymousUser(), key

@@ -24,6 +24,8 @@ class ErrorCode(StrEnum):
     CONFLICT = "conflict"
     HAS_DEPENDENTS = "has_dependents"
     MODEL_NOT_READY = "model_not_ready"
+    CANCELLED = "cancelled"
+    IN_FLIGHT = "in_flight"
 
     QUOTA_EXCEEDED = "quota_exceeded"
     QUEUE_FULL = "queue_full"
@@ -73,6 +75,8 @@ _NOT_422: dict[ErrorCode, int] = {
     ErrorCode.CONFLICT: 409,
     ErrorCode.HAS_DEPENDENTS: 409,
     ErrorCode.MODEL_NOT_READY: 409,
+    ErrorCode.CANCELLED: 409,
+    ErrorCode.IN_FLIGHT: 409,
     ErrorCode.MISSING_BRANCH: 409,
     ErrorCode.INVALID_TRANSITION: 409,
     ErrorCode.QUOTA_EXCEEDED: 429,

@@ -2,6 +2,7 @@
 
 from django.contrib.auth.models import AnonymousUser
 from rest_framework.request import Request
+from structlog.contextvars import bind_contextvars
 
 from tenants.errors import ErrorCode, HmiError
 from tenants.models import ApiKey, Membership, Role, Scope, Tenant, User
@@ -59,6 +60,7 @@ def tenant_for(user: User | AnonymousUser, slug: str, role: str) -> Tenant:
         raise HmiError(ErrorCode.UNAUTHENTICATED, "Sign in, or send an API key.")
     tenant = tenant_by_slug(slug)
     require_role(user, tenant, role)
+    bind_contextvars(tenant=tenant.slug)
     return tenant
 
 

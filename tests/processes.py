@@ -102,7 +102,7 @@ class CeleryWorker(Program):
         ready_file = folder / f"ready-{time.monotonic_ns()}"
         options = "-A hmi_site worker --queues training --concurrency 1 --without-gossip --without-mingle"
         super().__init__(
-            *f"-m celery {options} --loglevel INFO --hostname {ready_file.name}@%h".split(),
+            *f"-m celery --quiet {options} --loglevel INFO --hostname {ready_file.name}@%h".split(),
             env={**os.environ, **env, "HMI_READY_FILE": str(ready_file), "OMP_NUM_THREADS": "1"},
             own_group=True,
         )

@@ -38,6 +38,7 @@ class ResolvedModel:
 
     tenant_slug: str
     hplm_name: str
+    root: str
     version_number: int
     digest: str
     task: str
@@ -73,6 +74,7 @@ def resolve_model(tenant: Tenant, reference: str) -> ResolvedModel:
     return ResolvedModel(
         tenant_slug=tenant.slug,
         hplm_name=wanted.hplm,
+        root=version.root.name,
         version_number=version.number,
         digest=version.digest,
         task=hplm.task,
@@ -260,13 +262,13 @@ def _links_upwards(version: Version) -> list[VersionArtifact]:
 
 
 def _version_by_alias(tenant: Tenant, wanted: ModelReference) -> Version | None:
-    rows = Alias.objects.for_tenant(tenant).select_related("version__hplm")
+    rows = Alias.objects.for_tenant(tenant).select_related("version__hplm", "version__root")
     alias = rows.filter(hplm__name=wanted.hplm, hplm__deleted_at=None, name=wanted.alias).first()
     return alias.version if alias else None
 
 
 def _version_by_number(tenant: Tenant, wanted: ModelReference) -> Version | None:
-    rows = Version.objects.for_tenant(tenant).select_related("hplm")
+    rows = Version.objects.for_tenant(tenant).select_related("hplm", "root")
     return rows.filter(
         hplm__name=wanted.hplm, hplm__deleted_at=None, number=wanted.number or 0, state=VersionState.READY
     ).first()

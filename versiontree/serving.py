@@ -2,7 +2,8 @@
 
 Workers watch the file, so it is replaced in one step. It names every ready version of every hPLM that is not
 deleted, with the chain of PLOTs to look fragments up in, nearest first, and the local lower layers that
-compute what the chain lacks.
+compute what the chain lacks. It also has the weights of tenants that have another than 1, and what each of
+the nearest tables belongs to.
 """
 
 import fcntl
@@ -48,8 +49,9 @@ def manifest_publish() -> int:
         return revision + 1
 
 
-def manifest_publish_on_commit() -> None:
-    """Publish after the transaction; a failure is logged and left to the periodic task."""
+def manifest_publish_on_commit(**_: object) -> None:
+    """Publish after the transaction; a failure is logged and left to the periodic task. Also receives
+    ``tenants.signals.serving_changed``."""
     transaction.on_commit(_publish_quietly)
 
 
@@ -65,7 +67,7 @@ def manifest_content() -> dict[str, Any]:
     lowers, plots, hplms = by_role["lower"], by_role["plot"], by_role["hplm"]
     parents = dict(Version.unscoped.values_list("pk", "parent_id"))
     compacts = {pk: compacted_by(link.version.config) for pk, link in plots.items()}
-    content: dict[str, dict[str, Any]] = {"roots": {}, "lowers": {}, "hplms": {}}
+    content: dict[str, dict[str, Any]] = {"roots": {}, "lowers": {}, "hplms": {}, "weights": {}, "tables": {}}
     for version in served:
         hplm = version.hplm
         if hplm is None:
@@ -73,7 +75,11 @@ def manifest_content() -> dict[str, Any]:
         chain = list(_upwards(version.pk, parents))
         root = next(by_role["root"][pk] for pk in chain if pk in by_role["root"])
         near = [lowers[pk].artifact for pk in chain if pk in lowers]
+        tables = [plots[pk] for pk in without_compacted(chain, compacts) if pk in plots]
         content["roots"][root.version.digest] = _root(root, near)
+        content["tables"].setdefault(tables[0].artifact.digest, _owner_of(tables[0].version))
+        if hplm.tenant.weight != 1:
+            content["weights"][hplm.tenant.slug] = hplm.tenant.weight
         content["lowers"] |= {lower.digest: {"files": _checksums(lower)} for lower in near}
         content["hplms"][f"{hplm.tenant.slug}/{hplm.name}:{version.number}"] = {
             "tenant": hplm.tenant.slug,
@@ -84,7 +90,7 @@ def manifest_content() -> dict[str, Any]:
             "pairs": takes_pairs(hplm.task, version.config),
             "root": root.version.digest,
             "lower": near[0].digest if near else "",
-            "plots": [plots[pk].artifact.digest for pk in without_compacted(chain, compacts) if pk in plots],
+            "plots": [table.artifact.digest for table in tables],
             "files": _checksums(hplms[version.pk].artifact),
             "shares_counts": hplm.tenant.shares_fragment_counts,
         }
@@ -100,9 +106,17 @@ def _links_by_role() -> dict[str, dict[int, VersionArtifact]]:
     """By role, then by version: the artifacts of all versions that can be used."""
     found: dict[str, dict[int, VersionArtifact]] = {role: {} for role in Role.values}
     usable = VersionArtifact.unscoped.filter(version__state__in=[VersionState.READY, VersionState.RETIRED])
-    for link in usable.select_related("artifact", "version__root"):
+    for link in usable.select_related("artifact", "version__root", "version__domain__tenant"):
         found[link.role][link.version_id] = link
     return found
+
+
+def _owner_of(version: Version) -> str:
+    """What a table belongs to, in words: a domain, with its tenant if it has one, or else the root."""
+    domain = version.domain
+    if domain is None:
+        return version.root.name
+    return f"{domain.tenant.slug}/{domain.name}" if domain.tenant else domain.name
 
 
 def _root(link: VersionArtifact, near: Sequence[Artifact]) -> dict[str, Any]:

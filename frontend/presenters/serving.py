@@ -1,16 +1,21 @@
 """The inference workers as the serving page shows them."""
 
-from dataclasses import dataclass
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 
-from django.template.defaultfilters import filesizeformat
+from django.template.defaultfilters import filesizeformat, pluralize
 
 from frontend.presenters.usage import Tile
 from inference.api.serving import Serving
-from inference.queueing.status import Recently, WorkerStatus
+from inference.queueing.status import Recently, TracedSpan, WorkerStatus
 
 LANES = ("retrieval", "adapters", "compute")
-COLOURS = 4
+COLOURS = 5
+PAUSE = 0.04
+"""The longest pause that the picture shows, as a share of the time at work."""
+LEAST_SEEN = 0.002
+"""The width of the shortest piece of work."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,7 +38,7 @@ class Lane:
 
 @dataclass(frozen=True, slots=True)
 class Picture:
-    """What the pipeline did for the last batches, over so many milliseconds."""
+    """What the pipeline did for the last batches: so many milliseconds of work, with the pauses cut short."""
 
     lanes: list[Lane]
     ms: float
@@ -54,15 +59,20 @@ def serving_tiles(serving: Serving) -> list[Tile]:
     recent = [worker.recently for worker in serving.workers if worker.recently.requests]
 
     def worst(name: str) -> str:
-        return f"{max(getattr(one, name) for one in recent):,.0f} ms" if recent else "–"
+        return _milliseconds(max(getattr(one, name) for one in recent)) if recent else "–"
 
     ready = sum(worker.state == "ready" for worker in serving.workers)
+    answered = sum(one.requests for one in recent)
     return [
         Tile("Workers ready", str(ready), f"of {len(serving.workers)}"),
         Tile("Rows a second", f"{sum(one.rows_per_s for one in recent):,.1f}", "last 30 s"),
-        Tile("Median latency", worst("p50_ms"), "last 30 s"),
-        Tile("p95", worst("p95_ms")),
-        Tile("p99", worst("p99_ms")),
+        Tile(
+            "Median latency",
+            worst("p50_ms"),
+            f"of {answered:,} request{pluralize(answered)}" if answered else "",
+        ),
+        Tile("95 of 100 within", worst("p95_ms"), "p95, last 30 s"),
+        Tile("99 of 100 within", worst("p99_ms"), "p99, last 30 s"),
         Tile("Outstanding", f"{serving.outstanding:,}", f"of {serving.capacity:,}"),
     ]
 
@@ -80,28 +90,43 @@ def worker_rows(serving: Serving) -> list[WorkerRow]:
     ]
 
 
+def _milliseconds(figure: float) -> str:
+    return f"{figure:,.0f} ms" if figure >= 10 else f"{figure:.1f} ms"
+
+
 def picture_of(recently: Recently) -> Picture | None:
     """Three lanes; None before the first batch."""
-    spans = recently.spans
-    end = max((span.start + span.length for span in spans), default=0.0)
-    if not end:
+    busy = _busy_ms(recently.spans)
+    if not busy:
         return None
+    spans = _closer(recently.spans, longest_pause=busy * PAUSE)
+    end = max(span.start + span.length for span in spans)
     return Picture(
-        [
-            Lane(
-                name,
-                [
-                    Piece(
-                        span.start / end,
-                        max(0.002, span.length / end),
-                        span.batch % COLOURS,
-                        f"{span.name} batch {span.batch}: {span.length:.1f} ms",
-                    )
-                    for span in spans
-                    if span.lane == name
-                ],
-            )
-            for name in LANES
-        ],
-        end,
+        [Lane(name, [_piece(span, end) for span in spans if span.lane == name]) for name in LANES], busy
     )
+
+
+def _piece(span: TracedSpan, end: float) -> Piece:
+    said = f"{span.name} batch {span.batch}: {span.length:.1f} ms"
+    return Piece(span.start / end, max(LEAST_SEEN, span.length / end), span.batch % COLOURS, said)
+
+
+def _busy_ms(spans: Iterable[TracedSpan]) -> float:
+    """How long at least one lane was at work."""
+    busy = end = 0.0
+    for span in sorted(spans, key=lambda span: span.start):
+        busy += max(0.0, span.start + span.length - max(end, span.start))
+        end = max(end, span.start + span.length)
+    return busy
+
+
+def _closer(spans: Iterable[TracedSpan], *, longest_pause: float) -> list[TracedSpan]:
+    """The spans by their beginning, with the pauses in which no lane works cut short: of a quiet worker there
+    would be little else to see."""
+    cut = end = 0.0
+    closer = []
+    for span in sorted(spans, key=lambda span: span.start):
+        cut += max(0.0, span.start - end - longest_pause)
+        end = max(end, span.start + span.length)
+        closer.append(replace(span, start=span.start - cut))
+    return closer

@@ -1,26 +1,37 @@
 """How serving stands: for those who run the platform."""
 
+from collections.abc import Callable
+from functools import wraps
 from typing import Any
 
-from django.contrib.auth.decorators import user_passes_test
+from django.contrib.auth.decorators import login_required
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import render
+from django.utils.http import content_disposition_header
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_GET
 from redis.exceptions import RedisError
 
 from frontend.presenters.serving import serving_tiles, worker_rows
-from inference.api.serving import serving_now
+from inference.api.serving import serving_now, trace_of
 from tenants.errors import ErrorCode, HmiError
 
 
-@never_cache
-@require_GET
-@user_passes_test(lambda user: user.is_authenticated)
+def staff_only(view: Callable[..., HttpResponse]) -> Callable[..., HttpResponse]:
+    """Nobody goes to sign in; for others than staff there is nothing."""
+
+    @wraps(view)
+    def page(request: HttpRequest, **kwargs: Any) -> HttpResponse:
+        if not getattr(request.user, "is_staff", False):
+            raise HmiError(ErrorCode.NOT_FOUND, "There is no such page, or it is not yours to see.")
+        return view(request, **kwargs)
+
+    return never_cache(require_GET(login_required(page)))
+
+
+@staff_only
 def page(request: HttpRequest) -> HttpResponse:
     """The workers, their throughput and latencies, and what their pipelines do; live."""
-    if not getattr(request.user, "is_staff", False):
-        raise HmiError(ErrorCode.NOT_FOUND, "There is no such page, or it is not yours to see.")
     try:
         serving = serving_now()
     except RedisError:
@@ -29,3 +40,16 @@ def page(request: HttpRequest) -> HttpResponse:
         context = {"tiles": serving_tiles(serving), "workers": worker_rows(serving)}
     live = getattr(request, "htmx", False)
     return render(request, "frontend/serving/live.html" if live else "frontend/serving/page.html", context)
+
+
+@staff_only
+def trace(request: HttpRequest, worker: str) -> HttpResponse:  # noqa: ARG001 - Django's signature
+    """What the worker's pipeline did last, as a file for Chrome's and Perfetto's trace viewers."""
+    try:
+        told = trace_of(worker)
+    except RedisError:
+        raise HmiError(ErrorCode.WORKER_UNAVAILABLE, "The queue cannot be reached.") from None
+    if told is None:
+        raise HmiError(ErrorCode.NOT_FOUND, "No inference worker with this name answers.")
+    name = content_disposition_header(True, f"trace-{worker}.json")
+    return HttpResponse(told, content_type="application/json", headers={"Content-Disposition": name})

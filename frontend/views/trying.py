@@ -2,6 +2,7 @@
 
 from django.http import HttpResponse
 from django.views.decorators.http import require_GET, require_POST
+from structlog.contextvars import bind_contextvars, get_contextvars
 
 from frontend.access import TenantRequest, tenant_page
 from frontend.forms.trying import TryForm
@@ -28,6 +29,7 @@ def answer(request: TenantRequest) -> HttpResponse:
     try:
         return show(request, template, form=form, answer=_ask(request, form))
     except HmiError as refusal:
+        bind_contextvars(code=str(refusal.code))
         return show(request, template, form=form, refusal=refusal)
 
 
@@ -37,5 +39,10 @@ def _ask(request: TenantRequest, form: TryForm) -> Answer:
             ErrorCode.INVALID_FIELD, " ".join(str(errors.as_text()) for errors in form.errors.values())
         )
     reference = form.cleaned_data["model"]
-    reply = infer(tenant=request.place.tenant, reference=reference, inputs=[form.given()])
+    reply = infer(
+        tenant=request.place.tenant,
+        reference=reference,
+        inputs=[form.given()],
+        request_id=get_contextvars()["request_id"],
+    )
     return answer_of(form.marked(), reply)

@@ -18,7 +18,7 @@ CLIENTS: Final = 24
 TIMEOUT_SECONDS: Final = 60.0
 SERVED_WITHIN_SECONDS: Final = 60.0
 POLL_SECONDS: Final = 0.25
-NOT_YET: Final = "model_not_ready"
+NOT_YET: Final = ("model_not_ready", "worker_unavailable")
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,7 +85,7 @@ def _wait_until_served(client: httpx.Client, models: Sequence[ModelTraffic]) -> 
 
 
 def _is_not_yet(answer: dict[str, Any] | str) -> bool:
-    return isinstance(answer, str) and NOT_YET in answer
+    return isinstance(answer, str) and any(code in answer for code in NOT_YET)
 
 
 def _send(client: httpx.Client, model: ModelTraffic, texts: Sequence[str]) -> dict[str, Any] | str:

@@ -2,6 +2,7 @@
 
 import contextlib
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -39,8 +40,7 @@ class Child:
     def start(self) -> None:
         """Start it in a session of its own: Ctrl-C reaches the launcher alone, which stops all in order."""
         self.log.parent.mkdir(parents=True, exist_ok=True)
-        if self.log.exists() and self.log.stat().st_size > LOG_LIMIT_BYTES:
-            self.log.replace(self.log.with_name(f"{self.log.name}.1"))
+        self.trim_log()
         with self.log.open("ab") as log:
             self.process = subprocess.Popen(
                 tied_command(
@@ -53,6 +53,13 @@ class Child:
                 cwd=self.folder,
                 start_new_session=True,
             )
+
+    def trim_log(self) -> None:
+        """Set a log that has grown large aside, in the place of the one before. Who writes it appends, and
+        goes on at the beginning of an empty file."""
+        if self.log.exists() and self.log.stat().st_size > LOG_LIMIT_BYTES:
+            shutil.copyfile(self.log, self.log.with_name(f"{self.log.name}.1"))
+            os.truncate(self.log, 0)
 
     @property
     def pid(self) -> int:

@@ -36,7 +36,7 @@ def make_private(folder: Path) -> None:
 
 def remove_leftovers(folder: Path) -> None:
     """Remove what stopped processes left in the folder, and the folder if that empties it."""
-    for file in (*folder.glob("*.ready"), *folder.glob("*.sock")):
+    for file in (file for kind in ("ready", "sock", "json") for file in folder.glob(f"*.{kind}")):
         file.unlink(missing_ok=True)
     with contextlib.suppress(OSError):
         folder.rmdir()

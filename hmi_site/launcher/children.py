@@ -1,5 +1,6 @@
 """The product's own processes, as children of the launcher."""
 
+import json
 import os
 import secrets
 import sys
@@ -72,15 +73,25 @@ def web(address: str, port: int) -> tuple[Child, Ready]:
     child = _python(
         "web",
         [
-            *("-m", "granian", "--interface", "wsgi", "--host", address, "--port", str(port), "--no-ws"),
-            *("--blocking-threads", threads, "--backpressure", threads),
-            *("--workers-kill-timeout", str(WEB_STOP_S), "hmi_site.wsgi:application"),
+            *("-m", "granian", "--interface", "asginl", "--host", address, "--port", str(port), "--no-ws"),
+            *("--backpressure", threads),
+            *("--log-config", str(_log_config_file())),
+            *("--workers-kill-timeout", str(WEB_STOP_S), "hmi_site.asgi:application"),
         ],
         HMI_PORT=str(port),
+        HMI_WEB_THREADS=threads,
         HMI_DB_POOL=str(settings.HMI_DB_POOL or WEB_POOL),
     )
     child.stop_timeout_s = WEB_STOP_S + 5
     return child, lambda: _answers(f"http://{host}:{port}/health/live")
+
+
+def _log_config_file() -> Path:
+    """The site's log settings for the web server's own process, which knows no Django."""
+    file = Path(settings.HMI_RUNTIME_DIR) / "log-config.json"
+    file.parent.mkdir(parents=True, exist_ok=True)
+    file.write_text(json.dumps(settings.LOGGING))
+    return file
 
 
 _QUIET = ("--without-gossip", "--without-mingle", "--loglevel", "INFO")
@@ -90,7 +101,9 @@ def _celery(name: str, *arguments: str, nice: int = 0, **env: str) -> tuple[Chil
     ready_file = Path(settings.HMI_RUNTIME_DIR) / f"{name.replace(' ', '-')}.ready"
     ready_file.unlink(missing_ok=True)
     child = _python(
-        name, ["-m", "celery", "-A", "hmi_site", *arguments], **{READY_FILE: str(ready_file), **env}
+        name,
+        ["-m", "celery", "--quiet", "-A", "hmi_site", *arguments],
+        **{READY_FILE: str(ready_file), **env},
     )
     child.nice = nice
     child.stop_timeout_s = 30.0  # a running job hands itself back to the queue at its next check

@@ -76,9 +76,11 @@ class Stack:
         return isinstance(error, Stopped)
 
     def wait(self) -> None:
-        """Sleep until something interrupts the block."""
+        """Sleep until something interrupts the block; logs are kept from filling the disk."""
         while True:
             self.check()
+            for child in self._children():
+                child.trim_log()
             time.sleep(CHECK_EVERY_S)
 
     def check(self) -> None:

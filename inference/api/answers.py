@@ -13,11 +13,11 @@ _KNOWN_CODES = frozenset(code.value for code in ErrorCode)
 NOT_READY_RETRY_S = 2
 
 
-def answer_of(reply: InferReply) -> dict[str, Any]:
+def answer_of(reply: InferReply, request_id: str) -> dict[str, Any]:
     """The JSON value of a good answer; it names the exact version that gave it."""
     model = reply.model
     return {
-        "id": reply.id,
+        "id": request_id,
         "model": {"name": f"{model.tenant}/{model.hplm}", "version": model.version, "digest": model.digest},
         "results": list(reply.results),
         "usage": asdict(reply.usage),

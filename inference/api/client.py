@@ -1,34 +1,68 @@
 """This process's one connection to the inference workers."""
 
 import atexit
+import logging
 import os
 import threading
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 from django.conf import settings
 from redis.exceptions import RedisError
 
+from inference.api.admission import RETRY_NO_WORKER_S, Asking, Standing, admit
 from inference.queueing.replies import InferClient
 from inference.queueing.status import workers_alive
+from tenants.errors import ErrorCode, HmiError
 
-WORKERS_SEEN_FOR_S = 1.0
+log = logging.getLogger(__name__)
+
+SEEN_FOR_S = 0.25
 
 
 class Gateway:
-    """An `InferClient` and what it last saw of the workers, shared by all threads of a process."""
+    """An `InferClient` and what it last saw of the queue, shared by all threads of a process."""
 
     def __init__(self) -> None:
         self.client = InferClient(settings.REDIS_URL, capacity=settings.HMI_INFER_CAPACITY)
-        self._ready = False
+        self._standing = Standing((), {})
         self._looked_at = float("-inf")
 
-    def has_ready_worker(self) -> bool:
-        """Whether some worker answers requests, as of at most a second ago. Raises RedisError."""
-        if time.monotonic() - self._looked_at > WORKERS_SEEN_FOR_S or not self._ready:
-            alive = workers_alive(self.client.redis)
-            self._ready = any(worker.state == "ready" for worker in alive)
-            self._looked_at = time.monotonic()
-        return self._ready
+    @property
+    def standing(self) -> Standing:
+        """How serving stood a moment ago. Raises RedisError."""
+        if time.monotonic() - self._looked_at > SEEN_FOR_S:
+            return self._look()
+        return self._standing
+
+    def admit(self, asking: Asking) -> None:
+        """`admission.admit`, as serving stands. Raises RedisError too."""
+        try:
+            admit(asking, self.standing)
+        except HmiError:
+            # What was so a moment ago refuses nobody.
+            admit(asking, self._look())
+
+    def _look(self) -> Standing:
+        self._standing = Standing(workers_alive(self.client.redis), self.client.queue.outstanding())
+        self._looked_at = time.monotonic()
+        return self._standing
+
+
+@contextmanager
+def reaching_the_queue() -> Iterator[None]:
+    """A queue that does not answer is the client's `worker_unavailable`."""
+    try:
+        yield
+    except RedisError as error:
+        log.error("The infer queue cannot be reached: %s", error)
+        raise HmiError(
+            ErrorCode.WORKER_UNAVAILABLE,
+            "The infer queue cannot be reached.",
+            details={"reason": "queue"},
+            retry_after=RETRY_NO_WORKER_S,
+        ) from error
 
 
 _lock = threading.Lock()

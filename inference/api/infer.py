@@ -2,20 +2,26 @@
 
 import logging
 import uuid
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from django.conf import settings
 from django.db import InterfaceError, OperationalError, connection
-from redis.exceptions import RedisError
+from structlog.contextvars import bind_contextvars
 
+from inference.api.admission import Asking, no_room
 from inference.api.answers import answer_of, failure_of
-from inference.api.client import gateway
+from inference.api.client import gateway, reaching_the_queue
 from inference.api.inputs import GivenInput, check_inputs, fit_inputs
-from inference.api.validation import check_miss_policy, check_reference, check_timeout
+from inference.api.validation import (
+    REQUEST_ID_HEADER,
+    check_miss_policy,
+    check_reference,
+    check_timeout,
+)
+from inference.queueing.log_fields import reply_fields, request_fields
 from inference.queueing.messages import InferInput, InferReply, ModelRef
 from inference.queueing.replies import NoReply
-from inference.queueing.transport import QueueFull
+from inference.queueing.transport import CallOutstanding, QueueFull
 from tenants.errors import ErrorCode, HmiError
 from tenants.models import Tenant
 from tenants.services.quotas import quota_check_requests
@@ -23,9 +29,6 @@ from tenants.services.usage import usage_record
 from versiontree.selectors import resolve_model
 
 log = logging.getLogger(__name__)
-
-RETRY_AFTER_NO_WORKER_S = 5
-RETRY_AFTER_FULL_S = 1
 
 
 def infer(
@@ -36,61 +39,72 @@ def infer(
     timeout_s: float | None = None,
     request_id: str | None = None,
     miss_policy: str | None = None,
+    on_accepted: Callable[[], None] | None = None,
 ) -> dict[str, Any]:
     """What `tenant`'s model `reference` says to each of `inputs`, as the JSON value that clients get.
 
     An input is a text, or `{"text", "text_pair"}` or `{"question", "context"}` for a model that takes two.
     The caller has checked that whoever asks may act for the tenant, and may choose `miss_policy` if it is
-    given. Raises HmiError: bad input, `not_found`,
-    `model_not_ready`, `quota_exceeded`, and `worker_unavailable` or `queue_full` when nothing was accepted;
-    after that `deadline_exceeded` and whatever the inference worker reports.
+    given. `on_accepted` is called when `cancel` may be. Raises HmiError: bad input, `not_found`,
+    `model_not_ready`, `quota_exceeded`, and `conflict`, `worker_unavailable` or `queue_full` when nothing was
+    accepted; after that `cancelled`, `deadline_exceeded` and whatever the inference worker reports.
     """
+    request_id = request_id or uuid.uuid4().hex
     reference, seconds = check_reference(reference), check_timeout(timeout_s)
     given, policy = check_inputs(inputs), check_miss_policy(miss_policy)
     resolved = resolve_model(tenant, reference)
     texts = fit_inputs(given, task=resolved.task, pairs=resolved.pairs)
     quota_check_requests(tenant=tenant)
     model = ModelRef(resolved.tenant_slug, resolved.hplm_name, resolved.version_number, resolved.digest)
+    bind_contextvars(**request_fields(model, len(texts)))
     _release_database()
+    asking = Asking(model.tenant, resolved.root, seconds, tenant.weight)
     try:
-        reply = _ask(model, texts, seconds, request_id or uuid.uuid4().hex, policy)
+        reply = _ask(asking, model, texts, request_id, policy, on_accepted)
     except NoReply:
         _count(tenant, model, len(texts), tokens=0, failed=True)
         message = f"There was no answer within {seconds:g} s."
         raise HmiError(ErrorCode.DEADLINE_EXCEEDED, message) from None
+    bind_contextvars(**reply_fields(reply))
     failure = failure_of(reply, asked=model, inputs=len(texts))
     _count(tenant, model, len(texts), tokens=reply.usage.tokens, failed=failure is not None)
     if failure is not None:
         raise failure
-    return answer_of(reply)
+    return answer_of(reply, request_id)
+
+
+def cancel(*, tenant: Tenant, request_id: str) -> bool:
+    """Whether the tenant's request had no answer yet: it has one now, `cancelled`. Raises HmiError when the
+    queue cannot be reached."""
+    with reaching_the_queue():
+        return gateway().client.queue.cancel(tenant.slug, request_id)
 
 
 def _ask(
-    model: ModelRef, inputs: tuple[InferInput, ...], seconds: float, request_id: str, policy: str | None
+    asking: Asking,
+    model: ModelRef,
+    inputs: tuple[InferInput, ...],
+    request_id: str,
+    policy: str | None,
+    on_accepted: Callable[[], None] | None,
 ) -> InferReply:
-    try:
+    with reaching_the_queue():
         door = gateway()
-        if not door.has_ready_worker():
-            raise HmiError(
-                ErrorCode.WORKER_UNAVAILABLE,
-                "No inference worker is ready.",
-                retry_after=RETRY_AFTER_NO_WORKER_S,
+        door.admit(asking)
+        try:
+            return door.client.ask(
+                model,
+                inputs,
+                seconds=asking.seconds,
+                call=request_id,
+                miss_policy=policy,
+                on_accepted=on_accepted,
             )
-        return door.client.ask(model, inputs, seconds=seconds, request_id=request_id, miss_policy=policy)
-    except QueueFull as full:
-        raise HmiError(
-            ErrorCode.QUEUE_FULL,
-            "Too many requests are waiting; try again in a moment.",
-            details={"waiting": full.depth, "yours": full.own, "capacity": settings.HMI_INFER_CAPACITY},
-            retry_after=RETRY_AFTER_FULL_S,
-        ) from None
-    except RedisError as error:
-        log.error("The infer queue cannot be reached: %s", error)
-        raise HmiError(
-            ErrorCode.WORKER_UNAVAILABLE,
-            "The infer queue cannot be reached.",
-            retry_after=RETRY_AFTER_NO_WORKER_S,
-        ) from error
+        except QueueFull as full:
+            raise no_room(full, asking, door.standing) from None
+        except CallOutstanding:
+            message = f"The request {request_id} has no answer yet; another one needs another id."
+            raise HmiError(ErrorCode.CONFLICT, message, param=REQUEST_ID_HEADER) from None
 
 
 def _count(tenant: Tenant, model: ModelRef, inputs: int, *, tokens: int, failed: bool) -> None:

@@ -3,8 +3,7 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from django.conf import settings
-
+from inference.api.admission import check_input_count, check_input_size
 from inference.queueing.messages import InferInput
 from tenants.errors import ErrorCode, HmiError
 
@@ -27,11 +26,7 @@ def check_inputs(value: object) -> tuple[GivenInput, ...]:
         raise invalid("inputs", f"The inputs must be a list; each is {FORMS}.")
     if not value:
         raise invalid("inputs", "The inputs must hold at least one text.")
-    limit: int = settings.HMI_MAX_INPUTS
-    if len(value) > limit:
-        message = f"{len(value)} inputs were given; at most {limit} are allowed in one request."
-        details = {"given": len(value), "max": limit}
-        raise HmiError(ErrorCode.TOO_MANY_INPUTS, message, param="inputs", details=details)
+    check_input_count(len(value))
     return tuple(_check_input(index, one) for index, one in enumerate(value))
 
 
@@ -90,10 +85,7 @@ def _check_text(index: int, where: str, text: object) -> str:
     except UnicodeEncodeError as error:
         message = f"Input {index} holds half a surrogate pair (position {error.start})."
         raise refusal(ErrorCode.INVALID_ENCODING, where, message, index=index, position=error.start) from None
-    limit: int = settings.HMI_MAX_INPUT_BYTES
-    if size > limit:
-        message = f"Input {index} has {size:,} bytes; at most {limit:,} are allowed."
-        raise refusal(ErrorCode.BODY_TOO_LARGE, where, message, index=index, max_bytes=limit)
+    check_input_size(size, index=index, where=where)
     return text
 
 

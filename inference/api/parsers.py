@@ -7,6 +7,7 @@ from typing import IO, Any, NoReturn
 from django.conf import settings
 from rest_framework.parsers import BaseParser
 
+from inference.api.admission import check_body_size
 from tenants.errors import ErrorCode, HmiError
 
 
@@ -16,11 +17,8 @@ def _refuse_constant(name: str) -> NoReturn:
 
 def read_json(stream: IO[bytes]) -> object:
     """`parse_json` of the stream, of which at most the allowed bytes are read, whatever the headers claim."""
-    limit: int = settings.HMI_MAX_BODY_BYTES
-    raw = stream.read(limit + 1)
-    if len(raw) > limit:
-        message = f"The body is larger than {limit:,} bytes."
-        raise HmiError(ErrorCode.BODY_TOO_LARGE, message, details={"max_bytes": limit})
+    raw = stream.read(settings.HMI_MAX_BODY_BYTES + 1)
+    check_body_size(len(raw))
     return parse_json(raw)
 
 

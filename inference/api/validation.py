@@ -1,6 +1,7 @@
 """What an infer request may say; everything else is a typed error that names the place."""
 
 import math
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 
@@ -13,6 +14,8 @@ from tenants.errors import ErrorCode, HmiError
 FIELDS = frozenset({"model", "inputs", "timeout_s", "miss_policy"})
 MAX_REFERENCE_LENGTH = 256
 MAX_FIELD_SHOWN = 64
+REQUEST_ID_HEADER = "X-Request-Id"
+REQUEST_ID = re.compile(r"[A-Za-z0-9_-]{1,64}")
 EXAMPLES = "tenant/hplm, tenant/hplm@alias or tenant/hplm:3"
 
 
@@ -53,6 +56,12 @@ def check_reference(value: object) -> str:
     if len(value) > MAX_REFERENCE_LENGTH or not value.isprintable():
         raise invalid("model", f"The model is not a reference such as {EXAMPLES}.")
     return value.strip()
+
+
+def check_request_id(value: str | None) -> None:
+    """A caller may name its request; what names it appears in logs and addresses."""
+    if value is not None and not REQUEST_ID.fullmatch(value):
+        raise invalid(REQUEST_ID_HEADER, "A request id must have 1 to 64 letters, digits, - and _.")
 
 
 def tenant_in(reference: str) -> str | None:

@@ -1,6 +1,6 @@
-"""The infer endpoint: who asks, what they ask, the answer."""
+"""The infer endpoint: who asks, what they ask, the answer; and how they take it back."""
 
-import uuid
+from functools import partial
 from typing import Any
 
 from drf_spectacular.types import OpenApiTypes
@@ -9,17 +9,21 @@ from rest_framework.permissions import BasePermission
 from rest_framework.request import Request
 from rest_framework.response import Response
 from rest_framework.views import APIView
+from structlog.contextvars import get_contextvars
 
-from inference.api.infer import infer
+from inference.api import idempotency
+from inference.api.hang_ups import cancel_on_hang_up
+from inference.api.idempotency import answered_once, check_key
+from inference.api.infer import cancel, infer
 from inference.api.parsers import InferBodyParser
 from inference.api.serializers import InferAnswerSerializer, InferErrorSerializer, InferRequestSerializer
-from inference.api.validation import parse_call, tenant_in
+from inference.api.validation import REQUEST_ID_HEADER, check_request_id, parse_call, tenant_in
 from tenants.errors import ErrorCode, HmiError
-from tenants.models import ApiKey, Scope
+from tenants.models import ApiKey, Scope, Tenant
 from tenants.permissions import request_tenant, require_staff
 
-REQUEST_ID_HEADER = "X-Request-Id"
 TIMEOUT_HEADER = "X-Timeout-S"
+TENANT = OpenApiParameter("tenant", description="For signed-in members, where the model names no tenant.")
 ERROR_STATUSES = (401, 403, 404, 409, 413, 422, 429, 500, 503, 504)
 
 
@@ -42,43 +46,77 @@ class InferView(APIView):
         request={"application/json": InferRequestSerializer},
         responses={200: InferAnswerSerializer, **dict.fromkeys(ERROR_STATUSES, InferErrorSerializer)},
         parameters=[
-            OpenApiParameter("tenant", description="For signed-in members, where the model names no tenant."),
+            TENANT,
             OpenApiParameter(
                 TIMEOUT_HEADER,
                 OpenApiTypes.FLOAT,
                 OpenApiParameter.HEADER,
                 description="The same as `timeout_s`.",
             ),
+            OpenApiParameter(
+                REQUEST_ID_HEADER,
+                location=OpenApiParameter.HEADER,
+                description="A name for the request, to cancel it by: 1 to 64 letters, digits, `-` and `_`.",
+            ),
+            OpenApiParameter(
+                idempotency.HEADER,
+                location=OpenApiParameter.HEADER,
+                description="The same key and body again have the same answer, for ten minutes.",
+            ),
         ],
     )
     def post(self, request: Request) -> Response:
         """Ask an hPLM."""
+        check_request_id(request.headers.get(REQUEST_ID_HEADER))
+        key = check_key(request.headers.get(idempotency.HEADER))
         call = parse_call(request.data, timeout_header=request.headers.get(TIMEOUT_HEADER))
-        is_key = isinstance(request.auth, ApiKey)
         if call.miss_policy is not None:
             _require_staff(request)
-        # A key's tenant is known; that the model is another's is for the look-up to refuse.
-        named = None if is_key else tenant_in(call.model) or request.query_params.get("tenant")
-        tenant = request_tenant(request, named, Scope.INFER)
-        answer = infer(
+        tenant = _tenant(request, tenant_in(call.model))
+        take_back = partial(cancel, tenant=tenant, request_id=self.request_id)
+        ask = partial(
+            infer,
             tenant=tenant,
             reference=call.model,
             inputs=call.inputs,
             timeout_s=call.timeout_s,
             request_id=self.request_id,
             miss_policy=call.miss_policy,
+            on_accepted=cancel_on_hang_up(request.META, take_back, request_id=self.request_id),
         )
+        answer = answered_once(ask, tenant=tenant.slug, key=key, body=request.data, seconds=call.timeout_s)
         return Response(answer)
 
     def initialize_request(self, request: Any, *args: Any, **kwargs: Any) -> Request:
-        """Every call has an id, those that are refused too."""
-        self.request_id = uuid.uuid4().hex
+        """Every call has an id, those that are refused too: the one that the log names."""
+        self.request_id = get_contextvars().get("request_id", "")  # none while the schema is made
         return super().initialize_request(request, *args, **kwargs)
 
-    def finalize_response(self, request: Request, response: Any, *args: Any, **kwargs: Any) -> Any:
-        """Name the id in a header, whatever the body is."""
-        response[REQUEST_ID_HEADER] = self.request_id
-        return super().finalize_response(request, response, *args, **kwargs)
+
+class InferCallView(APIView):
+    """`DELETE /api/v1/infer/<request id>`."""
+
+    permission_classes = (IsIdentified,)
+
+    @extend_schema(
+        operation_id="infer_cancel",
+        responses={204: None, **dict.fromkeys((401, 403, 404, 503), InferErrorSerializer)},
+        parameters=[TENANT],
+    )
+    def delete(self, request: Request, request_id: str) -> Response:
+        """Cancel a request that waits for its answer: who waits for it gets `cancelled`."""
+        tenant = _tenant(request, None)
+        if not cancel(tenant=tenant, request_id=request_id):
+            raise HmiError(ErrorCode.NOT_FOUND, "There is no such request that waits for an answer.")
+        return Response(status=204)
+
+
+def _tenant(request: Request, named: str | None) -> Tenant:
+    """A key's tenant is known; that the model is another's is for the look-up to refuse."""
+    is_key = isinstance(request.auth, ApiKey)
+    return request_tenant(
+        request, None if is_key else named or request.query_params.get("tenant"), Scope.INFER
+    )
 
 
 def _require_staff(request: Request) -> None:

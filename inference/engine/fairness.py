@@ -30,8 +30,9 @@ class FairShares:
     their counter would be lifted anyway. Not thread-safe.
     """
 
-    def __init__(self, weights: Mapping[str, float] | None = None) -> None:
-        self._weights = weights or {}
+    def __init__(self, weight: Callable[[str], float] = lambda _: 1.0) -> None:
+        """``weight`` is asked whenever a tenant is charged: what it says may change."""
+        self._weight = weight
         self._accounts: dict[str, _Account] = {}
         self._active = 0
         self._floor = 0.0
@@ -128,9 +129,6 @@ class FairShares:
 
     def _expected(self, tokens: int) -> float:
         return tokens * (self._ms_per_token or FIRST_MS_PER_TOKEN)
-
-    def _weight(self, tenant: str) -> float:
-        return self._weights.get(tenant, 1.0)
 
     def _raise_floor(self) -> None:
         """The least counter of those with rows; it never sinks."""

@@ -1,5 +1,6 @@
 """What the stages of the pipeline did when: the data of the paper's figure 17."""
 
+import os
 import time
 from collections import deque
 from collections.abc import Iterator
@@ -46,23 +47,38 @@ class Trace:
         with self._lock:
             return sorted((span for span in self._spans if span.end > since), key=lambda span: span.start)
 
-    def chrome(self, since: float = 0.0) -> dict[str, Any]:
-        """The spans as `chrome://tracing` and Perfetto read them, a thread for each lane."""
-        names = [
-            {"ph": "M", "name": "thread_name", "pid": 0, "tid": tid, "args": {"name": lane}}
-            for tid, lane in enumerate(LANES)
-        ]
+    def chrome(self, since: float = 0.0, *, process: str = "inference worker") -> dict[str, Any]:
+        """The spans in Chrome's trace event format, which `chrome://tracing` and Perfetto open: a process of
+        this name, a thread for each lane, times in microseconds."""
+        pid = os.getpid()
         events = [
             {
                 "ph": "X",
                 "name": f"{span.name} {span.batch}",
                 "cat": span.lane,
-                "pid": 0,
-                "tid": LANES.index(span.lane),
+                "pid": pid,
+                "tid": _tid(span.lane),
                 "ts": span.start * 1e6,
                 "dur": (span.end - span.start) * 1e6,
                 "args": {"batch": span.batch},
             }
             for span in self.spans(since)
         ]
-        return {"traceEvents": [*names, *events], "displayTimeUnit": "ms"}
+        return {"traceEvents": [*_names(pid, process), *events], "displayTimeUnit": "ms"}
+
+
+def _names(pid: int, process: str) -> Iterator[dict[str, Any]]:
+    """What the process and its lanes are called, and that the lanes stand in the order of the pipeline."""
+
+    def named(what: str, tid: int, **args: object) -> dict[str, Any]:
+        return {"ph": "M", "name": what, "pid": pid, "tid": tid, "args": args}
+
+    yield named("process_name", _tid(LANES[0]), name=process)
+    for lane in LANES:
+        yield named("thread_name", _tid(lane), name=lane)
+        yield named("thread_sort_index", _tid(lane), sort_index=_tid(lane))
+
+
+def _tid(lane: Lane) -> int:
+    """From 1: viewers take 0 for the idle thread."""
+    return 1 + LANES.index(lane)

@@ -23,7 +23,7 @@ class Heartbeat:
 
     def __init__(self, redis: Redis, name: str, status: Callable[[], bytes], *, life_s: float = 10.0) -> None:
         self._redis = redis
-        self._key = keys.worker(name)
+        self._name = name
         self._status = status
         self._life_ms = int(life_s * 1000)
         self._stop = threading.Event()
@@ -41,13 +41,15 @@ class Heartbeat:
         self._stop.set()
         self._thread.join()
         try:
-            self._redis.delete(self._key)
+            self._redis.delete(keys.worker(self._name))
+            self._redis.srem(keys.WORKERS, self._name)
         except RedisError:
             log.warning("could not sign off; the heartbeat will expire by itself")
 
     def beat(self) -> None:
         """Renew now, for instance because the status changed."""
-        self._redis.set(self._key, self._status(), px=self._life_ms)
+        self._redis.set(keys.worker(self._name), self._status(), px=self._life_ms)
+        self._redis.sadd(keys.WORKERS, self._name)
 
     def _run(self) -> None:
         while not self._stop.wait(self._life_ms / 3000):

@@ -7,7 +7,13 @@ OUTSTANDING = "hmi:infer:outstanding"
 FIELD = "message"
 TENANT_FIELD = "tenant"
 REPLIES_PREFIX = "hmi:infer:replies:"
-SEEN_PREFIX = "hmi:infer:seen:"
+CALL_PREFIX = "hmi:infer:call:"
+KEPT_PREFIX = "hmi:infer:kept:"
+KEPT = "hmi:infer:kept"
+"""The answers that are kept, by the time they were given; each with its size."""
+KEPT_BYTES = "hmi:infer:kept-bytes"
+WORKERS = "hmi:workers"
+"""The names of all inference workers; one whose own key is gone is dead."""
 WORKER_PREFIX = "hmi:workers:"
 MISSES_PREFIX = "hmi:misses:"
 
@@ -17,9 +23,15 @@ def replies(process: str) -> str:
     return REPLIES_PREFIX + process
 
 
-def seen(request_id: str) -> str:
-    """The mark that a request was accepted, so that a repeated submission is not a second request."""
-    return SEEN_PREFIX + request_id
+def call(tenant: str, name: str) -> str:
+    """Which entry of the stream a tenant's call is: for cancelling it, and so that a repeated submission is
+    not a second request."""
+    return f"{CALL_PREFIX}{tenant}:{name}"
+
+
+def kept(tenant: str, key: str) -> str:
+    """The answer to a tenant's call with an idempotency key."""
+    return f"{KEPT_PREFIX}{tenant}:{key}"
 
 
 def worker(name: str) -> str:

@@ -18,6 +18,8 @@ __all__ = [
 ]
 
 VERSION = 2
+CALL_END = "."
+"""Stands in an id between the name of the call and what makes it unique."""
 MISS_POLICIES = ("fallback", "compute", "auto")
 
 
@@ -59,8 +61,9 @@ class InferInput:
 
 @dataclass(frozen=True, slots=True)
 class InferRequest:
-    """Inputs for one version of one hPLM. ``deadline`` and ``enqueued_at`` are unix seconds; ``miss_policy``
-    replaces the worker's own for this request."""
+    """Inputs for one version of one hPLM. ``id`` is nobody else's, now or later: an answer is known by it.
+    ``deadline`` and ``enqueued_at`` are unix seconds; ``miss_policy`` replaces the worker's own for this
+    request."""
 
     id: str
     tenant: str
@@ -73,6 +76,11 @@ class InferRequest:
     reply_to: str
     miss_policy: str | None = None
     v: int = VERSION
+
+    @property
+    def call(self) -> str:
+        """What the caller knows it by, unique among what its tenant has outstanding."""
+        return self.id.partition(CALL_END)[0]
 
     @property
     def model(self) -> ModelRef:

@@ -4,6 +4,7 @@ import logging
 import threading
 import time
 import uuid
+from collections.abc import Callable
 from typing import Any
 
 from redis import Redis
@@ -11,7 +12,14 @@ from redis.exceptions import RedisError
 
 from inference.queueing import keys
 from inference.queueing.connection import connect
-from inference.queueing.messages import InferInput, InferReply, InferRequest, MessageError, ModelRef
+from inference.queueing.messages import (
+    CALL_END,
+    InferInput,
+    InferReply,
+    InferRequest,
+    MessageError,
+    ModelRef,
+)
 from inference.queueing.transport import RequestQueue
 
 log = logging.getLogger(__name__)
@@ -80,7 +88,8 @@ class ReplyReader:
         try:
             reply = InferReply.from_json(payload)
         except MessageError as error:
-            log.error("unreadable reply %s: %s", error.request_id, error)
+            own = {"request_id": error.request_id}
+            log.error("unreadable reply %s: %s", error.request_id, error, extra=own)
             return
         with self._lock:
             waiter = self._waiting.get(reply.id)
@@ -111,16 +120,19 @@ class InferClient:
         inputs: tuple[InferInput, ...],
         *,
         seconds: float,
-        request_id: str | None = None,
+        call: str | None = None,
         miss_policy: str | None = None,
+        on_accepted: Callable[[], None] | None = None,
     ) -> InferReply:
         """The answer to ``inputs``, which the worker drops with ``deadline_exceeded`` after ``seconds``.
+        ``call`` is the name to cancel it by; ``on_accepted`` is called when it may be cancelled.
 
-        Raises QueueFull; NoReply when there is no answer at all; redis errors when there is no server.
+        Raises QueueFull and CallOutstanding; NoReply when there is no answer at all; redis errors when there
+        is no server.
         """
         now = time.time()
         request = InferRequest(
-            id=request_id or uuid.uuid4().hex,
+            id=f"{call}{CALL_END}{uuid.uuid4().hex[:12]}" if call else uuid.uuid4().hex,
             tenant=model.tenant,
             hplm=model.hplm,
             version=model.version,
@@ -134,6 +146,8 @@ class InferClient:
         self._reader.expect(request.id)
         try:
             self.queue.submit(request)
+            if on_accepted is not None:
+                on_accepted()
             reply = self._reader.wait(request.id, seconds + GRACE_S)
         finally:
             self._reader.forget(request.id)

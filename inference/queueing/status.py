@@ -5,7 +5,6 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from redis import Redis
-from redis.exceptions import ResponseError
 
 from inference.queueing import keys
 from inference.queueing.decoding import MessageError, Reader, decode
@@ -30,7 +29,9 @@ class TracedSpan:
 @dataclass(frozen=True, slots=True)
 class Recently:
     """The last half minute: rows computed a second, requests answered and how long they took from being sent,
-    and what the pipeline did for the last batches."""
+    and what the pipeline did for the last batches. ``behind_per_s`` is how many requests were answered a
+    second while others waited, 0.0 where none had to: that there were few to answer says nothing of how fast
+    they can be."""
 
     rows_per_s: float = 0.0
     requests: int = 0
@@ -38,6 +39,7 @@ class Recently:
     p95_ms: float = 0.0
     p99_ms: float = 0.0
     spans: tuple[TracedSpan, ...] = ()
+    behind_per_s: float = 0.0
 
     @classmethod
     def read(cls, reader: Reader) -> "Recently":
@@ -48,7 +50,7 @@ class Recently:
             )
             for one in reader.children("spans")
         )
-        figures = reader.numbers("rows_per_s", "p50_ms", "p95_ms", "p99_ms")
+        figures = reader.numbers("rows_per_s", "p50_ms", "p95_ms", "p99_ms", "behind_per_s")
         return cls(requests=reader.whole("requests"), spans=spans, **figures)
 
 
@@ -105,18 +107,18 @@ def _state(reader: Reader) -> State:
 
 
 def workers_alive(redis: Redis) -> list[WorkerStatus]:
-    """Every worker with a heartbeat, by name. Empty when none is running."""
-    try:
-        consumers: Any = redis.xinfo_consumers(keys.REQUESTS, keys.GROUP)
-    except ResponseError:
-        return []
-    names = sorted(consumer["name"].decode() for consumer in consumers)
+    """Every worker with a heartbeat, by name, those that are still loading among them. Empty when none is
+    running."""
+    known: Any = redis.smembers(keys.WORKERS)
+    names = sorted(name.decode() for name in known)
     if not names:
         return []
     found: Any = redis.mget([keys.worker(name) for name in names])
+    dead = [name for name, payload in zip(names, found, strict=True) if payload is None]
+    if dead:
+        redis.srem(keys.WORKERS, *dead)  # one that only seemed dead is back with its next beat
     alive = []
-    for payload in found:
+    for payload in filter(None, found):
         with suppress(MessageError):
-            if payload:
-                alive.append(WorkerStatus.from_json(payload))
+            alive.append(WorkerStatus.from_json(payload))
     return alive

@@ -8,16 +8,19 @@ from redis import Redis
 from redis.exceptions import RedisError, ResponseError
 
 from inference.queueing import keys, scripts
+from inference.queueing.log_fields import whose
 from inference.queueing.messages import InferReply, InferRequest, MessageError, ModelRef
-from inference.queueing.scripts import run
+from inference.queueing.scripts import Argument, run
 
 log = logging.getLogger(__name__)
 
 MAX_DELIVERIES = 3
 REPLIES_KEPT = 8192
 REPLIES_LIFE_S = 300
-SEEN_LIFE_MS = 60_000
+CALL_LIFE_S = 60
+"""How long a call is known by its name beyond its deadline."""
 NO_MODEL = ModelRef("", "", 0, "")
+CANCELLED = "cancelled"
 FIELD = keys.FIELD.encode()
 
 
@@ -29,6 +32,13 @@ class QueueFull(Exception):
         super().__init__(f"{depth} requests are waiting already, {own} of them this tenant's")
         self.depth = depth
         self.own = own
+
+
+class CallOutstanding(Exception):
+    """Another request of the tenant has the same name and no answer yet."""
+
+    def __init__(self, name: str) -> None:
+        super().__init__(f"a call named {name} has no answer yet")
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,20 +59,36 @@ class RequestQueue:
 
     def submit(self, request: InferRequest) -> int:
         """Accept the request and return how many are now outstanding, or raise QueueFull: a tenant may have
-        as many outstanding as are free.
+        as many outstanding as are free. Raises CallOutstanding when the name of the call is taken.
 
-        Submitting an id again within a minute, as a retry after a lost connection does, changes nothing.
+        Submitting a request again within a minute, as a retry after a lost connection does, changes nothing.
         """
-        tenant = request.tenant
-        accepted, depth, *own = run(
-            self._redis,
-            scripts.SUBMIT,
-            [keys.REQUESTS, keys.seen(request.id), keys.OUTSTANDING],
-            [self._capacity, request.to_json(), SEEN_LIFE_MS, keys.FIELD, tenant, keys.TENANT_FIELD],
-        )
+        tenant, name = request.tenant, request.call
+        life_s = CALL_LIFE_S + max(0.0, request.deadline - request.enqueued_at)
+        given: list[Argument] = [self._capacity, request.to_json(), int(life_s * 1000)]
+        given += [keys.FIELD, tenant, keys.TENANT_FIELD, request.id, request.reply_to]
+        touched = [keys.REQUESTS, keys.call(tenant, name), keys.OUTSTANDING]
+        accepted, depth, *own = run(self._redis, scripts.SUBMIT, touched, given)
+        if accepted == scripts.NAME_TAKEN:
+            raise CallOutstanding(name)
         if not accepted:
             raise QueueFull(int(depth), int(own[0]))
         return int(depth)
+
+    def cancel(self, tenant: str, name: str) -> bool:
+        """Answer the tenant's call of this name with ``cancelled``, whether or not a worker has taken it.
+        False when it is unknown or has its answer."""
+        mark: Any = self._redis.hmget(keys.call(tenant, name), ["request", "entry", "reply_to"])
+        if None in mark:
+            return False
+        request_id, entry_id, reply_to = (value.decode() for value in mark)
+        reply = InferReply.failure(request_id, NO_MODEL, CANCELLED, "The request was cancelled.")
+        return _send(self._redis, scripts.CANCEL, entry_id, reply_to, reply)
+
+    def outstanding(self) -> dict[str, int]:
+        """How many requests of each tenant are accepted and not yet answered."""
+        counts: Any = self._redis.hgetall(keys.OUTSTANDING)
+        return {tenant.decode(): int(count) for tenant, count in counts.items()}
 
     def depth(self) -> int:
         """Requests accepted and not yet answered."""
@@ -121,6 +147,19 @@ class RequestConsumer:
         """Send the answer and let go of the entry. False when another worker had answered it already."""
         return self._send(entry.entry_id, entry.request.reply_to, reply)
 
+    def answered(self) -> frozenset[str]:
+        """Those of the held entries that have their answer from elsewhere: their caller cancelled them, or
+        another worker was taken for the one to answer. ``answer`` lets go of them."""
+        if not self._held:
+            return frozenset()
+        try:
+            found = run(self._redis, scripts.ANSWERED, [keys.REQUESTS], [keys.GROUP, *self._held])
+        except ResponseError as error:
+            if not _is_lost(error):
+                raise
+            return frozenset()  # the server lost its streams; the next read starts anew
+        return frozenset(entry_id.decode() for entry_id in found)
+
     def leave(self) -> None:
         """Remove the consumer, unless it still owes answers: those are for the next worker to claim."""
         pending = self._redis.xpending_range(keys.REQUESTS, keys.GROUP, "-", "+", 1, consumername=self.name)
@@ -155,7 +194,7 @@ class RequestConsumer:
             self._refuse(entry_id, error)
             return None
         if before >= MAX_DELIVERIES:
-            log.error("request %s was delivered %d times", request.id, before)
+            log.error("request %s was delivered %d times", request.id, before, extra=whose(request))
             message = f"the request stopped the worker {MAX_DELIVERIES} times"
             reply = InferReply.failure(request.id, request.model, "inference_failed", message)
             self._send(entry_id, request.reply_to, reply)
@@ -164,7 +203,8 @@ class RequestConsumer:
 
     def _refuse(self, entry_id: str, error: MessageError) -> None:
         """Answer an unreadable entry where it says who asked, drop it otherwise."""
-        log.error("unreadable request %s: %s", error.request_id or entry_id, error)
+        own = {"request_id": error.request_id}
+        log.error("unreadable request %s: %s", error.request_id or entry_id, error, extra=own)
         if error.request_id and error.reply_to.startswith(keys.REPLIES_PREFIX):
             message = "the worker could not read the request"
             reply = InferReply.failure(error.request_id, NO_MODEL, "inference_failed", message)
@@ -175,27 +215,21 @@ class RequestConsumer:
         self._held.discard(entry_id)
 
     def _send(self, entry_id: str, reply_to: str, reply: InferReply) -> bool:
-        try:
-            counted = run(
-                self._redis,
-                scripts.ANSWER,
-                [keys.REQUESTS, reply_to, keys.OUTSTANDING],
-                [
-                    keys.GROUP,
-                    entry_id,
-                    reply.to_json(),
-                    REPLIES_KEPT,
-                    REPLIES_LIFE_S,
-                    keys.FIELD,
-                    keys.TENANT_FIELD,
-                ],
-            )
-        except ResponseError as error:
-            if not _is_lost(error):
-                raise
-            counted = 0  # the server lost its streams, and this entry with them
+        counted = _send(self._redis, scripts.ANSWER, entry_id, reply_to, reply)
         self._held.discard(entry_id)
-        return bool(counted)
+        return counted
+
+
+def _send(redis: Redis, script: str, entry_id: str, reply_to: str, reply: InferReply) -> bool:
+    """Whether this is the one answer to the entry."""
+    given: list[Argument] = [keys.GROUP, entry_id, reply.to_json(), REPLIES_KEPT, REPLIES_LIFE_S]
+    given += [keys.FIELD, keys.TENANT_FIELD]
+    try:
+        return bool(run(redis, script, [keys.REQUESTS, reply_to, keys.OUTSTANDING], given))
+    except ResponseError as error:
+        if not _is_lost(error):
+            raise
+        return False  # the server lost its streams, and this entry with them
 
 
 def _is_lost(error: ResponseError) -> bool:

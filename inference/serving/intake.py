@@ -6,8 +6,9 @@ from dataclasses import replace
 from inference.engine.rows import ModelIdentity
 from inference.hplm.errors import HplmError
 from inference.hplm.miss_policy import MissPolicy
+from inference.queueing.log_fields import whose
 from inference.queueing.messages import InferReply
-from inference.queueing.transport import Entry
+from inference.queueing.transport import CANCELLED, Entry
 from inference.serving.catalogue import Catalogue, NotServedError
 from inference.serving.reading import read
 from inference.serving.ticket import Ticket
@@ -25,7 +26,7 @@ def admit(entry: Entry, catalogue: Catalogue, now: float) -> Ticket | InferReply
     except (NotServedError, HplmError) as error:
         return InferReply.failure(request.id, request.model, error.code, error.message)
     except Exception:  # a text that breaks the tokenizer must not break the worker
-        log.exception("request %s cannot be taken in", request.id)
+        log.exception("request %s cannot be taken in", request.id, extra=whose(request))
         message = "the inputs cannot be tokenised"
         return InferReply.failure(request.id, request.model, "inference_failed", message)
 
@@ -37,6 +38,12 @@ def expiry(entry: Entry) -> InferReply:
     return InferReply.failure(
         request.id, request.model, "deadline_exceeded", f"the request was not served within {allowed:.3g} s"
     )
+
+
+def cancellation(entry: Entry) -> InferReply:
+    """The reply to a request that its caller has cancelled."""
+    request = entry.request
+    return InferReply.failure(request.id, request.model, CANCELLED, "the request was cancelled")
 
 
 def _ticket(entry: Entry, catalogue: Catalogue) -> Ticket:

@@ -121,12 +121,13 @@ class _Now(Collector):
 
 
 def places_of(manifest: Callable[[], Manifest]) -> Callable[[str], Place]:
-    """From a chain's name (see ``halves.chain_name``) to the name of its root, and the digest of its nearest
-    table for the domain's, since manifests do not name domains. A root that has just gone is its digest."""
+    """From a chain's name (see ``halves.chain_name``) to the names of its root and of what its nearest table
+    belongs to. What has just gone is named by its digest."""
 
     def place(chain: str) -> Place:
         root, _, nearest, *_ = chain.split(":")
-        served = manifest().roots.get(root)
-        return served.name if served else root[:DIGITS], nearest[:DIGITS]
+        now = manifest()
+        served = now.roots.get(root)
+        return served.name if served else root[:DIGITS], now.tables.get(nearest, nearest[:DIGITS])
 
     return place

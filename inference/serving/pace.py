@@ -6,11 +6,13 @@ from dataclasses import dataclass
 @dataclass(frozen=True, slots=True)
 class Pace:
     """How long the loop waits: for company in a batch that is not full, for work when there is none, between
-    two looks for what dead workers left, and after the queue's server was lost. ``backlog_rows`` is how many
-    rows it holds at most, but for the last request that it reads, to choose the next batch from."""
+    two looks for what dead workers left and for what was cancelled, and after the queue's server was lost.
+    ``backlog_rows`` is how many rows it holds at most, but for the last request that it reads, to choose the
+    next batch from."""
 
     batch_wait_s: float = 0.002
     idle_wait_s: float = 0.1
     claim_every_s: float = 1.0
+    drop_every_s: float = 0.2
     lost_wait_s: float = 0.5
     backlog_rows: int = 512

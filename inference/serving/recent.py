@@ -9,6 +9,8 @@ from inference.queueing.status import Recently, TracedSpan
 
 WINDOW_S = 30.0
 KEPT = 4096
+LEAST_BEHIND_S = 1.0
+"""Of less time than this no rate is told."""
 BATCHES_SHOWN = 5
 
 
@@ -20,6 +22,7 @@ class Recent:
         self._begun = clock()
         self._rows: deque[tuple[float, int]] = deque(maxlen=KEPT)
         self._latencies: deque[tuple[float, float]] = deque(maxlen=KEPT)
+        self._behind: deque[tuple[float, int, float]] = deque(maxlen=KEPT)
 
     def computed(self, rows: int) -> None:
         """A batch of so many rows was computed."""
@@ -29,10 +32,14 @@ class Recent:
         """A request was answered so long after it was sent."""
         self._latencies.append((self._clock(), seconds))
 
+    def behind(self, answered: int, seconds: float) -> None:
+        """So many requests were answered in so many seconds during which others waited."""
+        self._behind.append((self._clock(), answered, seconds))
+
     def told(self) -> Recently:
         """The figures of the window, and the last batches in the pipeline."""
         now = self._clock()
-        since = max(self._begun, now - WINDOW_S)
+        since = self._since(now)
         rows = sum(rows for at, rows in list(self._rows) if at >= since)
         waited = sorted(seconds for at, seconds in list(self._latencies) if at >= since)
         p50, p95, p99 = (1000 * _quantile(waited, share) for share in (0.5, 0.95, 0.99))
@@ -43,7 +50,18 @@ class Recent:
             p95_ms=p95,
             p99_ms=p99,
             spans=self._spans(),
+            behind_per_s=self._behind_per_s(since),
         )
+
+    def _since(self, now: float) -> float:
+        """Where the window begins: later where it has more batches than are kept."""
+        since = max(self._begun, now - WINDOW_S)
+        return max(since, self._rows[0][0]) if len(self._rows) == KEPT else since
+
+    def _behind_per_s(self, since: float) -> float:
+        turns = [(answered, seconds) for at, answered, seconds in list(self._behind) if at >= since]
+        time_s = sum(seconds for _, seconds in turns)
+        return sum(answered for answered, _ in turns) / time_s if time_s >= LEAST_BEHIND_S else 0.0
 
     def _spans(self) -> tuple[TracedSpan, ...]:
         spans = self._trace.spans()

@@ -12,14 +12,16 @@ from redis.exceptions import RedisError
 from inference.engine.batcher import BatchLimits
 from inference.engine.executor import Flight
 from inference.engine.fairness import FairShares
-from inference.engine.residency import IntegrityError
+from inference.engine.residency import IntegrityError, SlotMismatchError
 from inference.engine.rows import Answered, Failed, Outcome
+from inference.queueing.log_fields import whose
 from inference.queueing.messages import InferReply
 from inference.queueing.misses import MissCounter
 from inference.queueing.transport import Entry, RequestConsumer
+from inference.serving.answer_log import log_answer
 from inference.serving.backlog import Backlog, Batch, Waiting
 from inference.serving.catalogue import Catalogue
-from inference.serving.intake import admit, expiry
+from inference.serving.intake import admit, cancellation, expiry
 from inference.serving.metrics import WorkerMetrics
 from inference.serving.pace import Pace
 from inference.serving.recent import Recent
@@ -52,11 +54,14 @@ class Server:
         self._misses = misses
         self._metrics = metrics
         self._clock = clock
-        self._shares = FairShares()
+        self._shares = FairShares(lambda tenant: catalogue.manifest.weight(tenant))
         self._backlog = Backlog(shares=self._shares)
         self._ahead: Underway | None = None
+        self._unanswered: dict[str, Ticket] = {}
         self._outbox: deque[tuple[Entry, InferReply]] = deque()
+        self._answers = 0
         self._next_claim = 0.0
+        self._next_drop = 0.0
 
     @property
     def backlog_rows(self) -> int:
@@ -83,6 +88,7 @@ class Server:
             self._claim()
             self._take()
             self._send_outbox()
+        self._drop_cancelled()
         if self._advance():
             self._send_outbox()
             return True
@@ -99,7 +105,8 @@ class Server:
         if not entries:
             self._next_claim = time.monotonic() + self._pace.claim_every_s
         for entry in entries:
-            log.warning("request %s is delivered for the %d. time", entry.request.id, entry.deliveries)
+            request, own = entry.request, whose(entry.request)
+            log.warning("request %s is delivered for the %d. time", request.id, entry.deliveries, extra=own)
             alone = Backlog(shares=self._shares)
             self._admit_all([entry], alone)
             while (underway := self._begin(alone)) is not None:
@@ -133,17 +140,32 @@ class Server:
         admitted = admit(entry, self._catalogue, self._clock())
         if isinstance(admitted, Ticket):
             backlog.add(admitted)
+            self._unanswered[entry.entry_id] = admitted
         else:
             self._answer(entry, admitted)
+
+    def _drop_cancelled(self) -> None:
+        """Compute no more of what has its answer in the queue already. The one it gets here counts for
+        nothing, but in the metrics."""
+        if time.monotonic() < self._next_drop:
+            return
+        self._next_drop = time.monotonic() + self._pace.drop_every_s
+        for entry_id in self._consumer.answered() & self._unanswered.keys():
+            ticket = self._unanswered[entry_id]
+            self._reply_to(ticket, cancellation(ticket.entry))
+        self._backlog.drop_done()
 
     def _advance(self) -> bool:
         """Compute one batch, and begin the next before that: what can be done ahead of its turn is done while
         this one computes. False when nothing waits."""
+        begun, answers = time.monotonic(), self._answers
         current = self._ahead or self._begin(self._backlog)
         if current is None:
             return False
         self._ahead = self._begin(self._backlog)
         self._finish(current)
+        if self._backlog:
+            self.recent.behind(self._answers - answers, time.monotonic() - begun)
         return True
 
     def _begin(self, backlog: Backlog) -> "Underway | None":
@@ -175,7 +197,7 @@ class Server:
         underway.backlog.settle(batch, outcomes)
         for ticket in tickets:
             if ticket.done and not ticket.answered:
-                self._reply_to(ticket, _reply(ticket, self.last_batch_at))
+                self._reply_to(ticket, self._reply_of(ticket))
         underway.backlog.drop_done()
 
     def _note(self, batch: Batch, outcomes: list[Outcome]) -> None:
@@ -198,6 +220,20 @@ class Server:
         fragments = answer.missed.astype(">i4").tobytes()
         self._misses.add(served.plots[0], served.tenant, answer.missed.shape[1], fragments)
 
+    def _reply_of(self, ticket: Ticket) -> InferReply:
+        """What the ticket says. Labels that make no prediction fail their own request, not the worker."""
+        request = ticket.entry.request
+        message = "the hPLM's numbers make no prediction"
+        try:
+            return ticket.reply(self.last_batch_at)
+        except SlotMismatchError as error:
+            self._catalogue.counters.slot_mismatches += 1
+            message = str(error)
+            log.critical("a reply was refused: %s", error, extra=whose(request))
+        except Exception:
+            log.exception("request %s cannot be answered", request.id, extra=whose(request))
+        return InferReply.failure(request.id, request.model, "inference_failed", message)
+
     def _reply_to(self, ticket: Ticket, reply: InferReply) -> None:
         """Its one answer."""
         ticket.answered = True
@@ -206,8 +242,11 @@ class Server:
 
     def _answer(self, entry: Entry, reply: InferReply) -> None:
         """Put the answer in the outbox: sending may fail, and must not interrupt what is being done."""
+        self._unanswered.pop(entry.entry_id, None)
+        self._answers += 1
         if self._metrics is not None:
             self._metrics.requests_answered([(entry.request, reply)], now=self._clock())
+        log_answer(entry.request, reply)
         self._outbox.append((entry, reply))
 
     def _send_outbox(self) -> None:
@@ -215,7 +254,8 @@ class Server:
         while self._outbox:
             entry, reply = self._outbox[0]
             if not self._consumer.answer(entry, reply):
-                log.warning("request %s was answered by another worker", reply.id)
+                own = whose(entry.request)
+                log.info("request %s had its answer already", reply.id, extra=own)
             self._outbox.popleft()
 
     def _check_integrity(self) -> None:
@@ -252,14 +292,3 @@ def _given_up(underway: Underway) -> list[Outcome]:
     flight = underway.flight
     underway.batch.executor.abandon(flight)
     return [Failed(row, "deadline_exceeded", "nobody waits for it any more") for row in flight.rows]
-
-
-def _reply(ticket: Ticket, now: float) -> InferReply:
-    """The ticket's reply. Labels that make no prediction fail their own request, not the worker."""
-    try:
-        return ticket.reply(now)
-    except Exception:
-        request = ticket.entry.request
-        log.exception("request %s cannot be answered", request.id)
-        message = "the hPLM's numbers make no prediction"
-        return InferReply.failure(request.id, request.model, "inference_failed", message)

@@ -14,7 +14,13 @@ from unfold.forms import AdminPasswordChangeForm, UserChangeForm, UserCreationFo
 from tenants.admin.base import Listing, ModelAdmin, ModelForm, StackedInline, acting, linked
 from tenants.models import Membership, Quota, Tenant, User
 from tenants.services.members import member_add, member_remove, member_set_role
-from tenants.services.tenants import tenant_create, tenant_resume, tenant_set_sharing, tenant_suspend
+from tenants.services.tenants import (
+    tenant_create,
+    tenant_resume,
+    tenant_set_sharing,
+    tenant_set_weight,
+    tenant_suspend,
+)
 
 admin.site.unregister(Group)
 
@@ -58,12 +64,20 @@ class QuotaInline(StackedInline):
 class TenantAdmin(ModelAdmin):
     """Tenants; suspended ones get 403 for everything."""
 
-    list_display = ("slug", "name", "member_count", "shares_fragment_counts", "suspended_at", "created_at")
+    list_display = (
+        "slug",
+        "name",
+        "member_count",
+        "weight",
+        "shares_fragment_counts",
+        "suspended_at",
+        "created_at",
+    )
     list_filter = (("suspended_at", admin.EmptyFieldListFilter), "created_at")
     ordering = ("slug",)
     search_fields = ("slug", "name")
     actions = ("suspend", "resume")
-    fields = ("slug", "name", "shares_fragment_counts", "suspended_at", "created_at")
+    fields = ("slug", "name", "weight", "shares_fragment_counts", "suspended_at", "created_at")
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[Any]:
         tenants: QuerySet[Any] = super().get_queryset(request).annotate(member_count=Count("memberships"))
@@ -85,13 +99,14 @@ class TenantAdmin(ModelAdmin):
         return False
 
     def save_model(self, request: HttpRequest, obj: Tenant, form: ModelForm, change: bool) -> None:
-        shares = obj.shares_fragment_counts
+        shares, weight = obj.shares_fragment_counts, obj.weight
         if change:
             obj.save(update_fields=["name"])
         else:
             made = tenant_create(slug=obj.slug, name=obj.name, actor=acting(request))
             obj.pk, obj._state.adding = made.pk, False
         tenant_set_sharing(tenant=obj, shares=shares, actor=acting(request))
+        tenant_set_weight(tenant=obj, weight=weight, actor=acting(request))
 
     @admin.action(description="Suspend", permissions=["change"])
     def suspend(self, request: HttpRequest, tenants: QuerySet[Tenant]) -> None:

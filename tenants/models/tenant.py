@@ -1,6 +1,7 @@
 """Tenants, who belongs to them, and how much they may use."""
 
 from django.conf import settings
+from django.core.validators import MaxValueValidator, MinValueValidator
 from django.db import models
 from django.db.models import Q
 from django.db.models.functions import Now
@@ -10,6 +11,7 @@ from tenants.models.scoping import TenantScopedManager
 SLUG_PATTERN = r"^[a-z0-9]([a-z0-9-]{0,48}[a-z0-9])?$"
 
 GIGABYTE = 1_000_000_000
+LEAST_WEIGHT, MOST_WEIGHT = 0.01, 100.0
 
 
 class Tenant(models.Model):
@@ -27,12 +29,22 @@ class Tenant(models.Model):
         " turning this off deletes the tenant's counts within a few minutes.",
     )
     stopped_sharing_at = models.DateTimeField(null=True, blank=True, editable=False)
+    weight = models.FloatField(
+        default=1.0,
+        db_default=1.0,
+        validators=[MinValueValidator(LEAST_WEIGHT), MaxValueValidator(MOST_WEIGHT)],
+        help_text="The tenant's share of the inference workers' time while several tenants ask: with 2 it"
+        " gets twice as much as one with 1. From 0.01 to 100. Workers take it over at once.",
+    )
 
     class Meta:
         ordering = ("slug",)
         constraints = (
             models.CheckConstraint(condition=Q(slug__regex=SLUG_PATTERN), name="tenant_slug_is_plain"),
             models.CheckConstraint(condition=~Q(name=""), name="tenant_has_a_name"),
+            models.CheckConstraint(
+                condition=Q(weight__range=(LEAST_WEIGHT, MOST_WEIGHT)), name="tenant_weight_is_in_range"
+            ),
         )
 
     def __str__(self) -> str:

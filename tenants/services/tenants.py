@@ -7,8 +7,10 @@ from django.utils import timezone
 
 from tenants.errors import ErrorCode, HmiError
 from tenants.models import Membership, Quota, Role, Tenant, User
+from tenants.models.tenant import LEAST_WEIGHT, MOST_WEIGHT
 from tenants.services.audit import Actor, audit_record
 from tenants.services.names import clean_name, clean_slug
+from tenants.signals import serving_changed
 
 
 @transaction.atomic
@@ -74,4 +76,22 @@ def tenant_set_sharing(*, tenant: Tenant, shares: bool, actor: Actor) -> bool:
         actor=actor,
         detail={"shares_fragment_counts": shares},
     )
+    serving_changed.send(Tenant)
+    return True
+
+
+@transaction.atomic
+def tenant_set_weight(*, tenant: Tenant, weight: float, actor: Actor) -> bool:
+    """The tenant's share of the inference workers' time while several ask; true when this changed it. One
+    outside of its range: ``invalid_field``."""
+    if not LEAST_WEIGHT <= weight <= MOST_WEIGHT:
+        message = f"A weight is a number from {LEAST_WEIGHT:g} to {MOST_WEIGHT:g}."
+        raise HmiError(ErrorCode.INVALID_FIELD, message, param="weight")
+    if not Tenant.objects.filter(pk=tenant.pk).exclude(weight=weight).update(weight=weight):
+        return False
+    tenant.weight = weight
+    audit_record(
+        verb="tenant.set_weight", subject=tenant.slug, tenant=tenant, actor=actor, detail={"weight": weight}
+    )
+    serving_changed.send(Tenant)
     return True

@@ -3,7 +3,7 @@
 import hashlib
 import json
 import shutil
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -45,9 +45,11 @@ class TinyWorld:
     def chain(self, hplm: TinyHplm) -> PlotChain:
         return PlotChain([PlotTable.open(self.folder("plot", digest)) for digest in hplm.plots])
 
-    def publish(self, *, revision: int = 1, hplms: Sequence[TinyHplm] | None = None) -> Path:
-        """Write manifest.json (of all hPLMs, or of those given) as the web process would; returns its
-        path."""
+    def publish(
+        self, *, revision: int = 1, hplms: Sequence[TinyHplm] | None = None, **more: dict[str, Any]
+    ) -> Path:
+        """Write manifest.json (of all hPLMs, or of those given) as the web process would; returns its path.
+        ``more`` are further parts of it."""
         served = self.hplms if hplms is None else hplms
         root = {
             "name": "tiny",
@@ -62,6 +64,7 @@ class TinyWorld:
             "roots": {self.root_digest: root},
             "lowers": {digest: {"files": self._checksums("lower", digest)} for digest in sorted(lowers)},
             "hplms": {f"{h.tenant}/{h.hplm}:{h.version}": self._served(h) for h in served},
+            **more,
         }
         path = self.artifact_root / "manifest.json"
         partial = path.with_suffix(".tmp")
@@ -88,22 +91,32 @@ class TinyWorld:
         return {name: entry["sha256"] for name, entry in artifact_files(self.folder(kind, digest)).items()}
 
 
-def tiny_world(artifact_root: Path, *, hplms: int = 6, tasks: Sequence[Task] = TWO_TASKS) -> TinyWorld:
-    """Build everything in an artifact root and publish its manifest. Takes about a second."""
+def tiny_world(
+    artifact_root: Path,
+    *,
+    hplms: int = 6,
+    tasks: Sequence[Task] = TWO_TASKS,
+    make: Callable[[Root], Sequence[Hplm]] | None = None,
+    **checkpoint: Any,
+) -> TinyWorld:
+    """Build everything in an artifact root and publish its manifest: so many hPLMs, or those that ``make``
+    gives. The root's table holds fp16 numbers, the domain's int8. Takes about a second."""
     scratch = artifact_root / ".incoming" / "tiny"
-    root = tiny_root(scratch / "checkpoint")
+    root = tiny_root(scratch / "checkpoint", **checkpoint)
     root.save(scratch / "root")
     lowers = [tiny_lower(root, seed=n) for n in range(2)]
     for number, lower in enumerate(lowers):
         lower.save(scratch / f"lower{number}")
     texts = tiny_texts(60)
     tiny_plot(scratch / "root_plot", root, lowers[0], texts, share=0.5)
-    tiny_plot(scratch / "domain_plot", root, lowers[1], texts[:30], share=0.4, all_unigrams=False, seed=1)
+    some, domain = texts[:30], scratch / "domain_plot"
+    tiny_plot(domain, root, lowers[1], some, share=0.4, all_unigrams=False, seed=1, dtype="int8")
     root_plot = place(artifact_root, "plot", scratch / "root_plot")
-    chains = ((root_plot,), (place(artifact_root, "plot", scratch / "domain_plot"), root_plot))
+    chains = ((root_plot,), (place(artifact_root, "plot", domain), root_plot))
     lower_digests = [place(artifact_root, "lower", scratch / f"lower{number}") for number in range(2)]
     built = []
-    for number, fresh in enumerate(tiny_hplms(root, hplms, tasks)):
+    made = tiny_hplms(root, hplms, tasks) if make is None else make(root)
+    for number, fresh in enumerate(made):
         fresh.save(scratch / f"hplm{number}")
         model = Hplm.load(scratch / f"hplm{number}")
         digest = place(artifact_root, "hplm", scratch / f"hplm{number}")

@@ -8,7 +8,7 @@ from tests.e2e.world import World
 from tests.integration.versiontree.grove import jobs_in_order
 
 OPEN = {"favicon", "start", "login", "logout"}
-STAFF = {"serving"}
+STAFF = {"serving", "serving_trace"}
 READ = {
     "home",
     "running",

@@ -1,79 +1,206 @@
 """The page of those who run the inference workers."""
 
+import time
+from collections.abc import Iterator
+
 import pytest
 from django.test import Client
+from django.urls import reverse
 from pytest_django import Settings
 from redis import Redis
 
 from inference.api.client import close_gateway
-from inference.queueing import keys
+from inference.queueing.heartbeat import Heartbeat
 from inference.queueing.status import Recently, TracedSpan, WorkerStatus
-from inference.queueing.transport import RequestConsumer
+from inference.queueing.traces import TraceTeller
 from tenants.models import User
 from tests.e2e.world import World
+from tests.integration.frontend.reading import Page
 
 SPANS = (
     TracedSpan("retrieval", 7, "retrieve", 0.0, 5.0),
     TracedSpan("adapters", 7, "layer 0 of", 1.0, 2.0),
     TracedSpan("compute", 7, "compute", 5.0, 15.0),
+    TracedSpan("retrieval", 8, "retrieve", 6.0, 4.0),
 )
+ADDRESSES = ("/serving/", "/serving/w1/trace.json")
 
 
 @pytest.fixture
-def staff(client: Client, db: None) -> Client:
+def staff(client: Client, db: None) -> Iterator[Client]:
     client.force_login(User.objects.create_superuser("boss"))
-    return client
+    yield client
+    close_gateway()
 
 
-def beat(redis: Redis, **more: object) -> None:
+def beat(redis: Redis, name: str = "w1", **more: object) -> None:
     """A worker with a heartbeat."""
-    status = WorkerStatus("w1", "ready", "cuda:0", "float16", roots=("minilm",), last_batch_at=1.7e9, **more)  # type: ignore[arg-type]
-    redis.set(keys.worker("w1"), status.to_json())
-    RequestConsumer(redis, "w1").open()
+    known = {"state": "ready", "device": "cuda:0", "dtype": "float16", **more}
+    status = WorkerStatus(name, **known)  # type: ignore[arg-type]
+    Heartbeat(redis, name, status.to_json).beat()
 
 
-def test_staff_sees_every_worker_and_what_its_pipeline_does(staff: Client, redis: Redis) -> None:
-    recently = Recently(120.5, 9, 11.0, 22.0, 33.0, SPANS)
-    beat(redis, hplms=10_000, resident=12, resident_bytes=3_000_000, waiting=17, recently=recently)
-    shown = staff.get("/serving/").content.decode()
-    for said in (
-        "w1",
-        "minilm",
-        "float16 on cuda:0",
-        "10,000",
-        "12 (2.9",
-        "120.5",
-        "11 ms",
-        "22 ms",
-        "33 ms",
-    ):
-        assert said in shown
-    assert "retrieve batch 7: 5.0 ms" in shown
-    assert 'width="75.000"' in shown  # the computing took 15 of 20 ms
-    assert "Queue cannot" not in shown
+def shown(client: Client, *, live: bool = False) -> Page:
+    answer = client.get("/serving/", headers={"HX-Request": "true"} if live else {})
+    assert answer.status_code == 200
+    return Page(answer.content.decode())
 
 
-def test_the_live_part_is_the_page_without_its_frame(staff: Client, redis: Redis) -> None:
+def test_staff_sees_every_figure_of_a_worker_by_its_name(staff: Client, redis: Redis) -> None:
+    beat(
+        redis,
+        roots=("minilm", "bert"),
+        hplms=10_000,
+        resident=12,
+        resident_bytes=3_000_000,
+        waiting=17,
+        batches=1234,
+        rows=56_789,
+        last_batch_at=time.time() - 7300,
+        slot_mismatches=0,
+    )
+    page = shown(staff)
+    assert dict(page.facts[-8:]) == {
+        "State": "Ready",
+        "Rows waiting": "17",
+        "Roots": "minilm, bert",
+        "Batches, rows": "1,234, 56,789",
+        "Numbers": "float16 on cuda:0",
+        "Last batch": "2 h ago",
+        "hPLMs in memory": "12 of 10,000, 2.9\xa0MB",
+        "Slot mismatches": "0",
+    }
+    assert page.tags["progress"] == [{"class": "quiet", "max": "10000", "value": "12", "aria-hidden": "true"}]
+
+
+def test_figures_of_the_head_are_of_all_workers_together(staff: Client, redis: Redis) -> None:
+    beat(redis, "w1", recently=Recently(100.5, 10, 3.25, 20.0, 30.0))
+    beat(redis, "w2", recently=Recently(20.0, 2000, 11.0, 12.0, 1300.0), state="draining")
+    beat(redis, "w3")
+    facts = dict(shown(staff).facts[:6])
+    assert facts == {
+        "Workers ready": "2 of 3",
+        "Rows a second": "120.5 last 30 s",
+        "Median latency": "11 ms of 2,010 requests",
+        "95 of 100 within": "20 ms p95, last 30 s",
+        "99 of 100 within": "1,300 ms p99, last 30 s",
+        "Outstanding": "0 of 96",
+    }
+
+
+def test_what_waits_in_the_queue_is_counted(staff: Client, redis: Redis) -> None:
+    for _ in range(3):
+        redis.xadd("hmi:infer:requests", {"message": "{}"})
+    assert shown(staff).all_of("Outstanding") == ["3 of 96"]
+
+
+def test_a_worker_that_has_done_nothing_has_dashes(staff: Client, redis: Redis) -> None:
+    beat(redis, state="loading")
+    page = shown(staff)
+    assert page.all_of("Median latency") == ["–"]
+    assert page.all_of("Last batch") == ["–"]
+    assert page.all_of("Roots") == ["–"]
+    assert page.all_of("State") == ["Loading"]
+    assert page.tags["rect"] == []
+
+
+def test_the_picture_has_a_lane_for_each_stage_and_a_colour_for_each_batch(
+    staff: Client, redis: Redis
+) -> None:
+    beat(redis, recently=Recently(spans=SPANS))
+    answer = staff.get("/serving/").content.decode()
+    page = Page(answer)
+    lanes = {lane["aria-label"]: lane for lane in page.tags["svg"] if lane.get("aria-label")}
+    assert list(lanes) == ["retrieval", "adapters", "compute"]
+    pieces = [(one["class"], one["x"], one["width"]) for one in page.tags["rect"]]
+    assert pieces == [
+        ("batch-2", "0.000", "25.000"),  # of 20 ms, batch 7
+        ("batch-3", "30.000", "20.000"),
+        ("batch-2", "5.000", "10.000"),
+        ("batch-2", "25.000", "75.000"),
+    ]
+    assert "retrieve batch 8: 4.0 ms" in answer
+    assert "The last batches in the pipeline, 20 ms at work" in answer
+
+
+def test_pauses_in_which_no_lane_works_are_cut_short(staff: Client, redis: Redis) -> None:
+    spans = [
+        TracedSpan(lane, batch, "at work", 1000.0 * batch + start, length)
+        for batch in (0, 1)
+        for lane, start, length in (("retrieval", 0.0, 10.0), ("compute", 10.0, 40.0))
+    ]
+    beat(redis, recently=Recently(spans=tuple(spans)))
+    answer = staff.get("/serving/").content.decode()
+    assert "100 ms at work" in answer  # and 4 ms of the 950 between
+    pieces = Page(answer).tags["rect"]
+    begins, widths = ([1.04 * float(str(one[name])) for one in pieces] for name in ("x", "width"))
+    assert begins == pytest.approx([0, 54, 10, 64], abs=0.01)
+    assert widths == pytest.approx([10, 10, 40, 40], abs=0.01)
+
+
+def test_an_error_and_a_slot_mismatch_stand_out(staff: Client, redis: Redis) -> None:
+    beat(redis, last_error="mood is <damaged>", slot_mismatches=2)
+    answer = staff.get("/serving/").content.decode()
+    assert Page(answer).all_of("Last error") == ["mood is <damaged>"]
+    assert "2 rows were refused because a slot held another hPLM" in answer
     beat(redis)
-    part = staff.get("/serving/", headers={"HX-Request": "true"}).content.decode()
-    assert "w1" in part
-    assert "<html" not in part
-    assert 'hx-trigger="every 2s"' in part
+    answer = staff.get("/serving/").content.decode()
+    assert Page(answer).all_of("Last error") == []
+    assert "rows were refused" not in answer
+
+
+def test_the_live_part_is_the_page_without_its_frame_and_asks_again(staff: Client, redis: Redis) -> None:
+    beat(redis)
+    whole, part = shown(staff), shown(staff, live=True)
+    assert (len(whole.tags["html"]), len(part.tags["html"])) == (1, 0)
+    assert part.facts == whole.facts
+    [asking] = [tag for tag in part.tags["div"] if "hx-get" in tag]
+    assert asking["hx-get"] == reverse("frontend:serving")
+    assert (asking["hx-trigger"], asking["hx-swap"], asking["id"]) == ("every 2s", "outerHTML", "serving")
 
 
 def test_without_a_worker_the_page_says_so(staff: Client, redis: Redis) -> None:
-    assert "No inference worker is running" in staff.get("/serving/").content.decode()
+    answer = staff.get("/serving/").content.decode()
+    assert "No inference worker is running" in answer
+    assert dict(Page(answer).facts)["Workers ready"] == "0 of 0"
+    beat(redis)
+    assert "No inference worker is running" not in staff.get("/serving/").content.decode()
 
 
 def test_without_the_queue_the_page_says_so(staff: Client, settings: Settings) -> None:
     settings.REDIS_URL = "unix:///nowhere/valkey.sock"
     close_gateway()
-    shown = staff.get("/serving/").content.decode()
-    close_gateway()
-    assert "The queue cannot be reached" in shown
+    answer = staff.get("/serving/").content.decode()
+    refused = staff.get("/serving/w1/trace.json")
+    assert "The queue cannot be reached" in answer
+    assert Page(answer).facts == []
+    assert refused.status_code == 503
 
 
-def test_for_members_and_strangers_there_is_no_such_page(client: Client, world: World) -> None:
-    assert client.get("/serving/").status_code == 302
+def test_the_trace_of_a_worker_is_a_file_to_download(staff: Client, redis: Redis) -> None:
+    beat(redis, "gpu/0 é", recently=Recently(spans=SPANS))
+    [link] = [tag for tag in shown(staff).tags["a"] if "download" in tag]
+    told = b'{"traceEvents": []}'
+    with TraceTeller(redis, "gpu/0 é", lambda: told):
+        answer = staff.get(str(link["href"]))
+    assert (answer.status_code, answer.content) == (200, told)
+    assert answer["Content-Type"] == "application/json"
+    assert answer["Content-Disposition"].startswith("attachment; filename")
+
+
+def test_there_is_no_trace_of_a_worker_that_is_not_there(staff: Client, redis: Redis) -> None:
+    beat(redis, "w1")
+    with TraceTeller(redis, "w2", lambda: b"{}"):
+        assert staff.get("/serving/w2/trace.json").status_code == 404
+
+
+@pytest.mark.parametrize("address", ADDRESSES)
+def test_for_members_and_strangers_there_is_no_such_page(client: Client, world: World, address: str) -> None:
+    assert client.get(address).url.startswith("/login/?next=/serving/")  # type: ignore[attr-defined]
     client.force_login(world.owner)
-    assert client.get("/serving/").status_code == 404
+    assert client.get(address).status_code == 404
+
+
+@pytest.mark.parametrize("address", ADDRESSES)
+def test_there_is_nothing_to_post(staff: Client, address: str) -> None:
+    assert staff.post(address).status_code == 405

@@ -12,6 +12,7 @@ from pytest_django import DjangoAssertNumQueries, Settings
 
 from hmi_site.checks import check_inference_worker
 from inference.queueing import keys
+from inference.queueing.heartbeat import Heartbeat
 from inference.queueing.status import State, WorkerStatus
 from inference.queueing.transport import RequestConsumer, RequestQueue
 from tenants.models import User
@@ -54,7 +55,7 @@ class Scrape:
 def announce(client: redis.Redis, name: str, state: State, *, last: float = 0.0, mismatches: int = 0) -> None:
     """A worker as it shows in Redis."""
     status = WorkerStatus(name, state, "cpu", "float32", last_batch_at=last, slot_mismatches=mismatches)
-    client.set(keys.worker(name), status.to_json())
+    Heartbeat(client, name, status.to_json).beat()
     RequestConsumer(client, name).open()
 
 

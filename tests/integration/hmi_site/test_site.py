@@ -8,7 +8,7 @@ from django.conf import settings as django_settings
 from django.test import Client
 from pytest_django import Settings
 
-from inference.queueing import keys
+from inference.queueing.heartbeat import Heartbeat
 from inference.queueing.status import WorkerStatus
 
 pytestmark = pytest.mark.django_db
@@ -17,9 +17,7 @@ pytestmark = pytest.mark.django_db
 def announce_worker(client: redis.Redis, *, state: str) -> None:
     """What a worker leaves in Redis."""
     status = WorkerStatus(name="w", state=state, device="cpu", dtype="float32")  # type: ignore[arg-type]
-    client.xgroup_create(keys.REQUESTS, keys.GROUP, mkstream=True)
-    client.xgroup_createconsumer(keys.REQUESTS, keys.GROUP, "w")
-    client.set(keys.worker("w"), status.to_json())
+    Heartbeat(client, "w", status.to_json).beat()
 
 
 def test_the_site_is_live_without_anything_behind_it(client: Client) -> None:

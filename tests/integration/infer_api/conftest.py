@@ -8,19 +8,25 @@ from typing import Any
 import pytest
 from django.conf import settings as django_settings
 from django.core.management import call_command
-from pytest_django import DjangoDbBlocker
+from pytest_django import DjangoDbBlocker, Settings
+from redis import Redis
 from rest_framework.test import APIClient
 
+from hmi_site.launcher import children
+from hmi_site.launcher.ports import choose_port
 from inference.api.client import close_gateway
+from inference.queueing import keys
 from tenants.models import Tenant, User
 from tenants.services.api_keys import api_key_create
 from tenants.services.members import member_add
 from tenants.services.tenants import tenant_create
 from tests.integration.jobs.world import World, make_world
-from tests.processes import InferenceWorker
+from tests.processes import InferenceWorker, wait_until
+from tests.services import running
 from tests.unit.tiny import tiny_hplm, tiny_root
 
 Ask = Callable[..., Any]
+WEB_CAPACITY = 4
 
 
 @dataclass(frozen=True)
@@ -102,11 +108,41 @@ def worker(running_worker: InferenceWorker) -> InferenceWorker:
 
 
 @pytest.fixture
-def busy(worker: InferenceWorker) -> Iterator[InferenceWorker]:
-    """The worker, paused; it goes on after the test at the latest."""
-    worker.pause()
+def busy(worker: InferenceWorker, redis_url: str) -> Iterator[InferenceWorker]:
+    """The worker, as long as it computes something: it takes nothing, but its heart beats. It goes on after
+    the test at the latest."""
+    with Redis.from_url(redis_url) as client:
+        wait_until(lambda: client.xlen(keys.REQUESTS) == 0, worker)
+        worker.pause()
+        client.persist(keys.worker(worker.name))
     yield worker
     worker.resume()
+
+
+@pytest.fixture
+def queue(redis_url: str) -> Iterator[Redis]:
+    """What the worker and the API meet in."""
+    with Redis.from_url(redis_url) as client:
+        yield client
+
+
+@pytest.fixture
+def empty_queue(busy: InferenceWorker, redis_client: Redis) -> Redis:
+    """Valkey, emptied: the worker, which is paused, has not signed on again."""
+    close_gateway()
+    return redis_client
+
+
+@pytest.fixture
+def web(service_env: dict[str, str], served: Served, settings: Settings, tmp_path: Path) -> Iterator[str]:
+    """The address of a web server, as the launcher starts it, with few threads and a short queue."""
+    settings.HMI_WEB_THREADS, settings.HMI_LOG_ROOT = 6, tmp_path
+    port = choose_port("127.0.0.1", 18_700)
+    child, ready = children.web(port.address, port.number)
+    own = {"HMI_INFER_CAPACITY": str(WEB_CAPACITY), "HMI_DB_POOL": "4"}
+    child.env = {**child.env, **service_env, **own}
+    with port.claim, running(child, ready):
+        yield f"http://{port.address}:{port.number}"
 
 
 @pytest.fixture

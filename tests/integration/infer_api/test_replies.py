@@ -38,6 +38,7 @@ def test_an_answer_with_a_result_missing_is_an_error() -> None:
     ("said", "code", "status"),
     [
         ("deadline_exceeded", "deadline_exceeded", 504),
+        ("cancelled", "cancelled", 409),
         ("inference_failed", "inference_failed", 500),
         ("not_found", "model_not_ready", 409),
         ("never_heard_of", "inference_failed", 500),

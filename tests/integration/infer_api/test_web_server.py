@@ -1,35 +1,16 @@
 """The web server as the launcher starts it, while the queue is full."""
 
 import threading
-from collections.abc import Iterator
-from pathlib import Path
 
 import httpx
-import pytest
 import redis
-from pytest_django import Settings
 
-from hmi_site.launcher import children
-from hmi_site.launcher.ports import choose_port
 from inference.queueing import keys
-from tests.integration.infer_api.conftest import Served
+from tests.integration.infer_api.conftest import WEB_CAPACITY, Served
 from tests.processes import InferenceWorker, wait_until
-from tests.services import running
 
-CAPACITY, OWN, THREADS = 4, 2, 6
+OWN = WEB_CAPACITY // 2
 """One tenant may hold as much of the queue as it leaves free."""
-
-
-@pytest.fixture
-def web(service_env: dict[str, str], served: Served, settings: Settings, tmp_path: Path) -> Iterator[str]:
-    """The address of a web server with few threads and a short queue."""
-    settings.HMI_WEB_THREADS, settings.HMI_LOG_ROOT = THREADS, tmp_path
-    port = choose_port("127.0.0.1", 18_700)
-    child, ready = children.web(port.address, port.number)
-    own = {"HMI_WEB_THREADS": str(THREADS), "HMI_INFER_CAPACITY": str(CAPACITY), "HMI_DB_POOL": "4"}
-    child.env = {**child.env, **service_env, **own}
-    with port.claim, running(child, ready):
-        yield f"http://{port.address}:{port.number}"
 
 
 def test_a_full_queue_refuses_the_next_request_while_everything_else_still_answers(

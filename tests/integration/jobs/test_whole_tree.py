@@ -92,7 +92,7 @@ def test_a_checkpoint_becomes_a_root_a_domain_an_hplm_and_an_answer(
     manifest = json.loads((store().root / "manifest.json").read_text())
     assert manifest["hplms"]["acme/mood:1"]["digest"] == hplm.digest
 
-    assert_answers_as_alone(hplm, world)
+    assert_answers_as_alone(hplm, world, inference_worker)
     assert_pages_show_what_the_jobs_reported(world)
 
 
@@ -110,12 +110,13 @@ def test_a_checkpoint_of_another_family_does_the_same(
     published(checkpoint, family)
     worker = start_worker()
     root = build(replace(world, checkpoint=checkpoint).register_root(), worker)
-    assert_answers_as_alone(build(world.create_hplm(root), worker), world)
+    assert_answers_as_alone(build(world.create_hplm(root), worker), world, inference_worker)
     assert_pages_show_what_the_jobs_reported(world)
 
 
-def assert_answers_as_alone(hplm: Version, world: World) -> None:
-    """The API gives the scores of the hPLM run alone."""
+def assert_answers_as_alone(hplm: Version, world: World, worker: InferenceWorker) -> None:
+    """The API gives the scores of the hPLM run alone, once the worker has its root."""
+    wait_until(lambda: (status := worker.status()) and hplm.root.name in status.roots, worker)
     _, key = api_key_create(tenant=world.tenant, name="client", scopes=["infer"], created_by=world.owner)
     client = APIClient(HTTP_AUTHORIZATION=f"Bearer {key}")
     texts = ["a good river", "the bad stone in winter"]

@@ -1,4 +1,5 @@
-"""In whatever order workers read, answer, crash and claim: every accepted request gets exactly one answer."""
+"""In whatever order workers read, answer, crash and claim, and callers cancel: every accepted request gets
+exactly one answer."""
 
 import itertools
 from collections import Counter
@@ -12,6 +13,7 @@ from redis import Redis
 
 from inference.queueing import keys
 from inference.queueing.connection import connect
+from inference.queueing.messages import InferRequest
 from inference.queueing.transport import Entry, QueueFull, RequestConsumer, RequestQueue
 from tests.integration.queueing.requests import a_reply, a_request, a_worker, crash, replies_in
 
@@ -29,16 +31,16 @@ class QueueMachine(RuleBasedStateMachine):
         self.redis.flushall()
         self.queue = RequestQueue(self.redis, capacity=CAPACITY)
         self.numbers = itertools.count()
-        self.accepted: set[str] = set()
+        self.accepted: dict[str, InferRequest] = {}
         self.alive: list[tuple[RequestConsumer, list[Entry]]] = []
         self.stalled: list[tuple[RequestConsumer, list[Entry]]] = []
 
     @rule(tenant=st.sampled_from(["acme", "globex", "initech"]))
     def submit(self, tenant: str) -> None:
-        request_id = f"r{next(self.numbers)}"
+        request = a_request(f"r{next(self.numbers)}", tenant)
         try:
-            self.queue.submit(a_request(request_id, tenant))
-            self.accepted.add(request_id)
+            self.queue.submit(request)
+            self.accepted[request.id] = request
         except QueueFull:
             self.refused_rightly(tenant)
 
@@ -49,7 +51,14 @@ class QueueMachine(RuleBasedStateMachine):
     @precondition(lambda self: self.accepted)
     @rule(data=st.data())
     def submit_again(self, data: st.DataObject) -> None:
-        self.queue.submit(a_request(data.draw(st.sampled_from(sorted(self.accepted)))))
+        self.queue.submit(self.accepted[data.draw(st.sampled_from(sorted(self.accepted)))])
+
+    @precondition(lambda self: self.accepted)
+    @rule(data=st.data())
+    def cancel(self, data: st.DataObject) -> None:
+        request = self.accepted[data.draw(st.sampled_from(sorted(self.accepted)))]
+        waits = request.id not in {reply.id for reply in replies_in(self.redis)}
+        assert self.queue.cancel(request.tenant, request.call) is waits
 
     @rule()
     def start_worker(self) -> None:
@@ -90,10 +99,19 @@ class QueueMachine(RuleBasedStateMachine):
             self.stalled.append(pair)
 
     @invariant()
+    def workers_learn_of_whatever_was_answered_elsewhere(self) -> None:
+        answered = {reply.id for reply in replies_in(self.redis)}
+        for worker, entries in self.alive:
+            learnt = worker.answered()
+            assert {entry.request.id for entry in entries if entry.entry_id in learnt} == {
+                entry.request.id for entry in entries if entry.request.id in answered
+            }
+
+    @invariant()
     def never_two_answers_nor_an_answer_to_nothing(self) -> None:
         answers = Counter(reply.id for reply in replies_in(self.redis))
         assert set(answers.values()) <= {1}
-        assert set(answers) <= self.accepted
+        assert set(answers) <= self.accepted.keys()
         assert self.queue.depth() == len(self.accepted) - len(answers) <= CAPACITY
         counted: Any = self.redis.hvals(keys.OUTSTANDING)
         assert sum(map(int, counted)) == self.queue.depth()
@@ -106,7 +124,7 @@ class QueueMachine(RuleBasedStateMachine):
         while self.queue.depth():
             for entry in last.read(10, 0) + last.claim_abandoned(10):
                 last.answer(entry, a_reply(entry.request))
-        assert {reply.id for reply in replies_in(self.redis)} == self.accepted
+        assert {reply.id for reply in replies_in(self.redis)} == self.accepted.keys()
         self.never_two_answers_nor_an_answer_to_nothing()
 
 

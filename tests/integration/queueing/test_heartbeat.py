@@ -7,7 +7,6 @@ from redis import Redis
 from inference.queueing import keys
 from inference.queueing.heartbeat import Heartbeat
 from inference.queueing.status import Recently, TracedSpan, WorkerStatus, workers_alive
-from inference.queueing.transport import RequestConsumer
 
 READY = WorkerStatus(
     name="w1",
@@ -20,16 +19,16 @@ READY = WorkerStatus(
     resident=2,
     resident_bytes=600,
     waiting=5,
-    recently=Recently(1.5, 4, 10.0, 20.0, 30.0, (TracedSpan("compute", 3, "compute", 0.0, 7.5),)),
+    recently=Recently(1.5, 4, 10.0, 20.0, 30.0, (TracedSpan("compute", 3, "compute", 0.0, 7.5),), 2.5),
 )
 
 
 def test_a_heartbeat_outlives_its_ttl_while_entered_and_not_after(redis: Redis) -> None:
     with Heartbeat(redis, "w1", READY.to_json, life_s=0.15):
-        RequestConsumer(redis, "w1").open()
         time.sleep(0.4)
         assert workers_alive(redis) == [READY]
     assert workers_alive(redis) == []
+    assert redis.smembers(keys.WORKERS) == set()
 
 
 def test_a_heartbeat_of_a_dead_process_expires(redis: Redis) -> None:
@@ -37,10 +36,26 @@ def test_a_heartbeat_of_a_dead_process_expires(redis: Redis) -> None:
     beat.beat()
     time.sleep(0.2)
     assert redis.exists(keys.worker("w1")) == 0
+    assert workers_alive(redis) == []
+    assert redis.smembers(keys.WORKERS) == set()
+
+
+def test_a_worker_that_only_seemed_dead_is_back_with_its_next_beat(redis: Redis) -> None:
+    beat = Heartbeat(redis, "w1", READY.to_json)
+    beat.beat()
+    redis.delete(keys.worker("w1"))
+    assert workers_alive(redis) == []
+    beat.beat()
+    assert workers_alive(redis) == [READY]
+
+
+def test_a_worker_is_seen_while_it_loads_and_takes_nothing_yet(redis: Redis) -> None:
+    loading = WorkerStatus("w1", "loading", "cpu", "float32")
+    Heartbeat(redis, "w1", loading.to_json).beat()
+    assert workers_alive(redis) == [loading]
 
 
 def test_a_changed_status_shows_at_the_next_beat(redis: Redis) -> None:
-    RequestConsumer(redis, "w1").open()
     states = iter([b"not a status", READY.to_json()])
     beat = Heartbeat(redis, "w1", lambda: next(states))
     beat.beat()

@@ -93,6 +93,19 @@ def test_a_delivery_that_never_arrived_is_found_again(redis: Redis, queue: Reque
     assert worker.claim_abandoned(10) == []
 
 
+def test_what_a_dead_worker_left_and_what_never_arrived_are_found_once_each(
+    redis: Redis, queue: RequestQueue
+) -> None:
+    dead, worker = a_worker(redis, "a-dead"), a_worker(redis, "b-alive")
+    queue.submit(a_request("left"))
+    dead.read(1, 0)
+    crash(redis, "a-dead")
+    queue.submit(a_request("lost"))
+    redis.xreadgroup(keys.GROUP, "b-alive", {keys.REQUESTS: ">"})
+    claimed = worker.claim_abandoned(10)
+    assert sorted((entry.request.id, entry.deliveries) for entry in claimed) == [("left", 2), ("lost", 2)]
+
+
 def test_a_request_that_kills_three_workers_is_answered_with_an_error(
     redis: Redis, queue: RequestQueue
 ) -> None:

@@ -1,5 +1,5 @@
-"""``python -m tests.integration.serving_faults.fill FOLDER``: an empty database becomes that of a tenant with
-an hPLM that is ready. Prints a key that may ask it."""
+"""``python -m tests.integration.serving_faults.fill FOLDER PASSWORD``: an empty database becomes that of a
+tenant with an hPLM that is ready, whose owner signs in with this password. Prints a key that may ask it."""
 
 import sys
 from pathlib import Path
@@ -15,10 +15,12 @@ from tests.integration.jobs.world import make_world  # noqa: E402
 from tests.unit.tiny import tiny_hplm, tiny_root  # noqa: E402
 
 
-def main(scratch: Path) -> str:
+def main(scratch: Path, password: str) -> str:
     """The key."""
     call_command("migrate", verbosity=0)
     world = make_world(scratch)
+    world.owner.set_password(password)
+    world.owner.save(update_fields=["password"])
     root_version = world.ready_root(scratch / "root")
     root = tiny_root(scratch / "same")
     world.ready_hplm(root_version, tiny_hplm(root), scratch, name="mood")
@@ -26,4 +28,4 @@ def main(scratch: Path) -> str:
 
 
 if __name__ == "__main__":
-    print(main(Path(sys.argv[1])))  # noqa: T201
+    print(main(Path(sys.argv[1]), sys.argv[2]))  # noqa: T201

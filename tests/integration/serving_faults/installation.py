@@ -27,11 +27,14 @@ from tenants.errors import HTTP_STATUS, ErrorCode
 from tests.integration.serving_faults.servers import OwnPostgres, OwnValkey, Web
 from tests.processes import CHECKOUT, InferenceWorker, wait_until
 
+PASSWORD = "medlar and rowan"
+
 
 class Installation:
-    """PostgreSQL, Valkey, web and inference worker; its tenant ``acme`` has the hPLM ``mood``, ready."""
+    """PostgreSQL, Valkey, web and inference worker, with more settings where they are given; its tenant
+    ``acme`` has the hPLM ``mood``, ready."""
 
-    def __init__(self, home: Path) -> None:
+    def __init__(self, home: Path, **more: str) -> None:
         self._artifacts = home / "artifacts"
         self._ending = ExitStack()
         self.postgres = OwnPostgres(home, binaries=settings.HMI_POSTGRES_BIN)
@@ -45,7 +48,9 @@ class Installation:
             "HMI_UPLOAD_ROOT": str(home / "uploads"),
             "HMI_SECRET_KEY": settings.SECRET_KEY,
             "HMI_DB_POOL": "4",
+            **more,
         }
+        self._more = more
         port = choose_port("127.0.0.1", 18_900)
         self._ending.enter_context(port.claim)
         self.web = Web(port.address, port.number, self._env, home / "web.log")
@@ -53,7 +58,7 @@ class Installation:
         self.redis = self._ending.enter_context(connect(self.valkey.url))
         self._pool = self._ending.enter_context(ThreadPoolExecutor(32))
         self._scratch = home / "scratch"
-        self._key = ""
+        self.key = ""
 
     @property
     def worker(self) -> InferenceWorker:
@@ -65,11 +70,13 @@ class Installation:
         self.postgres.start()
         self.valkey.start()
         self.postgres.create_database("hmi")
-        filling = [sys.executable, "-m", "tests.integration.serving_faults.fill", str(self._scratch)]
+        filling = ["-m", "tests.integration.serving_faults.fill", str(self._scratch), PASSWORD]
         env = {**os.environ, **self._env}
-        done = subprocess.run(filling, cwd=CHECKOUT, env=env, capture_output=True, text=True, check=False)
+        done = subprocess.run(
+            [sys.executable, *filling], cwd=CHECKOUT, env=env, capture_output=True, text=True, check=False
+        )
         assert done.returncode == 0, done.stderr
-        self._key = done.stdout.split()[-1]
+        self.key = done.stdout.split()[-1]
         return self
 
     def __exit__(
@@ -87,7 +94,7 @@ class Installation:
             if not server.runs():
                 server.start()
         if self._worker is None or self._worker.process.poll() is not None:
-            self._worker = InferenceWorker(self.valkey.url, self._artifacts)
+            self._worker = InferenceWorker(self.valkey.url, self._artifacts, **self._more)
         self._worker.resume()
         wait_until(lambda: self.get("/health/ready").status_code == 200, self._worker)
 
@@ -95,12 +102,12 @@ class Installation:
         """GET, from a new connection."""
         return httpx.get(f"{self.web.url}{path}", trust_env=False, timeout=60)
 
-    def ask(self, text: str) -> httpx.Response:
-        """What ``mood`` says to the text."""
+    def ask(self, text: str, *, key: str = "", model: str = "acme/mood", **more: object) -> httpx.Response:
+        """What ``mood`` says to the text, asked with the tenant's key."""
         return httpx.post(
             f"{self.web.url}/api/v1/infer",
-            json={"model": "acme/mood", "inputs": [text]},
-            headers={"Authorization": f"Bearer {self._key}"},
+            json={"model": model, "inputs": [text], **more},
+            headers={"Authorization": f"Bearer {key or self.key}"},
             trust_env=False,
             timeout=60,
         )

@@ -10,6 +10,7 @@ from tests.integration.serving_faults.installation import Installation
 from tests.processes import wait_until
 
 REPLIES = keys.replies("faults")
+TEXTS = ("a good stone", "the river of the doctor", "poor patient", "copper city")
 
 
 def resolved(site: Installation, text: str) -> InferRequest:
@@ -50,3 +51,13 @@ def test_the_worker_serves_what_was_resolved_and_the_web_recovers_by_itself(site
     site.assert_right(site.ask("after"), "after")
     assert worker.process.poll() is None
     assert (site.web.child.pid, site.web.runs()) == (web, True)
+
+
+def test_the_first_who_ask_after_a_restart_that_nobody_noticed_are_answered(site: Installation) -> None:
+    """Connections that the web kept from before are of no use, and must not be tried on them."""
+    for text, waiting in site.asking(*TEXTS).items():
+        site.assert_right(waiting.result(), text)
+    site.postgres.kill()
+    site.postgres.start()
+    for text, waiting in site.asking(*TEXTS).items():
+        site.assert_right(waiting.result(), text)

@@ -78,7 +78,7 @@ def test_members_are_not_let_into_the_admin(world: World) -> None:
 def test_a_tenant_made_here_has_a_quota_and_an_audit_event(world: World, staff: Client) -> None:
     answer = staff.post(
         page(Tenant, "add"),
-        {"slug": "initech", "name": "Initech", "shares_fragment_counts": "on"},
+        {"slug": "initech", "name": "Initech", "weight": "1", "shares_fragment_counts": "on"},
         follow=True,
     )
     assert answer.status_code == 200
@@ -88,8 +88,9 @@ def test_a_tenant_made_here_has_a_quota_and_an_audit_event(world: World, staff: 
 
 
 def test_a_slug_that_is_not_plain_is_a_mistake_in_the_form(world: World, staff: Client) -> None:
-    answer = staff.post(page(Tenant, "add"), {"slug": "Initech", "name": "Initech"})
+    answer = staff.post(page(Tenant, "add"), {"slug": "Initech", "name": "Initech", "weight": "1"})
     assert answer.status_code == 200
+    assert "weight" not in answer.context["adminform"].errors
     assert not Tenant.objects.filter(name="Initech").exists()
 
 

@@ -9,11 +9,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from django.db import connection
+from django.db import connection, transaction
 from django.utils import timezone
 from pytest_django import DjangoAssertNumQueries
 
 from tenants.models import Tenant
+from tenants.services.tenants import tenant_set_sharing, tenant_set_weight
 from tests.integration.versiontree import grove
 from tests.integration.versiontree.grove import Household
 from versiontree.models import Hplm, Version
@@ -21,6 +22,8 @@ from versiontree.services.hplms import hplm_delete, hplm_update
 from versiontree.serving import manifest_content, manifest_publish
 
 pytestmark = pytest.mark.django_db(transaction=True)
+
+PARENTS = {"plain": "bert", "spam": "biomedicine", "mail": "acme/letters"}
 
 
 @pytest.fixture
@@ -42,7 +45,8 @@ def test_a_model_is_in_the_manifest_as_soon_as_it_is_ready(
     root: Version, domain: Version, model: Version, manifest: Path, artifact_root: Path
 ) -> None:
     said = read(manifest)
-    assert (said["format"], set(said)) == (2, {"format", "revision", "roots", "lowers", "hplms"})
+    parts = {"format", "revision", "roots", "lowers", "hplms", "weights", "tables"}
+    assert (said["format"], set(said)) == (2, parts)
     own, nearest = (version.artifact_links.get(role="lower").artifact for version in (root, domain))
     [(digest, about)] = said["roots"].items()
     assert (digest, about["name"], about["lower"]) == (root.digest, "bert", own.digest)
@@ -81,6 +85,18 @@ def test_a_model_of_pairs_and_a_tenant_that_keeps_its_counts_are_marked(
     assert (entry["pairs"], entry["shares_counts"]) == (True, False)
 
 
+def test_the_nearest_table_of_a_model_is_named_after_what_it_belongs_to(
+    root: Version, domain: Version, acme: Household, manifest: Path
+) -> None:
+    own = grove.ready_domain(root, "letters", home=acme)
+    for parent, name in ((root, "plain"), (domain, "spam"), (own, "mail")):
+        grove.ready_hplm(parent, name, acme)
+    said = read(manifest)
+    named = {name: said["tables"][said["hplms"][f"acme/{name}:1"]["plots"][0]] for name in PARENTS}
+    assert named == PARENTS
+    assert len(said["tables"]) == 3
+
+
 def test_nothing_is_published_before_it_is_ready(domain: Version, acme: Household, manifest: Path) -> None:
     grove.new_hplm(domain, "spam", acme)
     manifest_publish()
@@ -99,6 +115,32 @@ def test_a_deleted_model_leaves_the_manifest(model: Version, manifest: Path) -> 
     hplm_delete(hplm=grove.hplm_of(model), actor=None)
     assert read(manifest)["hplms"] == {}
     assert read(manifest)["revision"] == before + 1
+
+
+def test_a_weight_is_published_when_it_is_set(model: Version, acme: Household, manifest: Path) -> None:
+    before = read(manifest)
+    assert before["weights"] == {}
+    assert tenant_set_weight(tenant=acme.tenant, weight=2.5, actor=None)
+    after = read(manifest)
+    assert (after["weights"], after["revision"]) == ({"acme": 2.5}, before["revision"] + 1)
+    assert not tenant_set_weight(tenant=acme.tenant, weight=2.5, actor=None)
+    assert read(manifest)["revision"] == before["revision"] + 1
+
+
+def test_a_weight_that_is_not_set_after_all_is_not_published(
+    model: Version, acme: Household, manifest: Path
+) -> None:
+    with transaction.atomic():
+        tenant_set_weight(tenant=acme.tenant, weight=2.5, actor=None)
+        transaction.set_rollback(True)
+    assert read(manifest)["weights"] == {}
+
+
+def test_who_stops_sharing_counts_is_told_to_workers_at_once(
+    model: Version, acme: Household, manifest: Path
+) -> None:
+    tenant_set_sharing(tenant=acme.tenant, shares=False, actor=None)
+    assert read(manifest)["hplms"]["acme/spam:1"]["shares_counts"] is False
 
 
 def test_a_manifest_that_would_say_the_same_is_left_alone(model: Version, manifest: Path) -> None:

@@ -28,11 +28,13 @@ def desk(redis: Redis, redis_url: str, world: TinyWorld) -> Iterator[Desk]:
 
 @pytest.fixture
 def start_worker(redis_url: str, world: TinyWorld) -> Iterator[Callable[..., InferenceWorker]]:
-    """Start workers with short heartbeats: ``start_worker(HMI_BATCH_ROWS="1")``. None outlives the test."""
+    """Start workers with short heartbeats, and a slab: ``start_worker(HMI_BATCH_ROWS="1")``. None outlives
+    the test."""
     started: list[InferenceWorker] = []
 
     def start(url: str = redis_url, **env: str) -> InferenceWorker:
-        started.append(InferenceWorker(url, world.artifact_root, HMI_WORKER_LIFE_S="0.6", **env))
+        usual = {"HMI_WORKER_LIFE_S": "0.6", "HMI_SLAB_DIR": str(world.artifact_root.parent / "slabs")}
+        started.append(InferenceWorker(url, world.artifact_root, **(usual | env)))
         return started[-1]
 
     yield start

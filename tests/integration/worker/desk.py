@@ -6,6 +6,7 @@ from pathlib import Path
 import torch
 
 from inference.engine.batcher import BatchLimits
+from inference.engine.slab_room import SlabRoom
 from inference.hplm.miss_policy import Misses
 from inference.manifest import ManifestWatcher
 from inference.queueing import keys
@@ -14,6 +15,7 @@ from inference.queueing.messages import InferReply, InferRequest
 from inference.queueing.misses import MissCounter
 from inference.queueing.transport import RequestConsumer, RequestQueue
 from inference.serving.catalogue import Catalogue
+from inference.serving.metrics import Standing, WorkerMetrics, places_of
 from inference.serving.pace import Pace
 from inference.serving.server import Server
 from tests.integration.queueing.requests import replies_in
@@ -30,6 +32,7 @@ class Desk:
         *,
         rows: int = 32,
         cache_bytes: int = 1 << 30,
+        slab: SlabRoom | None = None,
         lower_bytes: int = 1 << 30,
         misses: Misses | None = None,
         device_bytes: int = 0,
@@ -45,18 +48,22 @@ class Desk:
             device=torch.device("cpu"),
             dtype=torch.float32,
             cache_bytes=cache_bytes,
+            slab=slab,
             lower_bytes=lower_bytes,
             device_bytes=device_bytes,
             misses=misses,
             profile_s=0,  # which rows go together must not hang on how busy the machine is
         )
         self.counter = MissCounter(self.redis)
+        place = places_of(lambda: self.catalogue.manifest)
+        self.metrics = WorkerMetrics(lambda: Standing(0, 0, 0, 0), place=place)
         self.server = Server(
             self.consumer,
             self.catalogue,
             limits=BatchLimits(rows=rows),
-            pace=Pace(idle_wait_s=0.002, claim_every_s=0.0),
+            pace=Pace(idle_wait_s=0.002, claim_every_s=0.0, drop_every_s=0.0),
             misses=self.counter,
+            metrics=self.metrics,
             clock=lambda: time.time() + self.late,
         )
         self.redis.set(keys.worker(name), b"{}")
@@ -78,4 +85,5 @@ class Desk:
         return [replies[request_id] for request_id in ids]
 
     def close(self) -> None:
+        self.catalogue.cache.close()
         self.redis.close()

@@ -43,3 +43,12 @@ def test_a_port_that_makes_no_sense_stops_the_start(start_worker: Callable[..., 
     worker = start_worker(HMI_METRICS_PORT="http")
     assert worker.process.wait(30) == 2
     assert "HMI_METRICS_PORT" in worker.output()
+
+
+@pytest.mark.parametrize("name", ["HMI_LOG_FORMAT", "HMI_LOG_LEVEL"])
+def test_a_way_to_log_that_there_is_not_stops_the_start(
+    start_worker: Callable[..., InferenceWorker], name: str
+) -> None:
+    worker = start_worker(**{name: "loud"})
+    assert worker.process.wait(30) == 2
+    assert f"{name}='loud' must be one of" in worker.output()

@@ -1,66 +1,15 @@
 """Tenants get the engine in turn: by measured time and weight, without credit for idleness, without end."""
 
 from collections import defaultdict
-from dataclasses import dataclass, field
-from itertools import islice
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from inference.engine.batcher import BatchLimits, next_batch
-from inference.engine.costs import Costs
 from inference.engine.fairness import ALONE_AFTER, FIRST_MS_PER_TOKEN, LEAST_KEPT, FairShares
+from tests.unit.engine.turns import AHEAD, LONGEST, Engine, arrivals
 
-LIMITS = BatchLimits(rows=4, tokens=200)
-LONGEST, AHEAD = 50, 100
 WORTH_MS = (AHEAD + LONGEST) * FIRST_MS_PER_TOKEN
-COSTS = Costs()
-
-arrivals = st.lists(
-    st.lists(st.tuples(st.sampled_from("abcd"), st.integers(2, LONGEST), st.integers(1, 6)), max_size=3),
-    min_size=1,
-    max_size=40,
-)
-
-
-@dataclass
-class Engine:
-    """Lines of rows, given by their tokens, served batch by batch; ``slower`` is how much longer than
-    expected the rows of a tenant take."""
-
-    shares: FairShares = field(default_factory=FairShares)
-    slower: dict[str, float] = field(default_factory=dict)
-    lines: dict[str, list[int]] = field(default_factory=dict)
-    took_ms: dict[str, float] = field(default_factory=lambda: defaultdict(float))
-
-    def arrive(self, tenant: str, tokens: int, rows: int = 1) -> None:
-        self.lines.setdefault(tenant, []).extend([tokens] * rows)
-        self.shares.enter(tenant, rows)
-
-    def step(self) -> list[str]:
-        """Serve a batch; whose rows it had."""
-        if not self.lines:
-            return []
-        waiting = {
-            tenant: [(tenant, n, tokens) for n, tokens in enumerate(line)]
-            for tenant, line in self.lines.items()
-        }
-        due = list(islice(self.shares.due(waiting, tokens=lambda row: row[2], ahead_tokens=AHEAD), 64))
-        rows = [due[at] for at in next_batch([tokens for _, _, tokens in due], LIMITS, COSTS)]
-        assert due[0] in rows
-        for tenant, _, tokens in sorted(rows, reverse=True):
-            self._serve(tenant, tokens)
-        for tenant, place, _ in sorted(rows, reverse=True):
-            del self.lines[tenant][place]
-            self.shares.leave(tenant, 1)
-        self.lines = {tenant: line for tenant, line in self.lines.items() if line}
-        return [tenant for tenant, _, _ in rows]
-
-    def _serve(self, tenant: str, tokens: int) -> None:
-        took = tokens * FIRST_MS_PER_TOKEN * self.slower.get(tenant, 1.0)
-        self.shares.correct(tenant, self.shares.charge(tenant, tokens), took)
-        self.took_ms[tenant] += took
 
 
 @given(arrivals)
@@ -105,15 +54,6 @@ def test_nobody_with_rows_is_passed_over_for_long(pattern: list[list[tuple[str, 
             unserved[tenant] = 0 if tenant in served else unserved[tenant] + 1
             # Each batch brings four others or more a row nearer to being ahead of it.
             assert unserved[tenant] <= 5 * AHEAD / 2
-
-
-def test_a_weight_of_two_is_twice_the_time() -> None:
-    engine = Engine(FairShares({"heavy": 2.0}))
-    for tenant in ("heavy", "light"):
-        engine.arrive(tenant, 10, 1000)
-    for _ in range(100):
-        engine.step()
-    assert engine.took_ms["heavy"] == pytest.approx(2 * engine.took_ms["light"], rel=0.1)
 
 
 def test_who_takes_longer_than_expected_gets_fewer_rows() -> None:

@@ -48,6 +48,17 @@ def test_a_manifest_names_roots_and_versions(tmp_path: Path) -> None:
     assert manifest.folder("hplm", served.digest) == tmp_path / "hplm" / "ab" / ("ab" * 32)
 
 
+def test_tenants_have_weights_and_tables_have_names(tmp_path: Path) -> None:
+    manifest = Manifest.load(publish(tmp_path, weights={"acme": 2}, tables={"ef" * 32: "medicine"}))
+    assert (manifest.weight("acme"), manifest.weight("globex")) == (2.0, 1.0)
+    assert manifest.tables["ef" * 32] == "medicine"
+
+
+def test_in_an_older_manifest_all_weigh_the_same(tmp_path: Path) -> None:
+    manifest = Manifest.load(publish(tmp_path))
+    assert (manifest.weight("acme"), manifest.tables) == (1.0, {})
+
+
 @pytest.mark.parametrize(
     "changes",
     [
@@ -58,6 +69,13 @@ def test_a_manifest_names_roots_and_versions(tmp_path: Path) -> None:
         {"revision": "many"},
         {"hplms": None},
         {"roots": {"a": 1}},
+        {"weights": []},
+        {"weights": {"acme": 0}},
+        {"weights": {"acme": -1}},
+        {"weights": {"acme": float("inf")}},
+        {"weights": {"acme": float("nan")}},
+        {"weights": {"acme": None}},
+        {"tables": ["medicine"]},
     ],
 )
 def test_a_manifest_of_another_shape_is_refused(tmp_path: Path, changes: dict[str, Any]) -> None:

@@ -95,6 +95,25 @@ def test_a_child_that_ends_is_reported_with_the_end_of_its_log(tmp_path: Path) -
         child.check_alive()
 
 
+def test_a_log_that_has_grown_large_is_set_aside_while_it_is_written(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("hmi_site.embedded.process.LOG_LIMIT_BYTES", 10)
+    child = python_child(tmp_path, "print('a long line', flush=True); input(); print('short')")
+    child.log.write_text("old\n")
+    child.trim_log()
+    assert child.log.read_text() == "old\n"
+    with child.log.open("ab") as log:
+        writing = subprocess.Popen(child.command, stdin=subprocess.PIPE, stdout=log)
+        while "long" not in child.log.read_text():
+            pass
+        child.trim_log()
+        assert child.log.read_text() == ""
+        writing.communicate(b"\n")
+    assert child.log.read_text() == "short\n"
+    assert (tmp_path / "example.log.1").read_text() == "old\na long line\n"
+
+
 def test_a_child_that_ignores_the_request_is_killed(tmp_path: Path) -> None:
     deaf = "import signal, time; signal.signal(signal.SIGTERM, signal.SIG_IGN); print('up', flush=True)"
     child = python_child(tmp_path, f"{deaf}; time.sleep(60)")

@@ -18,7 +18,7 @@ from inference.serving.metrics import Standing, WorkerMetrics, places_of
 from tests.unit.serving.outcomes import CHAIN, ROOT, TABLE, a_failure, a_row, an_answer
 from tests.unit.serving.test_busiest import Clock
 
-MANIFEST = Manifest(Path(), roots={ROOT: ServedRoot(ROOT, "tiny", {}, "")})
+MANIFEST = Manifest(Path(), roots={ROOT: ServedRoot(ROOT, "tiny", {}, "")}, tables={TABLE: "acme/medicine"})
 STANDING = Standing(resident_hplms=3, resident_bytes=4096, backlog_rows=7, slot_mismatches=0)
 REQUEST = InferRequest("1", "acme", "mood", 1, "d", (InferInput("hi"),), 130.0, 100.0, "reply-stream")
 
@@ -87,7 +87,7 @@ def test_fragments_are_counted_by_level_root_and_domain(figures: Figures) -> Non
     other_lower = f"{ROOT}:{'m' * 64}:{TABLE}"
     figures.batch(an_answer(a_row(), hits=hits), an_answer(a_row(chain=other_lower), hits=hits))
     figures.batch(an_answer(a_row(), hits=hits), an_answer(a_row(), hits=hits))
-    where = {"root": "tiny", "domain": TABLE[:12]}
+    where = {"root": "tiny", "domain": "acme/medicine"}
     for level, count in (("trigram", 20), ("bigram", 16), ("unigram", 12), ("computed", 8)):
         assert figures("hmi_worker_fragments_total", level=level, **where) == count
     assert figures("hmi_worker_whole_rows_total", **where) == 4
@@ -97,7 +97,7 @@ def test_every_level_that_the_engine_counts_is_told() -> None:
     assert {field.name for field in dataclasses.fields(Hits)} == {*LEVELS, "whole_rows"}
 
 
-def test_a_root_that_has_just_gone_is_named_by_its_digest() -> None:
+def test_what_has_just_gone_is_named_by_its_digest() -> None:
     place = places_of(lambda: Manifest(Path()))
     assert place(CHAIN) == (ROOT[:12], TABLE[:12])
 

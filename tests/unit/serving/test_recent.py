@@ -3,7 +3,7 @@
 import pytest
 
 from inference.engine.trace import Trace
-from inference.serving.recent import BATCHES_SHOWN, WINDOW_S, Recent
+from inference.serving.recent import BATCHES_SHOWN, KEPT, WINDOW_S, Recent
 
 
 class Clock:
@@ -27,6 +27,16 @@ def test_figures_are_of_the_window_alone() -> None:
     assert (told.requests, told.p50_ms, told.p95_ms, told.p99_ms) == (100, 51.0, 96.0, 100.0)
 
 
+def test_many_small_batches_do_not_look_like_few_rows() -> None:
+    """More in half a minute than are kept: the rate is that of those that are."""
+    clock = Clock()
+    recent = Recent(Trace(), clock)
+    for _ in range(2 * KEPT):
+        clock.now += WINDOW_S / (2 * KEPT)
+        recent.computed(3)
+    assert recent.told().rows_per_s == pytest.approx(3 * 2 * KEPT / WINDOW_S, rel=0.01)
+
+
 def test_before_anything_happened_there_is_nothing_to_tell() -> None:
     told = Recent(Trace()).told()
     assert (told.rows_per_s, told.requests, told.p99_ms, told.spans) == (0.0, 0, 0.0, ())
@@ -42,3 +52,14 @@ def test_the_picture_is_of_the_last_batches_that_were_computed() -> None:
     spans = Recent(trace).told().spans
     assert {span.batch for span in spans} == set(range(8 - BATCHES_SHOWN, 8))
     assert spans[0].start == 0.0
+
+
+def test_how_fast_requests_are_answered_is_of_the_time_when_others_waited() -> None:
+    clock = Clock()
+    recent = Recent(Trace(), clock)
+    recent.behind(1000, 2.0)
+    clock.now += WINDOW_S + 1
+    recent.behind(3, 0.6)
+    assert recent.told().behind_per_s == 0.0  # of less than a second nothing is known
+    recent.behind(5, 1.0)
+    assert recent.told().behind_per_s == pytest.approx(5.0)

@@ -1,0 +1,54 @@
+"""Every request has an id: its answer names it, and so does every line of the log that belongs to it."""
+
+import logging
+import time
+import uuid
+from collections.abc import Callable
+from typing import Any
+
+from django.core.signals import request_finished
+from django.http import HttpRequest, HttpResponse
+from structlog.contextvars import bind_contextvars, clear_contextvars, get_contextvars
+
+from inference.api.validation import REQUEST_ID, REQUEST_ID_HEADER
+
+log = logging.getLogger(__name__)
+
+INFER_PATH = "/api/v1/infer"
+UNRESOLVED = "unresolved"
+
+
+class RequestLog:
+    """Outermost. Gives the request its id, the caller's own if it has one, and logs one line for each infer
+    request, however it was asked and whatever came of it. Views and services bind what they learn (the
+    tenant, the model) on the way."""
+
+    def __init__(self, get_response: Callable[[HttpRequest], HttpResponse]) -> None:
+        self.get_response = get_response
+
+    def __call__(self, request: HttpRequest) -> HttpResponse:
+        begun = time.perf_counter()
+        clear_contextvars()
+        own = request.headers.get(REQUEST_ID_HEADER, "")
+        request_id = own if REQUEST_ID.fullmatch(own) else uuid.uuid4().hex
+        bind_contextvars(request_id=request_id)
+        response = self.get_response(request)
+        response.headers[REQUEST_ID_HEADER] = request_id
+        if request.path == INFER_PATH or "model" in get_contextvars():
+            _log_infer(request, response, time.perf_counter() - begun)
+        return response
+
+
+def _log_infer(request: HttpRequest, response: HttpResponse, seconds: float) -> None:
+    view = request.resolver_match.view_name if request.resolver_match else UNRESOLVED
+    code = get_contextvars().get("code", "ok" if response.status_code < 400 else "")
+    told = {"view": view, "status": response.status_code, "code": code, "ms": round(1000 * seconds, 1)}
+    log.info("infer", extra=told)
+
+
+def _forget(**_: Any) -> None:
+    """Only here: a stream goes on, and Django logs refusals, after the middleware has returned."""
+    clear_contextvars()
+
+
+request_finished.connect(_forget)

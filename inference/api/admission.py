@@ -1,0 +1,137 @@
+"""May a request come in? Whether it can ever fit, and how long it would have to wait, before it is queued."""
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from django.conf import settings
+
+from inference.queueing.status import WorkerStatus
+from inference.queueing.transport import QueueFull
+from tenants.errors import ErrorCode, HmiError
+
+RETRY_SOONEST_S, RETRY_LATEST_S = 1, 60
+RETRY_NO_WORKER_S = 5
+RETRY_LOADING_S = 2
+
+
+@dataclass(frozen=True, slots=True)
+class Asking:
+    """Who asks, what must be served for it, and how many seconds they wait at most. ``weight`` is the
+    tenant's share of the engine beside that of others."""
+
+    tenant: str
+    root: str
+    seconds: float
+    weight: float = 1.0
+
+
+@dataclass(frozen=True, slots=True)
+class Standing:
+    """How serving stands: the workers with a heartbeat, and how many requests each tenant has outstanding."""
+
+    workers: Sequence[WorkerStatus]
+    outstanding: Mapping[str, int]
+
+
+def check_body_size(size: int) -> None:
+    """Raises ``body_too_large`` beyond HMI_MAX_BODY_BYTES."""
+    limit: int = settings.HMI_MAX_BODY_BYTES
+    if size > limit:
+        message = f"The body is larger than {limit:,} bytes."
+        raise HmiError(ErrorCode.BODY_TOO_LARGE, message, details={"max_bytes": limit})
+
+
+def check_input_count(given: int) -> None:
+    """Raises ``too_many_inputs`` beyond HMI_MAX_INPUTS."""
+    limit: int = settings.HMI_MAX_INPUTS
+    if given > limit:
+        message = f"{given} inputs were given; at most {limit} are allowed in one request."
+        details = {"given": given, "max": limit}
+        raise HmiError(ErrorCode.TOO_MANY_INPUTS, message, param="inputs", details=details)
+
+
+def check_input_size(size: int, *, index: int, where: str) -> None:
+    """Raises ``body_too_large`` for one text of more than HMI_MAX_INPUT_BYTES."""
+    limit: int = settings.HMI_MAX_INPUT_BYTES
+    if size > limit:
+        message = f"Input {index} has {size:,} bytes; at most {limit:,} are allowed."
+        details = {"index": index, "max_bytes": limit}
+        raise HmiError(ErrorCode.BODY_TOO_LARGE, message, param=where, details=details)
+
+
+def admit(asking: Asking, standing: Standing) -> None:
+    """Raises ``worker_unavailable`` when nobody serves what is asked for, and ``queue_full`` when the answer
+    would come too late."""
+    serving = _serving(asking.root, standing.workers)
+    wait = expected_wait_s(asking, standing.outstanding, serving)
+    if wait > asking.seconds:
+        raise HmiError(
+            ErrorCode.QUEUE_FULL,
+            f"The request would wait for about {wait:.3g} s, longer than the {asking.seconds:.3g} s it has.",
+            details={"expected_wait_s": round(wait, 3), **_counts(asking.tenant, standing.outstanding)},
+            retry_after=_within_bounds(wait - asking.seconds),
+        )
+
+
+def no_room(refusal: QueueFull, asking: Asking, standing: Standing) -> HmiError:
+    """What the caller is told when the queue has no place for the tenant."""
+    capacity: int = settings.HMI_INFER_CAPACITY
+    rate = answers_per_s(serving_root(asking.root, standing.workers))
+    too_many = refusal.depth + refusal.own - capacity + 1
+    return HmiError(
+        ErrorCode.QUEUE_FULL,
+        "Too many requests are waiting; try again in a moment.",
+        details={"waiting": refusal.depth, "yours": refusal.own, "capacity": capacity},
+        retry_after=_within_bounds(too_many / rate if rate else RETRY_SOONEST_S),
+    )
+
+
+def expected_wait_s(asking: Asking, outstanding: Mapping[str, int], serving: Sequence[WorkerStatus]) -> float:
+    """Seconds until it would be this tenant's turn; 0.0 while it is not known how fast the workers can be.
+
+    Tenants take turns. Until the last of a tenant's requests is answered, each other tenant has as many
+    answered as that one has, or all it asked for; a heavier tenant's turn comes more often.
+    """
+    own = outstanding.get(asking.tenant, 0)
+    turns = own / asking.weight
+    others = sum(min(count, turns) for tenant, count in outstanding.items() if tenant != asking.tenant)
+    rate = answers_per_s(serving)
+    return (own + others) / rate if rate else 0.0
+
+
+def answers_per_s(workers: Sequence[WorkerStatus]) -> float:
+    """Of all workers together while requests wait for them; 0.0 unless they all are behind: who is not takes
+    the next request at once."""
+    rates = [worker.recently.behind_per_s for worker in workers]
+    return sum(rates) if all(rates) else 0.0
+
+
+def serving_root(root: str, workers: Iterable[WorkerStatus]) -> list[WorkerStatus]:
+    """The workers that take requests for the root's hPLMs."""
+    return [worker for worker in workers if worker.state == "ready" and root in worker.roots]
+
+
+def _serving(root: str, workers: Sequence[WorkerStatus]) -> list[WorkerStatus]:
+    serving = serving_root(root, workers)
+    if serving:
+        return serving
+    states = {worker.state for worker in workers}
+    if "ready" in states:
+        raise _unavailable(f"No inference worker serves the root {root} yet.", "root", RETRY_LOADING_S)
+    if "loading" in states:
+        raise _unavailable("The inference worker is still loading.", "loading", RETRY_LOADING_S)
+    raise _unavailable("No inference worker is ready.", "none", RETRY_NO_WORKER_S)
+
+
+def _unavailable(message: str, reason: str, retry_after: int) -> HmiError:
+    details = {"reason": reason}
+    return HmiError(ErrorCode.WORKER_UNAVAILABLE, message, details=details, retry_after=retry_after)
+
+
+def _counts(tenant: str, outstanding: Mapping[str, int]) -> dict[str, int]:
+    return {"waiting": sum(outstanding.values()), "yours": outstanding.get(tenant, 0)}
+
+
+def _within_bounds(seconds: float) -> int:
+    return min(RETRY_LATEST_S, max(RETRY_SOONEST_S, math.ceil(seconds)))

@@ -1,0 +1,67 @@
+"""The answers to calls with an idempotency key, for as long and as many as there is room for."""
+
+import uuid
+from dataclasses import dataclass
+from typing import Any
+
+from redis import Redis
+
+from inference.queueing import keys, scripts
+from inference.queueing.scripts import Argument, run
+
+KEPT_S = 600
+MOST_BYTES_EACH = 1024**2
+MOST_BYTES = 64 * 1024**2
+"""Of all answers together; the oldest make room."""
+
+
+class InFlight(Exception):
+    """A call with this key has no answer yet."""
+
+
+class OtherBody(Exception):
+    """The key was used for a call with another body."""
+
+
+@dataclass(frozen=True, slots=True)
+class Turn:
+    """The right to answer a call with this key, until its seconds are over or ``KeptAnswers`` is told."""
+
+    key: str
+    owner: str
+
+
+class KeptAnswers:
+    """Answers by tenant and idempotency key."""
+
+    def __init__(self, redis: Redis, *, most_bytes: int = MOST_BYTES) -> None:
+        self._redis = redis
+        self._most_bytes = most_bytes
+
+    def begin(self, tenant: str, key: str, *, body: str, seconds: float) -> Turn | bytes:
+        """The answer that was given, or the turn to give one. ``body`` stands for what is asked. Whoever
+        dies over it is forgotten after ``seconds``. Raises InFlight and OtherBody."""
+        turn = Turn(keys.kept(tenant, key), uuid.uuid4().hex)
+        given: list[Argument] = [body, turn.owner, max(1, int(1000 * seconds))]
+        found: Any = run(self._redis, scripts.BEGIN, [turn.key], given)
+        before, owner, answer = found
+        if before.decode() != body:
+            raise OtherBody
+        if answer is not None:
+            return bytes(answer)
+        if owner.decode() != turn.owner:
+            raise InFlight
+        return turn
+
+    def keep(self, turn: Turn, answer: bytes) -> None:
+        """Keep the answer for KEPT_S, unless the turn is over or the answer has more than MOST_BYTES_EACH:
+        then the key is free again."""
+        if len(answer) > MOST_BYTES_EACH:
+            self.release(turn)
+            return
+        given: list[Argument] = [turn.owner, answer, int(1000 * KEPT_S), self._most_bytes]
+        run(self._redis, scripts.KEEP, [turn.key, keys.KEPT, keys.KEPT_BYTES], given)
+
+    def release(self, turn: Turn) -> None:
+        """Nothing was answered: the next call with the key is as good as the first."""
+        run(self._redis, scripts.RELEASE, [turn.key], [turn.owner])

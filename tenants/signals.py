@@ -1,0 +1,6 @@
+"""What others may want to hear of: this application knows nobody that stands above it."""
+
+from django.dispatch import Signal
+
+serving_changed = Signal()
+"""Inference workers must hear of a change to a tenant; sent inside its transaction."""

@@ -1,0 +1,105 @@
+"""Answers kept by idempotency key, against a real server."""
+
+import time
+
+import pytest
+from redis import Redis
+
+from inference.queueing import keys
+from inference.queueing.kept_answers import MOST_BYTES_EACH, InFlight, KeptAnswers, OtherBody, Turn
+
+
+@pytest.fixture
+def kept(redis: Redis) -> KeptAnswers:
+    return KeptAnswers(redis)
+
+
+def turn(kept: KeptAnswers, key: str = "k", tenant: str = "acme", seconds: float = 30.0) -> Turn:
+    """The right to answer, which must be had."""
+    begun = kept.begin(tenant, key, body="b", seconds=seconds)
+    assert isinstance(begun, Turn)
+    return begun
+
+
+def test_an_answer_is_told_to_who_asks_the_same_again(kept: KeptAnswers, redis: Redis) -> None:
+    kept.keep(turn(kept), b"the answer")
+    for _ in range(2):
+        assert kept.begin("acme", "k", body="b", seconds=30) == b"the answer"
+    assert 590_000 < int(redis.pttl(keys.kept("acme", "k"))) <= 600_000
+
+
+def test_the_same_key_with_another_body_is_refused_whether_answered_or_not(kept: KeptAnswers) -> None:
+    begun = turn(kept)
+    with pytest.raises(OtherBody):
+        kept.begin("acme", "k", body="other", seconds=30)
+    kept.keep(begun, b"the answer")
+    with pytest.raises(OtherBody):
+        kept.begin("acme", "k", body="other", seconds=30)
+
+
+def test_who_asks_again_too_early_is_told_that_it_is_in_flight(kept: KeptAnswers) -> None:
+    turn(kept)
+    with pytest.raises(InFlight):
+        kept.begin("acme", "k", body="b", seconds=30)
+
+
+def test_keys_are_their_tenant_s_alone(kept: KeptAnswers) -> None:
+    kept.keep(turn(kept), b"the answer")
+    turn(kept, tenant="globex")
+
+
+def test_what_was_not_answered_is_begun_anew(kept: KeptAnswers) -> None:
+    kept.release(turn(kept))
+    turn(kept)
+
+
+def test_a_process_that_died_is_in_flight_no_longer_than_its_call_could_last(kept: KeptAnswers) -> None:
+    lost = turn(kept, seconds=0.05)
+    time.sleep(0.1)
+    current = turn(kept)
+    kept.keep(lost, b"too late")
+    kept.release(lost)
+    with pytest.raises(InFlight):
+        kept.begin("acme", "k", body="b", seconds=30)
+    kept.keep(current, b"the answer")
+    assert kept.begin("acme", "k", body="b", seconds=30) == b"the answer"
+
+
+def test_an_answer_that_is_kept_is_never_replaced_nor_released(kept: KeptAnswers) -> None:
+    begun = turn(kept)
+    kept.keep(begun, b"first")
+    kept.keep(begun, b"second")
+    kept.release(begun)
+    assert kept.begin("acme", "k", body="b", seconds=30) == b"first"
+
+
+def test_a_large_answer_is_not_kept(kept: KeptAnswers) -> None:
+    kept.keep(turn(kept), b"x" * (MOST_BYTES_EACH + 1))
+    kept.keep(turn(kept), b"x" * MOST_BYTES_EACH)
+    assert kept.begin("acme", "k", body="b", seconds=30) == b"x" * MOST_BYTES_EACH
+
+
+def test_the_oldest_answers_make_room(redis: Redis) -> None:
+    kept = KeptAnswers(redis, most_bytes=250)
+    for name in "abcd":
+        kept.keep(turn(kept, name), name.encode() * 100)
+        time.sleep(0.002)
+    for name in "cd":
+        assert kept.begin("acme", name, body="b", seconds=30) == name.encode() * 100
+    turn(kept, "a")
+    turn(kept, "b")
+    assert redis.get(keys.KEPT_BYTES) == b"200"
+
+
+def test_answers_that_have_expired_take_no_room(redis: Redis, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("inference.queueing.kept_answers.KEPT_S", 0.05)
+    kept = KeptAnswers(redis, most_bytes=250)
+    for name in "ab":
+        kept.keep(turn(kept, name), b"x" * 100)
+    time.sleep(0.1)
+    again = turn(kept, "a")
+    kept.keep(turn(kept, "c"), b"x" * 100)
+    assert redis.get(keys.KEPT_BYTES) == b"100"
+    kept.keep(again, b"new")
+    assert redis.get(keys.KEPT_BYTES) == b"103"
+    assert redis.zcard(keys.KEPT) == 2

@@ -1,0 +1,167 @@
+"""What a web server and an inference worker really write while they are used, well and badly."""
+
+import json
+import uuid
+from collections.abc import Callable
+from typing import Any
+
+import httpx
+import pytest
+
+from inference.queueing import keys
+from tests.integration.queueing.requests import STREAM
+from tests.integration.serving_faults.installation import PASSWORD, Installation
+from tests.processes import wait_until
+
+TEXT = "the quince jelly of a patient"
+WRONG_PASSWORD = "sloe and hawthorn"
+FAKE_KEY = "abcdefgh." + "Z9" * 16
+Line = dict[str, Any]
+
+
+def lines_of(program: Any) -> list[Line]:
+    """Everything it has written: nothing but JSON objects, one on a line."""
+    return [json.loads(line) for line in program.output().splitlines()]
+
+
+def about(program: Any, request_id: str) -> list[Line]:
+    return [line for line in lines_of(program) if line.get("request_id") == request_id]
+
+
+def id_of(answer: httpx.Response) -> str:
+    return answer.headers["X-Request-Id"]
+
+
+def post(site: Installation, path: str, **more: Any) -> httpx.Response:
+    return httpx.post(f"{site.web.url}{path}", trust_env=False, timeout=60, **more)
+
+
+def test_an_answered_request_is_one_line_on_either_side_with_the_same_figures(site: Installation) -> None:
+    answer = site.ask(TEXT)
+    assert answer.status_code == 200
+    body = answer.json()
+    assert body["id"] == id_of(answer)
+    [line] = about(site.web, body["id"])
+    assert (line["event"], line["level"], line["logger"]) == ("infer", "info", "hmi_site.request_log")
+    assert (line["tenant"], line["model"], line["inputs"]) == ("acme", "acme/mood:1", 1)
+    assert (line["status"], line["code"], line["view"]) == (200, "ok", "inference_api:infer")
+    assert line["tokens"] == body["usage"]["tokens"]
+    stages = {f"{stage}_ms": ms for stage, ms in body["timings_ms"].items()}
+    assert len(stages) == 5
+    assert {name: line[name] for name in stages} == stages
+    assert line["ms"] > 0
+    [told] = about(site.worker, body["id"])
+    assert (told["event"], told["level"], told["code"]) == ("answered", "debug", "ok")
+    assert {name: told[name] for name in stages} == stages
+    assert (told["tenant"], told["model"], told["tokens"]) == ("acme", "acme/mood:1", line["tokens"])
+
+
+@pytest.mark.parametrize(
+    ("ask", "status", "code", "tenant"),
+    [
+        (lambda site: site.ask(TEXT, key=FAKE_KEY), 401, "unauthenticated", None),
+        (lambda site: site.ask(TEXT, model="acme/nobody"), 404, "not_found", "acme"),
+        (lambda site: site.ask(TEXT, model=TEXT), 422, "invalid_field", "acme"),
+        (lambda site: site.ask(TEXT, timeout_s=-1), 422, "invalid_field", "acme"),
+        (lambda site: post(site, "/api/v1/infer", content=TEXT), 401, "unauthenticated", None),
+        (
+            lambda site: post(site, "/api/v1/infer", content=b"x" * 17 * 1024**2),
+            413,
+            "body_too_large",
+            None,
+        ),
+    ],
+    ids=["wrong key", "unknown model", "no model", "no time", "no key", "too large"],
+)
+def test_a_refused_request_is_a_line_too(
+    site: Installation,
+    ask: Callable[[Installation], httpx.Response],
+    status: int,
+    code: str,
+    tenant: str | None,
+) -> None:
+    answer = ask(site)
+    assert (answer.status_code, answer.json()["error"]["code"]) == (status, code)
+    lines = about(site.web, id_of(answer))
+    [line] = [line for line in lines if line["logger"] == "hmi_site.request_log"]
+    assert (line["status"], line["code"], line.get("tenant")) == (status, code, tenant)
+    assert any(line["logger"] == "django.request" for line in lines)  # what Django says of it has the id too
+
+
+def test_a_request_that_came_too_late_is_told_by_both(site: Installation) -> None:
+    site.worker.pause()
+    answer = site.ask(TEXT, timeout_s=0.2)
+    site.worker.resume()
+    assert answer.status_code == 504
+    line = about(site.web, id_of(answer))[0]
+    assert (line["code"], line["tenant"], line["model"]) == ("deadline_exceeded", "acme", "acme/mood:1")
+    assert "tokens" not in line
+    wait_until(lambda: about(site.worker, id_of(answer)), site.worker)
+    [told] = about(site.worker, id_of(answer))
+    assert (told["level"], told["code"], told["tenant"]) == ("info", "deadline_exceeded", "acme")
+
+
+def test_what_the_worker_cannot_take_in_is_told_with_the_request_s_id(site: Installation) -> None:
+    """A lone surrogate, which the web server would have refused, and what is no message at all."""
+    odd, unreadable = uuid.uuid4().hex, uuid.uuid4().hex
+    served = site.served()
+    message = {
+        "v": 2,
+        "id": odd,
+        "tenant": "acme",
+        "hplm": "mood",
+        "version": 1,
+        "digest": served.digest,
+        "inputs": [{"text": f"{TEXT} \ud800", "text_pair": None}],
+        "miss_policy": None,
+        "deadline": 1e11,
+        "enqueued_at": 1e9,
+        "reply_to": STREAM,
+    }
+    for told in (message, {**message, "id": unreadable, "inputs": TEXT}):
+        fields = {keys.FIELD: json.dumps(told), keys.TENANT_FIELD: "acme"}
+        site.redis.xadd(keys.REQUESTS, fields)
+    for request_id in (odd, unreadable):
+        wait_until(lambda wanted=request_id: about(site.worker, wanted), site.worker)  # type: ignore[misc]
+
+
+def test_a_caller_may_name_its_request(site: Installation) -> None:
+    named = httpx.post(
+        f"{site.web.url}/api/v1/infer",
+        json={"model": "acme/mood", "inputs": [TEXT]},
+        headers={"Authorization": f"Bearer {site.key}", "X-Request-Id": "order-4711"},
+        trust_env=False,
+    )
+    assert (named.status_code, id_of(named), named.json()["id"]) == (200, "order-4711", "order-4711")
+    assert [line["event"] for line in about(site.web, "order-4711")] == ["infer"]
+    assert [line["event"] for line in about(site.worker, "order-4711")] == ["answered"]
+
+
+def test_every_answer_has_an_id_of_its_own(site: Installation) -> None:
+    paths = ("/login/", "/health/live", "/static/frontend/base.css", "/nowhere", "/api/v1/nowhere")
+    ids = [id_of(site.get(path)) for path in paths]
+    assert len({*ids}) == len(paths)
+    assert all(uuid.UUID(one) for one in ids)
+    assert not [line for line in about(site.web, ids[0]) if line["event"] == "infer"]
+
+
+def test_no_key_password_or_text_is_ever_written(site: Installation) -> None:
+    """After everything above, at the level where most is told."""
+    site.ask(TEXT)
+    site.ask(TEXT, inputs={"text": TEXT})
+    site.get(f"/nowhere?key={site.key}&text={TEXT}")
+    assert post(site, "/login/", data={"username": "owner", "password": PASSWORD}).status_code == 403
+    token = ""
+    for password, status in ((WRONG_PASSWORD, 200), (PASSWORD, 302)):
+        cookies = dict(site.get("/login/").cookies)
+        token = next(value for name, value in cookies.items() if name.startswith("hmi_csrf"))
+        form = {"username": "owner", "password": password, "csrfmiddlewaretoken": token}
+        assert post(site, "/login/", data=form, cookies=cookies).status_code == status
+    site.web.stop()
+    site.worker.terminate()
+    for program in (site.web, site.worker):
+        assert len(lines_of(program)) > 3
+        written = program.output()
+        for secret in (site.key, site.key.split(".")[1], FAKE_KEY, PASSWORD, WRONG_PASSWORD, "quince", token):
+            assert secret not in written
+    site.heal()

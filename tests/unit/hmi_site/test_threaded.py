@@ -1,0 +1,211 @@
+"""The WSGI application in threads, behind an ASGI server that is played here."""
+
+import asyncio
+import threading
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any
+
+import pytest
+from django.http import HttpResponse
+
+from hmi_site.threaded import Message, Threaded
+from inference.api.hang_ups import ON_HANG_UP
+
+Environ = dict[str, Any]
+Start = Callable[..., Any]
+END = object()
+"""In the place of a message: the caller says nothing more."""
+
+
+class Server:
+    """Gives the application one request, and keeps what it sends."""
+
+    def __init__(
+        self, *messages: object, path: bytes = b"/", headers: Iterable[tuple[bytes, bytes]] = ()
+    ) -> None:
+        self.sent: list[Message] = []
+        self._messages = list(messages) or [{"type": "http.request", "body": b"", "more_body": False}]
+        self._hung_up = threading.Event()
+        self._scope = {
+            "type": "http",
+            "http_version": "1.1",
+            "method": "POST",
+            "scheme": "http",
+            "raw_path": path,
+            "query_string": b"x=%20y",
+            "server": ("127.0.0.1", "8000"),
+            "client": ("127.0.0.9", "1234"),
+            "headers": list(headers),
+        }
+
+    def hang_up(self) -> None:
+        self._hung_up.set()
+
+    def ask(self, application: Callable[[Environ, Start], Iterable[bytes]]) -> bytes:
+        """The body of the answer. Once it is there the caller hangs up."""
+
+        async def talk() -> None:
+            await Threaded(application, threads=2)(self._scope, self._receive, self._send)
+            self.hang_up()
+            await asyncio.sleep(0.05)
+
+        asyncio.run(talk())
+        return b"".join(message.get("body", b"") for message in self.sent)
+
+    async def _receive(self) -> Message:
+        if self._messages and isinstance(message := self._messages.pop(0), dict):
+            return message
+        while not self._hung_up.is_set():
+            await asyncio.sleep(0.001)
+        return {"type": "http.disconnect"}
+
+    async def _send(self, message: Message) -> None:
+        self.sent.append(message)
+
+
+def piece(content: bytes, more: bool = True) -> Message:
+    return {"type": "http.request", "body": content, "more_body": more}
+
+
+def answering(answer: bytes = b"good") -> tuple[list[Environ], Callable[[Environ, Start], Iterable[bytes]]]:
+    """An application, and where it puts what it sees."""
+    seen: list[Environ] = []
+
+    def application(environ: Environ, start_response: Start) -> Iterable[bytes]:
+        seen.append({**environ, "body": environ["wsgi.input"].read()})
+        start_response("201 Created", [("X-Made", "yes")])
+        return HttpResponse(answer)
+
+    return seen, application
+
+
+def test_an_answer_is_sent_whole() -> None:
+    server = Server()
+    assert server.ask(answering()[1]) == b"good"
+    start, end = server.sent
+    assert (start["status"], start["headers"]) == (201, [(b"X-Made", b"yes")])
+    assert not end["more_body"]
+
+
+@pytest.mark.parametrize(
+    "pieces",
+    [
+        [piece(b"abcdef", more=False)],
+        [piece(b"abcdef"), piece(b"", more=False)],
+        [piece(b"abc"), piece(b""), piece(b"def", more=False)],
+    ],
+)
+def test_a_body_is_read_in_whatever_pieces_it_comes(pieces: list[Message]) -> None:
+    seen, application = answering()
+    Server(*pieces).ask(application)
+    assert seen[0]["body"] == b"abcdef"
+
+
+def test_a_body_is_read_no_further_than_the_application_does() -> None:
+    def application(environ: Environ, start_response: Start) -> Iterable[bytes]:
+        first = environ["wsgi.input"].readline()
+        start_response("200 OK", [])
+        return HttpResponse(first)
+
+    assert Server(piece(b"one\ntwo\n"), END).ask(application) == b"one\n"
+
+
+def test_a_body_that_breaks_off_ends_there() -> None:
+    seen, application = answering()
+    server = Server(piece(b"abc"))
+    server.hang_up()
+    server.ask(application)
+    assert seen[0]["body"] == b"abc"
+
+
+def test_the_address_reaches_the_application_as_bytes_were_meant() -> None:
+    seen, application = answering()
+    Server(path=b"/a%ff%00b%C3%A9").ask(application)
+    assert seen[0]["PATH_INFO"].encode("latin-1") == b"/a\xff\x00b\xc3\xa9"
+    assert (seen[0]["QUERY_STRING"], seen[0]["REMOTE_ADDR"]) == ("x=%20y", "127.0.0.9")
+
+
+def test_headers_that_come_twice_are_joined_and_none_passes_for_another() -> None:
+    seen, application = answering()
+    headers = [
+        (b"accept", b"a"),
+        (b"accept", b"b"),
+        (b"cookie", b"c=1"),
+        (b"cookie", b"d=2"),
+        (b"content-length", b"0"),
+        (b"x_forwarded_proto", b"https"),
+    ]
+    Server(headers=headers).ask(application)
+    assert (seen[0]["HTTP_ACCEPT"], seen[0]["HTTP_COOKIE"]) == ("a,b", "c=1; d=2")
+    assert seen[0]["CONTENT_LENGTH"] == "0"
+    assert "HTTP_X_FORWARDED_PROTO" not in seen[0]
+
+
+class Stream:
+    """An answer in pieces, which the caller does not want to the end."""
+
+    def __init__(self, server: Server) -> None:
+        self.made, self.closed = 0, False
+        self._server = server
+
+    def __iter__(self) -> Iterator[bytes]:
+        for number in range(1000):
+            self.made += 1
+            yield b"x"
+            if number == 4:
+                self._server.hang_up()
+            if number >= 4:
+                threading.Event().wait(0.01)
+
+    def close(self) -> None:
+        self.closed = True
+
+
+def test_a_stream_is_sent_as_it_is_made_and_ends_with_its_caller() -> None:
+    server = Server()
+    stream = Stream(server)
+
+    def application(environ: Environ, start_response: Start) -> Iterable[bytes]:
+        start_response("200 OK", [])
+        return stream
+
+    server.ask(application)
+    assert 5 <= stream.made < 1000
+    assert stream.closed
+    assert [message.get("body") for message in server.sent[:6]] == [None, *[b"x"] * 5]
+
+
+def test_a_whole_stream_has_an_end() -> None:
+    def application(environ: Environ, start_response: Start) -> Iterable[bytes]:
+        start_response("200 OK", [])
+        return iter([b"a", b"b"])
+
+    server = Server()
+    assert server.ask(application) == b"ab"
+    assert [message.get("more_body") for message in server.sent] == [None, True, True, False]
+
+
+def test_a_caller_who_hangs_up_is_noticed_while_the_answer_is_made() -> None:
+    server, noticed = Server(), threading.Event()
+
+    def application(environ: Environ, start_response: Start) -> Iterable[bytes]:
+        environ[ON_HANG_UP](noticed.set)
+        server.hang_up()
+        assert noticed.wait(10)
+        start_response("200 OK", [])
+        return HttpResponse(b"for nobody")
+
+    assert server.ask(application) == b""
+    assert noticed.is_set()
+
+
+def test_who_hangs_up_after_the_answer_is_of_no_interest() -> None:
+    server, noticed = Server(), threading.Event()
+
+    def application(environ: Environ, start_response: Start) -> Iterable[bytes]:
+        environ[ON_HANG_UP](noticed.set)
+        start_response("200 OK", [])
+        return HttpResponse(b"good")
+
+    assert server.ask(application) == b"good"
+    assert not noticed.is_set()
