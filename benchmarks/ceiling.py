@@ -1,12 +1,18 @@
 """How much of the bare upper layers' throughput the engine keeps: retrieval, adapters, heads and pipeline on
-one side, nothing but the layers on the other, on batches of the same shape.
+one side, nothing but the layers on the other, on batches of the same shape. ``--http`` adds what is left of
+the engine's over HTTP (`benchmarks.http_share`), for which everything that the product needs must be there.
 
     python -m benchmarks.ceiling
 """
 
+import argparse
+import json
+import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Iterator, Sequence
+from pathlib import Path
 
 import numpy as np
 import torch
@@ -26,6 +32,7 @@ CACHE_BYTES = 4 * 1024**3
 def main(argv: Sequence[str] | None = None) -> int:
     """Measure, and print the table."""
     parser = shared.arguments(__doc__ or "")
+    parser.add_argument("--http", action="store_true", help="also over HTTP, with all processors there are")
     options = parser.parse_args(argv)
     on = shared.machine(options)
     world = shared.world(options, on)
@@ -50,12 +57,32 @@ def main(argv: Sequence[str] | None = None) -> int:
     ]
     figures = {"engine_share": float(np.median(share))}
     pipeline.close()
+    if options.http:
+        over = over_http(options)
+        rows, figures = [*rows, *over.rows], {**figures, **over.figures}
     print(harness.markdown_table(rows))
     print(figures)
     if options.json:
         settings = {**on.told, "encoder": world.encoder.name, "pet": options.pet, "repeats": repeats}
         harness.write_json(harness.Report("ceiling", settings, rows, figures), options.json)
     return 0
+
+
+def over_http(options: argparse.Namespace) -> harness.Report:
+    """What `benchmarks.http_share` finds; nothing, where it fails. In a process of its own: nothing here
+    needs Django."""
+    with tempfile.TemporaryDirectory() as folder:
+        file = Path(folder) / "http.json"
+        command = [sys.executable, "-m", "benchmarks.http_share", "--json", str(file)]
+        for name in ("encoder", "pet", "rows", "tokens", "repeats"):
+            value = getattr(options, name)
+            command += [f"--{name}", str(value)] if value else []
+        done = subprocess.run([*command, *(["--quick"] if options.quick else [])], check=False)
+        if done.returncode:
+            print(f"HTTP is left out: {command[2]} ended with {done.returncode}", file=sys.stderr)
+            return harness.Report("http_share", {}, [], {})
+        found = json.loads(file.read_text(encoding="utf-8"))
+    return harness.Report("http_share", found["settings"], found["rows"], found["figures"])
 
 
 @torch.inference_mode()

@@ -15,11 +15,11 @@ from benchmarks.runs import bench_dir
 from benchmarks.serving.timing import settled
 from benchmarks.serving.world import World
 from inference.engine.adapters import AdapterDesk
-from inference.engine.packed import PackedHplm
 from inference.engine.pipeline import Pipeline
 from inference.engine.pipelining import SYNCHRONISED
 from inference.engine.residency import HplmCache
 from inference.engine.rows import Row
+from inference.engine.slabs import Slabs
 from inference.hplm.full_lower import FullLower
 from inference.hplm.heads import Head, pooled
 from inference.hplm.pets import Shape
@@ -107,7 +107,7 @@ class HbertAdapter:
     def __init__(self, world: World, *, cache_bytes: int) -> None:
         encoder = world.encoder
         shape = Shape(encoder.layers - world.lower, encoder.hidden, encoder.inner)
-        cache: HplmCache[PackedHplm] = HplmCache(world.load, budget_bytes=cache_bytes)
+        cache = HplmCache(world.load, Slabs(None, world.dtype, budget_bytes=cache_bytes))
         self._world = world
         self._desk = AdapterDesk(cache, shape, world.device, Pipeline(SYNCHRONISED))
 

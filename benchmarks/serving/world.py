@@ -23,6 +23,7 @@ from inference.engine.packed import PackedHplm
 from inference.engine.pipeline import Pipeline
 from inference.engine.residency import HplmCache
 from inference.engine.rows import ModelIdentity, Row
+from inference.engine.slabs import Slabs
 from inference.hplm.architecture import Architecture
 from inference.hplm.compose import Composition
 from inference.hplm.fragments import LEVEL_LEFT, LEVEL_RIGHT, LEVEL_UNI, degrade, of_sequence, pack
@@ -121,16 +122,14 @@ class World:
         composition = chain.composition.to(self.device).with_context_in(self.dtype)
         return LowerHalf(chain, composition=composition, device=self.device)
 
-    def executor(self, pipeline: Pipeline, *, cache_bytes: int) -> Executor:
-        """An engine that loads hPLMs from their files on demand."""
-        cache = HplmCache(self.load, budget_bytes=cache_bytes)
+    def executor(self, pipeline: Pipeline, *, cache_bytes: int, slab: Path | None = None) -> Executor:
+        """An engine that loads hPLMs from their files on demand, and keeps them in memory or in a folder."""
+        cache = HplmCache(self.load, Slabs(slab, self.dtype, budget_bytes=cache_bytes))
         return Executor(self.root, _OneHalf(self.half), cache, pipeline=pipeline)
 
     def load(self, model: ModelIdentity) -> PackedHplm:
         """From its files, as the inference worker does."""
-        return PackedHplm.of(
-            Hplm.load(self._hplm_folder(int(model.hplm))), self.dtype, pinned=self.device.type == "cuda"
-        )
+        return PackedHplm.of(Hplm.load(self._hplm_folder(int(model.hplm))), self.dtype)
 
     def store_hplms(self, count: int) -> None:
         """Write so many different hPLMs, as far as they are not there."""

@@ -6,7 +6,6 @@ from dataclasses import dataclass
 
 import torch
 
-from inference.engine.packed import PackedHplm
 from inference.engine.pipeline import LayerFeed, Pipeline
 from inference.engine.residency import HplmCache, Lease
 from inference.engine.rows import ModelIdentity, Row
@@ -17,7 +16,7 @@ from inference.hplm.pets import Shape
 
 log = logging.getLogger(__name__)
 
-Leases = Mapping[str, Lease[PackedHplm]]
+Leases = Mapping[str, Lease]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -34,9 +33,7 @@ class Adapters:
 class AdapterDesk:
     """Lends the hPLMs of one root's batches."""
 
-    def __init__(
-        self, cache: HplmCache[PackedHplm], shape: Shape, device: torch.device, pipeline: Pipeline
-    ) -> None:
+    def __init__(self, cache: HplmCache, shape: Shape, device: torch.device, pipeline: Pipeline) -> None:
         self._cache, self._shape = cache, shape
         self._device, self._pipeline = device, pipeline
 
@@ -66,9 +63,9 @@ class AdapterDesk:
             leases, {}, self._pipeline.feed(number, pets, self._shape.layers, self._device), heads
         )
 
-    def _acquire(self, rows: Sequence[Row]) -> tuple[dict[str, Lease[PackedHplm]], dict[str, str]]:
+    def _acquire(self, rows: Sequence[Row]) -> tuple[dict[str, Lease], dict[str, str]]:
         """A lease for each digest that can be had, and for the others the reason."""
-        leases: dict[str, Lease[PackedHplm]] = {}
+        leases: dict[str, Lease] = {}
         refused: dict[str, str] = {}
         for model in {row.model.digest: row.model for row in rows}.values():
             found = self._lease(model)
@@ -78,7 +75,7 @@ class AdapterDesk:
                 leases[model.digest] = found
         return leases, refused
 
-    def _lease(self, model: ModelIdentity) -> Lease[PackedHplm] | str:
+    def _lease(self, model: ModelIdentity) -> Lease | str:
         try:
             lease = self._cache.acquire(model)
         except HplmError as error:

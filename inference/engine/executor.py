@@ -11,7 +11,6 @@ from numpy.typing import NDArray
 
 from inference.engine.adapters import AdapterDesk, Adapters, Leases
 from inference.engine.costs import Costs
-from inference.engine.packed import PackedHplm
 from inference.engine.pipeline import Pipeline, Stage
 from inference.engine.pipelining import SYNCHRONISED
 from inference.engine.residency import HplmCache, SlotMismatchError
@@ -57,7 +56,7 @@ class Executor:
         self,
         root: Root,
         halves: LowerHalves,
-        cache: HplmCache[PackedHplm],
+        cache: HplmCache,
         counters: Counters | None = None,
         pipeline: Pipeline | None = None,
     ) -> None:

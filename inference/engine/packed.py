@@ -1,19 +1,29 @@
 """One hPLM as the engine keeps it: on the host, ready to be put beside others."""
 
+import json
+import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 
+import numpy as np
 import torch
+from torch import Tensor
 
+from inference.engine.slab import DamagedSlotError
+from inference.hplm.errors import HplmError
 from inference.hplm.heads import Head
 from inference.hplm.hplm import Hplm, Task
-from inference.hplm.pet_layout import PackedPet
+from inference.hplm.pet_layout import PackedPet, PetLayout
 from inference.hplm.pets import Shape
+
+ALIGNED = 64
+_LENGTH = np.dtype("<u4")
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class PackedHplm:
-    """What a batch needs of an hPLM. Its PET lies in the number format of the upper layers, pinned where
-    there is an accelerator; its head in fp32. At rest it takes nothing of the device."""
+    """What a batch needs of an hPLM. Its PET lies in the number format of the upper layers, its head in fp32.
+    At rest it takes nothing of the device."""
 
     task: Task
     labels: tuple[str, ...]
@@ -22,9 +32,9 @@ class PackedHplm:
     head: Head
 
     @classmethod
-    def of(cls, hplm: Hplm, dtype: torch.dtype, *, pinned: bool = False) -> "PackedHplm":
+    def of(cls, hplm: Hplm, dtype: torch.dtype) -> "PackedHplm":
         """A copy of the hPLM."""
-        pet = PackedPet.of(hplm.pet, dtype, pinned=pinned)
+        pet = PackedPet.of(hplm.pet, dtype)
         return cls(hplm.task, hplm.labels, hplm.threshold, pet, hplm.head.to("cpu"))
 
     @property
@@ -32,7 +42,60 @@ class PackedHplm:
         """Of the upper layers that it was made for."""
         return self.pet.layout.shape
 
-    @property
-    def bytes(self) -> int:
-        """Memory that it takes."""
-        return self.pet.bytes + sum(value.nbytes for value in self.head.tensors().values())
+    def content(self) -> list[memoryview]:
+        """As it is stored: what it is as JSON, behind the length of that; its head; the rows of its PET."""
+        about = {
+            "task": self.task,
+            "labels": self.labels,
+            "threshold": self.threshold,
+            "pooling": self.head.pooling,
+            "width": self.head.weight.shape[1],
+            **self.pet.layout.to_json(),
+        }
+        told = json.dumps(about).encode()
+        told += b" " * (-(_LENGTH.itemsize + len(told)) % ALIGNED)
+        length = np.array(len(told), _LENGTH).tobytes()
+        tensors = (self.head.weight, self.head.bias, self.pet.rows)
+        return [memoryview(length + told), *map(_bytes_of, tensors)]
+
+    @classmethod
+    def mapped(cls, content: memoryview, dtype: torch.dtype) -> "PackedHplm":
+        """Of what `content` gave, where it lies, without copies. Raises DamagedSlotError where that is
+        something else."""
+        try:
+            end = _LENGTH.itemsize + int(np.frombuffer(content[: _LENGTH.itemsize], _LENGTH)[0])
+            about = json.loads(bytes(content[_LENGTH.itemsize : end]))
+            layout, labels, width = PetLayout.from_json(about), tuple(about["labels"]), about["width"]
+            shapes = (len(labels), width), (len(labels),), (layout.shape.layers, layout.width)
+            weight, bias, rows = _views(content, end, shapes, (torch.float32, torch.float32, dtype))
+            head = Head(weight, bias, about["pooling"])
+            return cls(about["task"], labels, float(about["threshold"]), PackedPet(layout, rows), head)
+        except (HplmError, ValueError, TypeError, LookupError, ArithmeticError, RuntimeError) as error:
+            raise DamagedSlotError(f"the content of a slot is no hPLM: {error}") from error
+
+
+def _bytes_of(tensor: Tensor) -> memoryview:
+    return memoryview(tensor.contiguous().reshape(-1).view(torch.uint8).numpy().data)
+
+
+def _views(
+    content: memoryview, at: int, shapes: Sequence[tuple[int, ...]], dtypes: Sequence[torch.dtype]
+) -> list[Tensor]:
+    """Tensors that lie one behind the other, from byte `at` to the end."""
+    found = []
+    for shape, dtype in zip(shapes, dtypes, strict=True):
+        count = math.prod(shape)
+        found.append(_view(content, at, dtype, count).view(shape))
+        at += count * dtype.itemsize
+    if at != len(content):
+        raise ValueError(f"{len(content)} bytes, not {at}")
+    return found
+
+
+def _view(content: memoryview, at: int, dtype: torch.dtype, count: int) -> Tensor:
+    # PyTorch cannot map nothing: the rows of an hPLM that changes nothing in the layers.
+    return (
+        torch.frombuffer(content, dtype=dtype, count=count, offset=at)
+        if count
+        else torch.empty(0, dtype=dtype)
+    )

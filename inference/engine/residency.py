@@ -1,23 +1,21 @@
-"""Which hPLMs are on the device: a bounded set of slots that are filled, used and filled again."""
+"""Which hPLMs are on the host: a bounded set of slots that are filled, used and filled again."""
 
+import logging
 from collections import OrderedDict
-from collections.abc import Callable
+from collections.abc import Callable, Container
 from dataclasses import dataclass
+from itertools import islice
 from threading import Lock
-from typing import Generic, Protocol, TypeVar
 
+from inference.engine.packed import PackedHplm
 from inference.engine.rows import ModelIdentity
+from inference.engine.slab import DamagedSlotError
+from inference.engine.slabs import Filled, Place, Slabs
 
+log = logging.getLogger(__name__)
 
-class Sized(Protocol):
-    """What takes memory."""
-
-    @property
-    def bytes(self) -> int:
-        """How much."""
-
-
-Held = TypeVar("Held", bound=Sized)
+CHECKED = 1000
+"""Of so many slots, those used last, it is checked when idle that they are as they should be."""
 
 
 class SlotMismatchError(Exception):
@@ -29,29 +27,41 @@ class IntegrityError(Exception):
 
 
 @dataclass(slots=True, eq=False)
-class Slot(Generic[Held]):
-    """Holds one hPLM at a time; ``generation`` counts the fillings."""
+class Slot:
+    """One filling of a place in a slab. What found no place lies in memory of its own while it is leased.
+    ``hplm`` is None before the first use in this process."""
 
-    digest: str = ""
-    hplm: Held | None = None
-    size: int = 0
-    generation: int = 0
+    digest: str
+    generation: int
+    hplm: PackedHplm | None = None
+    filled: Filled | None = None
     pins: int = 0
+
+    @property
+    def size(self) -> int:
+        """Bytes that it takes of the slabs."""
+        return 0 if self.filled is None else self.filled.place.slab.slot_bytes
+
+    def intact(self) -> bool:
+        """Whether its place is still filled with it."""
+        return self.filled is None or self.filled.intact()
 
 
 @dataclass(frozen=True, slots=True)
-class Lease(Generic[Held]):
+class Lease:
     """The right to use one filling of a slot until it is released."""
 
-    slot: Slot[Held]
+    slot: Slot
     digest: str
     generation: int
 
-    def hplm(self) -> Held:
+    def hplm(self) -> PackedHplm:
         """What the slot holds, or SlotMismatchError when that is not what was leased."""
-        held = self.slot.hplm
-        if held is None or self.slot.digest != self.digest or self.slot.generation != self.generation:
-            raise SlotMismatchError(f"a slot leased for {self.digest[:12]} holds {self.slot.digest[:12]}")
+        slot, held = self.slot, self.slot.hplm
+        if (slot.digest, slot.generation) != (self.digest, self.generation) or held is None:
+            raise SlotMismatchError(f"a slot leased for {self.digest[:12]} is of {slot.digest[:12]}")
+        if not slot.intact():
+            raise SlotMismatchError(f"the place of the slot of {slot.digest[:12]} was filled anew")
         return held
 
     def identity(self, asked: ModelIdentity) -> ModelIdentity:
@@ -63,92 +73,143 @@ class Lease(Generic[Held]):
         return used
 
 
-class HplmCache(Generic[Held]):
-    """Least recently used first out, bounded in bytes; versions of equal content share a slot.
+class HplmCache:
+    """Least recently used first out of the slabs; versions of equal content share a slot.
 
-    What a running step has leased stays, so one step may pass the budget by what it needs at once; the
-    excess goes when the step releases it. One thread may acquire while another releases.
+    What is in the slabs when they are opened is there at once. What a running step has leased stays; where
+    that leaves no place for more, the step has the rest in memory of its own. For any threads.
     """
 
-    def __init__(self, load: Callable[[ModelIdentity], Held], *, budget_bytes: int) -> None:
+    def __init__(self, load: Callable[[ModelIdentity], PackedHplm], slabs: Slabs) -> None:
         self._load = load
-        self._budget = budget_bytes
-        self._lock = Lock()
-        self._slots: OrderedDict[str, Slot[Held]] = OrderedDict()
-        self._free: list[Slot[Held]] = []
+        self._slabs = slabs
+        self._bringing = Lock()  # held while a slot is filled, which takes milliseconds
+        self._lock = Lock()  # held while the books are changed
+        self._slots: OrderedDict[str, Slot] = OrderedDict()
+        self._generation = 0
         self.used_bytes = 0
         self.loads = 0
+        for filled in slabs.found():
+            self._generation = filled.header.generation
+            self._enter(Slot(filled.header.digest, self._generation, filled=filled))
 
     def __len__(self) -> int:
         return len(self._slots)
 
-    def acquire(self, model: ModelIdentity) -> Lease[Held]:
+    def acquire(self, model: ModelIdentity) -> Lease:
         """Lease the slot of ``model``, filling one first where needed; whatever loading raises is raised."""
-        with self._lock:
-            resident = model.digest in self._slots
-        # Reading takes milliseconds, in which others may release.
-        loaded = None if resident else self._load(model)
-        with self._lock:
-            slot = self._slots.get(model.digest)
-            if slot is None:
-                slot = self._fill(model.digest, loaded or self._load(model))
-            self._slots.move_to_end(model.digest)
-            slot.pins += 1
-            self._shrink()
-            return Lease(slot, model.digest, slot.generation)
+        with self._bringing:
+            slot = self._there(model.digest) or self._brought(model)
+        return Lease(slot, model.digest, slot.generation)
 
-    def release(self, lease: Lease[Held]) -> None:
+    def release(self, lease: Lease) -> None:
         """Give the lease back."""
         with self._lock:
-            lease.slot.pins -= 1
-            self._shrink()
+            slot = lease.slot
+            slot.pins -= 1
+            if slot.filled is None and not slot.pins and self._slots.get(slot.digest) is slot:
+                self._leave(slot)
+
+    def keep(self, digests: Container[str]) -> None:
+        """Give back the slots of all others: at once, or, of those that are leased, before any other."""
+        with self._lock:
+            for slot in [slot for slot in self._slots.values() if slot.digest not in digests]:
+                if slot.pins:
+                    self._slots.move_to_end(slot.digest, last=False)
+                else:
+                    self._leave(slot)
 
     def clear(self) -> None:
         """Forget everything, for instance after an IntegrityError."""
         with self._lock:
+            for slot in self._slots.values():
+                slot.hplm = None
             self._slots.clear()
-            self._free.clear()
+            self._slabs.clear()
             self.used_bytes = 0
 
+    def close(self) -> None:
+        """Let another process use the slabs. Nothing may be leased."""
+        self._slabs.close()
+
     def check_integrity(self) -> None:
-        """Raise IntegrityError unless, with no step running, every slot is where and what it should be."""
+        """Raise IntegrityError unless, with no step running, the slots are where and what they should be."""
         with self._lock:
-            self._check()
+            for digest, slot in islice(reversed(self._slots.items()), CHECKED):
+                if slot.digest != digest or not slot.intact():
+                    raise IntegrityError(f"the slot of {digest[:12]} is not its own")
+                if slot.pins:
+                    raise IntegrityError(f"{slot.pins} leases of {digest[:12]} were not released")
+            if self.used_bytes != self._slabs.held_bytes:
+                raise IntegrityError("the slots do not add up to the bytes in use")
 
-    def _check(self) -> None:
-        for digest, slot in self._slots.items():
-            if slot.digest != digest or slot.hplm is None or slot.size != slot.hplm.bytes:
-                raise IntegrityError(f"the slot of {digest[:12]} holds {slot.digest[:12]}")
-            if slot.pins:
-                raise IntegrityError(f"{slot.pins} leases of {digest[:12]} were not released")
-        if any(slot.hplm is not None or slot.pins for slot in self._free):
-            raise IntegrityError("a free slot is in use")
-        if sum(slot.size for slot in self._slots.values()) != self.used_bytes:
-            raise IntegrityError("the slots do not add up to the bytes in use")
-        if self.used_bytes > self._budget:
-            raise IntegrityError(f"{self.used_bytes} bytes pass the budget of {self._budget}")
-
-    def _fill(self, digest: str, hplm: Held) -> Slot[Held]:
-        self.loads += 1
-        slot = self._free.pop() if self._free else Slot()
-        slot.digest, slot.hplm, slot.size = digest, hplm, hplm.bytes
-        slot.generation += 1
-        self._slots[digest] = slot
-        self.used_bytes += slot.size
+    def _there(self, digest: str) -> Slot | None:
+        """The slot, leased; None when there is none, or it is not whole. The first use reads all of it."""
+        with self._lock:
+            if (slot := self._slots.get(digest)) is None:
+                return None
+            slot.pins += 1
+            self._slots.move_to_end(digest)
+        try:
+            if slot.hplm is None and slot.filled is not None:
+                slot.filled.verify()
+                slot.hplm = PackedHplm.mapped(slot.filled.memory(), self._slabs.dtype)
+        except DamagedSlotError as error:
+            log.warning("%s is read from its files again: %s", digest[:12], error)
+            with self._lock:
+                self._leave(slot)
+            return None
         return slot
 
-    def _shrink(self) -> None:
-        """Empty the slots that were used least recently; looks at no more of them than it must."""
-        excess = self.used_bytes - self._budget
-        going: list[str] = []
-        for digest, slot in self._slots.items():
-            if excess <= 0:
-                break
-            if not slot.pins:
-                going.append(digest)
-                excess -= slot.size
-        for digest in going:
-            slot = self._slots.pop(digest)
-            self.used_bytes -= slot.size
-            slot.digest, slot.hplm, slot.size = "", None, 0
-            self._free.append(slot)
+    def _brought(self, model: ModelIdentity) -> Slot:
+        """A new slot, leased, with what loading gave."""
+        hplm = self._load(model)
+        self.loads += 1
+        self._generation += 1
+        slot = Slot(model.digest, self._generation, hplm, pins=1)
+        slot.filled = self._stored(slot, hplm.content())
+        if slot.filled is not None:
+            slot.hplm = PackedHplm.mapped(slot.filled.memory(), self._slabs.dtype)
+        with self._lock:
+            self._enter(slot)
+        return slot
+
+    def _stored(self, slot: Slot, content: list[memoryview]) -> Filled | None:
+        """A place filled with it; None when there is none to be had."""
+        place = self._place(sum(part.nbytes for part in content))
+        if place is None:
+            return None
+        try:
+            return place.fill(slot.digest, slot.generation, content)
+        except OSError as error:
+            with self._lock:
+                self._slabs.refused(place, error)
+            return None
+
+    def _place(self, size: int) -> Place | None:
+        """An empty place, for which others may have to go; None when all are leased."""
+        with self._lock:
+            slab = self._slabs.slab_for(size)
+            if slab is None:
+                return None
+            while (place := self._slabs.take(slab)) is None:
+                unused = (slot for slot in self._slots.values() if slot.filled and not slot.pins)
+                if (oldest := next(unused, None)) is None:
+                    return None
+                self._leave(oldest)
+            return place
+
+    def _enter(self, slot: Slot) -> None:
+        """Put it into the books, as the one used last."""
+        if (twin := self._slots.get(slot.digest)) is not None:
+            self._leave(twin)
+        self._slots[slot.digest] = slot
+        self.used_bytes += slot.size
+
+    def _leave(self, slot: Slot) -> None:
+        """Take it out of the books, and empty its place."""
+        del self._slots[slot.digest]
+        slot.hplm = None
+        self.used_bytes -= slot.size
+        if slot.filled is not None:
+            self._slabs.put_back(slot.filled.place)

@@ -22,10 +22,10 @@ class Rows(Protocol):
         """Write the vectors [k, n, d] of rows ``at`` [k] to ``out``."""
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(frozen=True, slots=True, eq=False, weakref_slot=True)
 class Resident:
     """Which of the rows asked for are on the device. here [k] bool; slots [h]: of those that are, where they
-    lie in ``rows`` [H, n, d]."""
+    lie in ``rows`` [H, n, d], which stays so as long as somebody holds this."""
 
     here: NDArray[np.bool_]
     slots: NDArray[np.int64]

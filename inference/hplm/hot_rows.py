@@ -2,6 +2,7 @@
 
 from threading import Lock
 from typing import Final
+from weakref import WeakSet
 
 import numpy as np
 import torch
@@ -10,7 +11,7 @@ from numpy.typing import NDArray
 from inference.hplm.gathering import Resident, Rows
 
 RENEWED_EVERY: Final = 32
-"""Batches between two exchanges of rows; more than are ever under way at once."""
+"""Lookups between two exchanges of rows."""
 EXCHANGED: Final = 1 / 16
 """At most this share of the slots gets other rows in one exchange."""
 LEAST_COUNT: Final = 2
@@ -22,7 +23,8 @@ class HotRows:
     were asked for most of late.
 
     What was named to a batch stays as it is while the batch is under way: a slot is given up at one exchange
-    and filled anew at the next. Safe between the thread that asks and the one that changes the capacity.
+    and filled anew at a later one, when nobody holds what was named before. Safe between the thread that asks
+    and the one that changes the capacity.
     """
 
     def __init__(self, table: Rows, capacity: int, device: torch.device) -> None:
@@ -52,12 +54,14 @@ class HotRows:
             if self.capacity == len(self._table):
                 return Resident(np.ones(len(at), dtype=np.bool_), at, self._rows)
             slots = self._slot_of[at]
+            here = slots >= 0
+            named = Resident(here, slots[here].astype(np.int64), self._rows)
+            self._named.add(named)
             self._counts[at] += 1
             self._until_renewal -= 1
-            if self._until_renewal <= 0:
+            if self._until_renewal <= 0 and not self._named_before:
                 self._renew()
-            here = slots >= 0
-            return Resident(here, slots[here].astype(np.int64), self._rows)
+            return named
 
     def _resize(self, capacity: int) -> None:
         count = len(self._table)
@@ -69,6 +73,8 @@ class HotRows:
         self._slot_of = np.full(0 if capacity == count else count, -1, dtype=np.int32)
         self._counts = np.zeros(len(self._slot_of), dtype=np.uint32)
         self._free = np.arange(capacity)
+        self._named = WeakSet[Resident]()
+        self._named_before = WeakSet[Resident]()
         self._until_renewal = RENEWED_EVERY
         if capacity == count:
             self._fill(self._free, np.arange(count))
@@ -83,6 +89,7 @@ class HotRows:
         self._fill(slots, entering)
         self._slot_of[entering] = slots
         self._free = np.concatenate([self._free, self._give_up(left)])
+        self._named_before, self._named = self._named, WeakSet()
         self._counts >>= 1
         self._until_renewal = RENEWED_EVERY
 

@@ -1,8 +1,10 @@
 """PETs as they lie in a serving machine: one flat row per layer, so that those of a batch are put side by
 side by copying rows (paper, section 6.3)."""
 
-from dataclasses import dataclass
-from functools import cached_property
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from functools import cached_property, lru_cache
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -33,6 +35,16 @@ class PetLayout:
         """Elements of a layer's row."""
         return sum(rows * columns for _, rows, columns in self.places.values())
 
+    def to_json(self) -> dict[str, Any]:
+        """What `from_json` reads."""
+        return {"pet": self.spec.to_json(), "shape": asdict(self.shape)}
+
+    @classmethod
+    def from_json(cls, stored: Mapping[str, Any]) -> "PetLayout":
+        """HplmError, TypeError or KeyError for what `to_json` has not given."""
+        spec = {**stored["pet"], "lora_places": tuple(stored["pet"]["lora_places"])}
+        return _shared(PetSpec(**spec), Shape(**stored["shape"]))
+
     def views(self, flat: Tensor) -> dict[str, Tensor]:
         """By name [A, in, out], of rows [A, width] of one layer; no copies."""
         return {
@@ -43,23 +55,24 @@ class PetLayout:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class PackedPet:
-    """One PET in its layout: rows [L, width], on the host, pinned where there is an accelerator."""
+    """One PET in its layout: rows [L, width], on the host."""
 
     layout: PetLayout
     rows: Tensor
 
     @classmethod
-    def of(cls, pet: PetWeights, dtype: torch.dtype, *, pinned: bool = False) -> "PackedPet":
+    def of(cls, pet: PetWeights, dtype: torch.dtype) -> "PackedPet":
         """A copy of the PET in that type."""
-        layout = PetLayout(pet.spec, pet.shape)
-        rows = torch.empty(pet.shape.layers, layout.width, dtype=dtype, pin_memory=pinned)
+        layout = _shared(pet.spec, pet.shape)
+        rows = torch.empty(pet.shape.layers, layout.width, dtype=dtype)
         for name, (start, into, out) in layout.places.items():
             value = pet.weights[name]
             turned = value.transpose(1, 2) if value.dim() == 3 else value[:, None]
             torch.unflatten(rows[:, start : start + into * out], 1, (into, out)).copy_(turned)
         return cls(layout, rows)
 
-    @property
-    def bytes(self) -> int:
-        """Memory that it takes."""
-        return self.rows.nbytes
+
+@lru_cache(1024)
+def _shared(spec: PetSpec, shape: Shape) -> PetLayout:
+    """One object for all PETs of a kind, since a machine holds thousands of each."""
+    return PetLayout(spec, shape)

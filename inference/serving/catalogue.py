@@ -13,6 +13,8 @@ from inference.engine.pipeline import Pipeline
 from inference.engine.pipelining import SYNCHRONISED
 from inference.engine.residency import HplmCache
 from inference.engine.rows import ModelIdentity
+from inference.engine.slab_room import SlabRoom
+from inference.engine.slabs import open_slabs
 from inference.hplm.errors import HplmError
 from inference.hplm.miss_policy import Misses, MissPolicy
 from inference.hplm.root import Root
@@ -57,6 +59,7 @@ class Catalogue:
         device: torch.device,
         dtype: torch.dtype,
         cache_bytes: int,
+        slab: SlabRoom | None = None,
         lower_bytes: int = LOWER_BYTES,
         misses: Misses | None = None,
         pipeline: Pipeline | None = None,
@@ -69,7 +72,7 @@ class Catalogue:
         self.dtype = dtype
         self.misses = misses or Misses()
         load = metrics.timed_load(self._load_hplm) if metrics else self._load_hplm
-        self.cache = HplmCache(load, budget_bytes=cache_bytes)
+        self.cache = HplmCache(load, open_slabs(dtype, slab, memory_bytes=cache_bytes))
         self.counters = Counters()
         self.pipeline = pipeline or Pipeline(SYNCHRONISED)
         self.executors: dict[str, Executor] = {}
@@ -98,6 +101,8 @@ class Catalogue:
         halves = self.halves.follow(manifest)
         executors = follow(self.executors, self._roots, self._start)
         self._error = halves or executors or roots
+        if manifest.revision:  # before there is one, nothing was retired
+            self.cache.keep({hplm.digest for hplm in manifest.hplms.values()})
         log.info(
             "revision %d: %d roots, %d hPLMs", manifest.revision, len(self.executors), len(manifest.hplms)
         )
@@ -127,7 +132,7 @@ class Catalogue:
         except NotServedError as error:  # removed between admission and this step
             raise HplmError(error.code, error.message) from error
         hplm = load_verified(self.manifest.folder("hplm", model.digest), served)
-        return PackedHplm.of(hplm, self.dtype, pinned=self.device.type == "cuda")
+        return PackedHplm.of(hplm, self.dtype)
 
     def _hot_bytes(self) -> int:
         """What rows of tables may take of the device, beside everything else that is to lie there."""

@@ -11,6 +11,7 @@ from typing import Final, TypeVar
 from inference.engine.batcher import BatchLimits
 from inference.engine.costs import PROFILE_S
 from inference.engine.pipelining import SYNCHRONISED, Pipelining, Swapping
+from inference.engine.slab_room import SlabRoom
 from inference.hplm.miss_policy import Misses, MissPolicy
 from inference.serving.pace import Pace
 
@@ -45,6 +46,7 @@ class WorkerSettings:
     limits: BatchLimits
     pace: Pace
     cache_bytes: int
+    slab: SlabRoom | None
     lower_bytes: int
     device_bytes: int
     misses: Misses
@@ -72,6 +74,7 @@ class WorkerSettings:
                 backlog_rows=read.number("HMI_BACKLOG_ROWS", BACKLOG_BATCHES * limits.rows, int, least=1),
             ),
             cache_bytes=read.number("HMI_HPLM_CACHE_MB", 512, int, least=0) * MIB,
+            slab=_slab(env, read.number("HMI_SLAB_MB", 24576, int, least=0) * MIB),
             lower_bytes=read.number("HMI_LOWER_CACHE_MB", 2048, int, least=0) * MIB,
             device_bytes=read.number("HMI_DEVICE_MB", 0, int, least=0) * MIB,
             misses=Misses(
@@ -111,6 +114,14 @@ class _Reader:
         if not least <= value < 1e12:
             raise SettingError(f"{name}={text!r} must be at least {least}")
         return value
+
+
+def _slab(env: Mapping[str, str], size: int) -> SlabRoom | None:
+    """None without a size, and where no home is known: beside artifacts it might be on a disk far away."""
+    if folder := env.get("HMI_SLAB_DIR"):
+        return SlabRoom(Path(folder), size) if size else None
+    home = env.get("HMI_HOME")
+    return SlabRoom(Path(home) / "slabs", size) if home and size else None
 
 
 def _new_name() -> str:

@@ -100,6 +100,12 @@ def test_of_a_length_that_is_taken_in_part_those_due_first_go() -> None:
     assert next_batch(lengths, BatchLimits(rows=3), linear(0.1, 1e-4)) == [0, 1]
 
 
+def test_no_company_is_looked_for_beyond_the_window() -> None:
+    limits = BatchLimits(rows=32, tokens=100_000)
+    lengths = [10, *[100] * (limits.window - 1), *[10] * 50]
+    assert next_batch(lengths, limits, linear(0.0, 1e-3)) == [0]
+
+
 def test_a_row_longer_than_the_limit_goes_alone() -> None:
     assert next_batch([100, 8, 8], BatchLimits(rows=8, tokens=64), PADDED) == [0]
     assert next_batch([8, 100, 8], BatchLimits(rows=8, tokens=64), PADDED) == [0, 2]

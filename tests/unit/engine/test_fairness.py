@@ -138,3 +138,27 @@ def test_only_who_matters_is_remembered() -> None:
     while engine.step():
         continue
     assert len(engine.shares) == 0
+
+
+def test_where_newcomers_stand_never_sinks() -> None:
+    """Though a row that was charged beforehand took less: the second to come must gain nothing by it."""
+    shares = FairShares()
+    shares.enter("early", 2)
+    charged = shares.charge("early", 100)
+    shares.enter("first", 1)
+    shares.correct("early", charged, 0.0)
+    shares.enter("second", 1)
+    assert shares.counter("second") == shares.counter("first") == pytest.approx(charged)
+
+
+def test_who_took_more_than_others_owes_it_however_many_come_and_go_meanwhile() -> None:
+    shares = FairShares()
+    for tenant in ("waiting", "debtor"):
+        shares.enter(tenant, 1)
+    shares.charge("debtor", 10_000)
+    shares.leave("debtor", 1)
+    for number in range(3 * LEAST_KEPT):
+        shares.enter(f"tenant {number}", 1)
+        shares.leave(f"tenant {number}", 1)
+    assert shares.counter("debtor") == pytest.approx(10_000 * FIRST_MS_PER_TOKEN)
+    assert len(shares) < 3 * LEAST_KEPT

@@ -1,15 +1,15 @@
 """Whatever is mixed in a batch, each row gets what its hPLM would say alone."""
 
 import pytest
-import torch
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from inference.engine.executor import Executor
 from inference.hplm.miss_policy import Misses
 from tests.unit.engine.alone import WAYS
+from tests.unit.engine.numerics import DTYPES, LOGITS, TOLERANCES, rounding
 from tests.unit.engine.worlds import EngineWorld
-from tests.unit.tiny import WORDS
+from tests.unit.tiny import LAYERS, WORDS
 
 known = st.lists(st.sampled_from(WORDS), max_size=80).map(" ".join)
 anything = st.text(st.characters(exclude_categories=["Cs"]), max_size=120)
@@ -17,11 +17,8 @@ mixes = st.lists(
     st.tuples(st.integers(0, 9), known | anything, st.sampled_from(WAYS)), min_size=1, max_size=12
 )
 
-# Relative to the largest logit of a row. bfloat16 keeps 8 bits, and these weights are drawn wide.
-TOLERANCE = {torch.float32: 1e-4, torch.bfloat16: 0.3}
 
-
-@pytest.fixture(scope="module", params=sorted(TOLERANCE, key=str), ids=str)
+@pytest.fixture(scope="module", params=DTYPES, ids=str)
 def executor(request: pytest.FixtureRequest, shared_world: EngineWorld) -> Executor:
     return shared_world.executor(request.param)
 
@@ -34,7 +31,8 @@ def test_any_mix_of_rows_equals_the_reference(
     """Of tenants, domains, tasks, PETs, heads, pairs, and ways of answering what the tables lack."""
     outcomes = executor.step([shared_world.row(number, text, misses) for number, text, misses in mix])
     assert [outcome.row.key for outcome in outcomes] == [text for _, text, _ in mix]
-    assert max(shared_world.differences(outcomes)) < TOLERANCE[executor.root.upper.dtype]
+    unit = rounding(executor.root.upper.dtype, LAYERS)
+    assert max(shared_world.differences(outcomes)) < TOLERANCES[LOGITS].largest * unit
 
 
 def test_the_reference_tells_hplms_chains_and_texts_apart(shared_world: EngineWorld) -> None:

@@ -11,7 +11,8 @@ import pytest
 from inference.engine.pipeline import Pipeline
 from inference.engine.pipelining import Pipelining, Swapping
 from inference.engine.rows import Answered, Failed
-from inference.engine.trace import LANES, Trace
+from inference.engine.trace import LANES
+from tests.unit.engine.chrome_traces import lanes_of
 from tests.unit.engine.worlds import EngineWorld, damaged
 
 MODES = [Pipelining(retrieval, swapping) for retrieval in (False, True) for swapping in Swapping]
@@ -103,15 +104,4 @@ def test_the_trace_shows_every_stage_of_every_batch_in_its_lane(
     assert all(span.start <= span.end for span in spans)
     layers = shared_world.tiny.root.config.upper
     assert sum(span.name.startswith("layer") for span in spans) == 3 * layers
-
-
-def test_a_trace_opens_in_chrome_and_forgets_the_oldest() -> None:
-    trace = Trace(kept=2)
-    for number in range(3):
-        with pytest.raises(ZeroDivisionError), trace.span("compute", number, "compute"):
-            raise ZeroDivisionError
-    read = json.loads(json.dumps(trace.chrome()))
-    complete = [event for event in read["traceEvents"] if event["ph"] == "X"]
-    assert [event["args"]["batch"] for event in complete] == [1, 2]
-    assert all(event["dur"] >= 0 and event["tid"] == LANES.index("compute") for event in complete)
-    assert trace.spans(since=trace.spans()[-1].end) == []
+    lanes_of(json.dumps(pipeline.trace.chrome()), process="inference worker")

@@ -1,8 +1,9 @@
 """A tiny world with an engine on top."""
 
 import copy
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import torch
@@ -12,7 +13,9 @@ from inference.engine.packed import PackedHplm
 from inference.engine.pipeline import Pipeline
 from inference.engine.residency import HplmCache
 from inference.engine.rows import Answered, ModelIdentity, Outcome, Row
+from inference.engine.slabs import Slabs
 from inference.hplm.errors import HplmError
+from inference.hplm.heads import Head
 from inference.hplm.hplm import TASKS, Hplm
 from inference.hplm.local_lower import LocalLower
 from inference.hplm.miss_policy import Misses, MissPolicy
@@ -24,11 +27,13 @@ from tests.unit.tiny_world import TinyHplm, TinyWorld, tiny_world
 
 
 class EngineWorld:
-    """Ten hPLMs of two tenants, all tasks and kinds of PET, with and without a domain between them and the
-    root; an executor in either number format; and the reference to compare with."""
+    """Ten hPLMs of two tenants, all tasks and kinds of PET, or those that ``make`` gives, with and without a
+    domain between them and the root; an executor in any number format; and the reference to compare with."""
 
-    def __init__(self, folder: Path) -> None:
-        self.tiny: TinyWorld = tiny_world(folder, hplms=10, tasks=TASKS)
+    def __init__(
+        self, folder: Path, make: Callable[[Root], Sequence[Hplm]] | None = None, **checkpoint: Any
+    ) -> None:
+        self.tiny: TinyWorld = tiny_world(folder, hplms=10, tasks=TASKS, make=make, **checkpoint)
         self.chains = {name_of(hplm): self.tiny.chain(hplm) for hplm in self.tiny.hplms}
         self.lowers = {name_of(hplm): hplm.lower for hplm in self.tiny.hplms}
         self.replaced: dict[str, Hplm | Exception] = {}
@@ -38,6 +43,7 @@ class EngineWorld:
         dtype: torch.dtype = torch.float32,
         *,
         budget_bytes: int = 1 << 30,
+        slabs: Slabs | None = None,
         pipeline: Pipeline | None = None,
     ) -> Executor:
         """An executor whose cache loads from this world's files, or gives what ``replaced`` says."""
@@ -51,7 +57,7 @@ class EngineWorld:
                 found = Hplm.load(self.tiny.folder("hplm", model.digest))
             return PackedHplm.of(found, dtype)
 
-        cache = HplmCache(load, budget_bytes=budget_bytes)
+        cache = HplmCache(load, slabs or Slabs(None, dtype, budget_bytes=budget_bytes))
         return Executor(root, TinyHalves(self, dtype), cache, pipeline=pipeline)
 
     def local(self, chain: str) -> LocalLower:
@@ -65,41 +71,46 @@ class EngineWorld:
         encoding = self.tiny.root.tokenizer.encode(text, text[::-1] if hplm.model.pairs else None)
         return Row(text, encoding.ids, encoding.types, identity_of(hplm), name_of(hplm), misses)
 
+    def hplm(self, row: Row) -> Hplm:
+        """The hPLM that the row asks."""
+        return next(hplm.model for hplm in self.tiny.hplms if identity_of(hplm) == row.model)
+
     def expected(self, row: Row) -> np.ndarray[tuple[int, ...], np.dtype[np.float32]]:
         """What the reference says about the row."""
-        hplm = next(hplm for hplm in self.tiny.hplms if identity_of(hplm) == row.model)
+        hplm = self.hplm(row)
         if row.misses.policy is MissPolicy.FALLBACK:
-            return outputs_alone(self.tiny.root, self.chains[row.chain], hplm.model, row.ids, row.types)
+            return outputs_alone(self.tiny.root, self.chains[row.chain], hplm, row.ids, row.types)
         half = LowerHalf(self.chains[row.chain], self.local(row.chain), self.tiny.root.checkpoint_lower())
         states = states_alone(half, row.ids, row.types, row.misses)
-        return outputs_from(self.tiny.root, hplm.model, states)
+        return outputs_from(self.tiny.root, hplm, states)
 
     def differences(self, outcomes: Sequence[Outcome]) -> list[float]:
-        """Largest difference of each answered row from the reference, relative to its largest logit; a value
-        near zero has no relative difference to speak of."""
+        """Largest difference of each answered row from the reference, relative to the size of what its head
+        gives: a value near zero has no relative difference to speak of."""
         found = []
         for outcome in outcomes:
             assert isinstance(outcome, Answered), outcome
             expected = self.expected(outcome.row)
             assert outcome.logits.shape == expected.shape
             assert outcome.used == outcome.row.model
-            found.append(float(np.abs(outcome.logits - expected).max() / max(1, np.abs(expected).max())))
+            size = scale_of(self.hplm(outcome.row).head)
+            found.append(float(np.abs(outcome.logits - expected).max()) / size)
         return found
 
 
 class TinyHalves:
-    """The lower halves of a world, with everything in memory."""
+    """The lower halves of a world, with everything in memory and in the types that a worker has them in."""
 
     def __init__(self, world: EngineWorld, dtype: torch.dtype) -> None:
-        full = world.tiny.root.checkpoint_lower()
-        self._full = copy.deepcopy(full).to(dtype)
-        self._locals = {chain: world.local(chain).to(dtype) for chain in world.chains}
-        self._chains = world.chains
+        full = copy.deepcopy(world.tiny.root.checkpoint_lower()).to(dtype)
+        self._tables, self._computing = {}, {}
+        for name, chain in world.chains.items():
+            parts = chain.composition.with_context_in(dtype)
+            self._tables[name] = LowerHalf(chain, composition=parts)
+            self._computing[name] = LowerHalf(chain, world.local(name).to(dtype), full, composition=parts)
 
     def half(self, chain: str, *, computing: bool) -> LowerHalf:
-        if not computing:
-            return LowerHalf(self._chains[chain])
-        return LowerHalf(self._chains[chain], self._locals[chain], self._full)
+        return (self._computing if computing else self._tables)[chain]
 
 
 def identity_of(hplm: TinyHplm) -> ModelIdentity:
@@ -109,6 +120,11 @@ def identity_of(hplm: TinyHplm) -> ModelIdentity:
 def name_of(hplm: TinyHplm) -> str:
     """The name of an hPLM's chain."""
     return ":".join(hplm.plots)
+
+
+def scale_of(head: Head) -> float:
+    """The size of its outputs for states whose numbers have a mean square of one."""
+    return float(head.weight.square().sum(1).mean().sqrt())
 
 
 def damaged() -> HplmError:

@@ -101,14 +101,17 @@ def test_a_row_that_was_asked_for_once_does_not_come_in() -> None:
     assert ask(hot, 0, 7) == [0]
 
 
-def test_what_was_named_to_a_batch_stays_while_batches_after_it_are_looked_up() -> None:
+@pytest.mark.parametrize("lookups", [1, RENEWED_EVERY, 5 * RENEWED_EVERY])
+def test_what_was_named_to_a_batch_stays_however_much_is_looked_up_meanwhile(lookups: int) -> None:
+    """A batch asks a table once for each chain that ends with it, and the next is looked up before this one
+    is computed."""
     own = Table()
     hot, wanted = HotRows(own, 4, CPU), np.array([0, 1, 2, 3])
     ask(hot, *wanted, times=2 * RENEWED_EVERY)
     exchanged = 0
     while ask(hot, *wanted):
         named = hot.find(wanted)
-        ask(hot, 30, 31, 32, 33, times=RENEWED_EVERY - 2)
+        ask(hot, 30, 31, 32, 33, times=lookups)
         found = named.rows[torch.from_numpy(named.slots)].numpy()
         assert np.array_equal(found, own.vectors()[wanted[named.here]])
         exchanged += len(named.slots) - len(ask(hot, *wanted))

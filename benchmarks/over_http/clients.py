@@ -1,0 +1,103 @@
+"""Clients that call the infer API, and what the processes behind it took."""
+
+import json
+import os
+import time
+from collections.abc import Collection, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from functools import cached_property
+from types import TracebackType
+from typing import Any, Final, Self
+
+import httpx
+import psutil
+
+PATIENCE_S, POLL_S, TIMEOUT_S = 120.0, 0.25, 60.0
+PROGRAMS: Final = {
+    "granian": "web",
+    "inference.worker": "inference_worker",
+    "valkey": "valkey",
+    "postgres": "postgresql",
+}
+OTHERS, CLIENT = "others", "client"
+
+
+class NotServed(Exception):
+    """A call was not answered well."""
+
+
+@dataclass(frozen=True)
+class Call:
+    """A call of the infer API: with whose key, for which of its hPLMs, and the inputs."""
+
+    tenant: str
+    hplm: str
+    api_key: str
+    inputs: Sequence[str] = ()
+
+    @cached_property
+    def body(self) -> bytes:
+        """What is sent."""
+        return json.dumps({"model": f"{self.tenant}/{self.hplm}", "inputs": list(self.inputs)}).encode()
+
+
+class Clients:
+    """So many clients on connections that stay open; each sends its next call when it has the answer to the
+    one before. ``cpus``: where they may run; everywhere, when there are none."""
+
+    def __init__(self, url: str, count: int, cpus: Collection[int] = ()) -> None:
+        limits = httpx.Limits(max_connections=count, max_keepalive_connections=count)
+        self._http = httpx.Client(base_url=url, limits=limits, timeout=TIMEOUT_S, trust_env=False)
+        self._pool = ThreadPoolExecutor(count, initializer=lambda: _stay_on(cpus))
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._pool.shutdown()
+        self._http.close()
+
+    def send(self, calls: Sequence[Call]) -> list[dict[str, Any]]:
+        """The answers to all calls. Raises NotServed."""
+        return list(self._pool.map(self._answer, calls))
+
+    def wait_until_served(self, calls: Sequence[Call]) -> None:
+        """Return once each is answered well: a version is ready before the inference worker has it."""
+        latest = time.monotonic() + PATIENCE_S
+        for call in calls:
+            while (response := self._post(call)).status_code != httpx.codes.OK:
+                if time.monotonic() > latest:
+                    raise NotServed(response.text)
+                time.sleep(POLL_S)
+
+    def _answer(self, call: Call) -> dict[str, Any]:
+        response = self._post(call)
+        if response.status_code != httpx.codes.OK:
+            raise NotServed(f"HTTP {response.status_code}: {response.text[:200]}")
+        found: dict[str, Any] = response.json()
+        return found
+
+    def _post(self, call: Call) -> httpx.Response:
+        headers = {"Authorization": f"Bearer {call.api_key}", "Content-Type": "application/json"}
+        return self._http.post("/api/v1/infer", content=call.body, headers=headers)
+
+
+def cpu_seconds() -> dict[str, float]:
+    """Processor seconds so far of what this process started, by program, and of itself."""
+    found = dict.fromkeys([*PROGRAMS.values(), OTHERS], 0.0)
+    for process in psutil.Process().children(recursive=True):
+        try:
+            command, times = " ".join(process.cmdline()), process.cpu_times()
+        except psutil.Error:  # it has just ended
+            continue
+        name = next((name for word, name in PROGRAMS.items() if word in command), OTHERS)
+        found[name] += times.user + times.system + times.children_user + times.children_system
+    return {**found, CLIENT: time.process_time()}
+
+
+def _stay_on(cpus: Collection[int]) -> None:
+    if cpus:
+        os.sched_setaffinity(0, cpus)  # of this thread

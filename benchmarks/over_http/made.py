@@ -1,0 +1,114 @@
+"""What is served over HTTP: a root of random weights with a real tokenizer, its table, hPLMs, and texts."""
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import tokenizers
+import torch
+from numpy.typing import NDArray
+from safetensors.torch import save_file
+from transformers import BertConfig, BertModel
+
+from benchmarks.serving.world import CONTEXT_RANK, LONGEST, PETS, VOCAB, Encoder
+from inference.hplm.checkpoint import open_checkpoint
+from inference.hplm.fragments import LEVEL_LEFT, LEVEL_RIGHT, LEVEL_UNI, degrade, of_sequence, pack
+from inference.hplm.heads import Head
+from inference.hplm.hplm import Hplm
+from inference.hplm.local_lower import LocalLower
+from inference.hplm.pets import PetWeights, Shape
+from inference.hplm.plot_writer import write_plot
+from inference.hplm.root import Root
+
+LABELS = ("a", "b", "c")
+PHRASES, PHRASE, KNOWN_SHARE = 20_000, 8, 0.6
+SHORTEST_WORD, FRAME = 3, 2
+ROWS_AT_ONCE = 8192
+Ids = NDArray[np.int64]
+
+
+class Texts:
+    """Texts of phrases of a tokenizer's whole words; of some phrases a table holds all fragments."""
+
+    def __init__(self, tokenizer_file: Path) -> None:
+        vocabulary = tokenizers.Tokenizer.from_file(str(tokenizer_file)).get_vocab()
+        words = sorted(word for word in vocabulary if word.isascii() and word.isalpha() and word.islower())
+        words = [word for word in words if len(word) >= SHORTEST_WORD]
+        self._words = np.array(words)
+        self._ids = np.array([vocabulary[word] for word in words])
+        self._draw = np.random.default_rng(0)
+        self._phrases = self._draw.integers(0, len(words), (PHRASES, PHRASE))
+
+    @property
+    def known(self) -> Ids:
+        """Token ids [P, PHRASE] of the phrases that a table holds."""
+        found: Ids = self._ids[self._phrases[: int(KNOWN_SHARE * PHRASES)]]
+        return found
+
+    def draw(self, count: int, tokens: int) -> list[str]:
+        """So many texts of so many tokens each, the two at its ends counted."""
+        words = tokens - FRAME
+        chosen = self._phrases[self._draw.integers(0, PHRASES, (count, words // PHRASE + 1))]
+        return [" ".join(text) for text in self._words[chosen.reshape(count, -1)[:, :words]]]
+
+
+def write_checkpoint(folder: Path, encoder: Encoder, tokenizer_file: Path) -> None:
+    """A BERT of that shape as it would be published."""
+    shape = BertConfig(
+        vocab_size=VOCAB,
+        hidden_size=encoder.hidden,
+        num_hidden_layers=encoder.layers,
+        num_attention_heads=encoder.heads,
+        intermediate_size=encoder.inner,
+        max_position_embeddings=LONGEST,
+    )
+    torch.manual_seed(0)
+    shape.save_pretrained(folder)
+    save_file(BertModel(shape).state_dict(), folder / "model.safetensors")
+    (folder / tokenizer_file.name).write_bytes(tokenizer_file.read_bytes())
+
+
+def write_root(folder: Path, checkpoint: Path, texts: Texts) -> Root:
+    """The checkpoint cut in half: ``root``, ``lower`` and ``plot`` in the folder."""
+    opened = open_checkpoint(checkpoint)
+    root = Root.from_checkpoint(opened, lower=opened.architecture.layers // 2)
+    root.save(folder / "root")
+    lower = LocalLower.from_full(root.checkpoint_lower(), root.config, context_rank=CONTEXT_RANK)
+    lower.save(folder / "lower")
+    missing = root.config.missing_id
+    fragments = _fragments(texts.known, missing)
+    meta = {"missing_id": missing, "alpha": 100.0 * KNOWN_SHARE}
+    write_plot(folder / "plot", _vectors(fragments, root.config.hidden), meta, lower.composition, n=3)
+    return root
+
+
+def write_hplm(folder: Path, root: Root, pet: str, *, seed: int) -> None:
+    """An hPLM that tells three classes apart."""
+    generator = torch.Generator().manual_seed(seed)
+    shape = Shape(root.config.upper, root.config.hidden, root.config.architecture.inner)
+    fresh = PetWeights.initial(PETS[pet], shape, generator=generator)
+    learnt = {
+        name: value + 0.01 * torch.randn(value.shape, generator=generator)
+        for name, value in fresh.weights.items()
+    }
+    head = Head.initial(len(LABELS), root.config.hidden, generator=generator)
+    Hplm("classification", LABELS, PetWeights(PETS[pet], shape, learnt), head).save(folder)
+
+
+def _fragments(phrases: Ids, missing: int) -> Ids:
+    """The fragments [F, 3] of the phrases and their parts, and all uni-grams, in the order of their keys."""
+    whole = np.concatenate([of_sequence(phrase, missing) for phrase in phrases])
+    parts = [degrade(whole, level, missing) for level in (LEVEL_LEFT, LEVEL_RIGHT)]
+    single = degrade(np.repeat(np.arange(VOCAB)[:, None], 3, 1), LEVEL_UNI, missing)
+    found = np.concatenate([whole, *parts, single])
+    ordered: Ids = found[np.unique(pack(found), return_index=True)[1]]
+    return ordered
+
+
+def _vectors(fragments: Ids, hidden: int) -> Iterator[tuple[Ids, NDArray[np.floating[Any]]]]:
+    """The fragments in parts, each with vectors of random numbers."""
+    draw = np.random.default_rng(1)
+    for start in range(0, len(fragments), ROWS_AT_ONCE):
+        some = fragments[start : start + ROWS_AT_ONCE]
+        yield some, draw.standard_normal((len(some), 3, hidden), dtype=np.float32) / 2

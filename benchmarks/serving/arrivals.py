@@ -1,0 +1,41 @@
+"""When requests arrive, and whose they are: the paper's two patterns. Drawn once, so that every scheme is
+asked the same at the same moments."""
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Arrivals:
+    """at [N]: seconds after the start, ascending; tenants [N]: whose."""
+
+    at: NDArray[np.float64]
+    tenants: NDArray[np.int64]
+
+    def __len__(self) -> int:
+        return len(self.at)
+
+
+def steady(tenants: int, *, every_s: float, seconds: float, seed: int) -> Arrivals:
+    """Every tenant asks each ``every_s`` seconds, the first time at a moment of its own (figure 12)."""
+    first = np.random.default_rng(seed).uniform(0, every_s, tenants)
+    rounds = np.arange(np.ceil(seconds / every_s))
+    found = _in_order(first[:, None] + every_s * rounds)
+    count = int(np.searchsorted(found.at, seconds))
+    return Arrivals(found.at[:count], found.tenants[:count])
+
+
+def burst(clients: int, *, launching_s: float, requests: int, apart_s: float) -> Arrivals:
+    """Clients, a tenant each, are launched one after the other; each sends its requests that far apart
+    (figure 13)."""
+    launched = np.linspace(0, launching_s, clients, endpoint=False)
+    return _in_order(launched[:, None] + apart_s * np.arange(requests))
+
+
+def _in_order(moments: NDArray[np.float64]) -> Arrivals:
+    """Of the moments [tenants, requests]."""
+    at, tenants = moments.ravel(), np.repeat(np.arange(len(moments)), moments.shape[1])
+    order = np.argsort(at, kind="stable")
+    return Arrivals(at[order], tenants[order])

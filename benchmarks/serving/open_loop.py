@@ -1,0 +1,155 @@
+"""Requests that come when they come, whether or not those before them are answered."""
+
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from benchmarks.serving.schemes import Scheme
+from inference.engine.batcher import BatchLimits, next_batch
+from inference.engine.executor import Executor, Flight
+from inference.engine.rows import Answered, Row
+
+
+class Server(Protocol):
+    """What answers: it chooses a batch of those that wait, begins it, and finishes it."""
+
+    looks_ahead: bool
+    """Whether a batch is chosen and begun before the one before it is finished."""
+
+    def choose(self, lengths: Sequence[int]) -> list[int]:
+        """Positions of the next batch among waiting rows of these lengths, those that came first in
+        front."""
+
+    def begin(self, rows: list[Row]) -> Any:
+        """Start what can be done ahead."""
+
+    def finish(self, begun: Any) -> None:
+        """Returns once the rows of what ``begin`` gave are answered."""
+
+
+class Product:
+    """The product's engine, its pipeline and its batcher."""
+
+    looks_ahead = True
+
+    def __init__(self, executor: Executor, limits: BatchLimits) -> None:
+        self._executor, self._limits = executor, limits
+
+    def choose(self, lengths: Sequence[int]) -> list[int]:
+        return next_batch(lengths, self._limits, self._executor.costs)
+
+    def begin(self, rows: list[Row]) -> Flight:
+        return self._executor.begin(rows)
+
+    def finish(self, begun: Flight) -> None:
+        outcomes = self._executor.finish(begun)
+        answered = [outcome for outcome in outcomes if isinstance(outcome, Answered)]
+        assert len(answered) == len(outcomes), outcomes
+        seconds = sum(outcome.seconds.retrieval + outcome.seconds.compute for outcome in answered)
+        self._executor.costs.learn(len(outcomes), max(map(len, begun.rows)), seconds)
+
+
+class Plain:
+    """A scheme that computes batch after batch: as many of those that wait as a batch has room for."""
+
+    looks_ahead = False
+
+    def __init__(self, scheme: Scheme, limits: BatchLimits) -> None:
+        self._scheme, self._limits = scheme, limits
+
+    def choose(self, lengths: Sequence[int]) -> list[int]:
+        return list(range(min(len(lengths), self._limits.rows)))
+
+    def begin(self, rows: list[Row]) -> list[Row]:
+        return rows
+
+    def finish(self, begun: list[Row]) -> None:
+        self._scheme(begun)
+
+
+class Clock:
+    """Seconds since it was made. Time in which nothing is to be done is skipped, not waited for."""
+
+    def __init__(self) -> None:
+        self._start = time.perf_counter()
+
+    def now(self) -> float:
+        return time.perf_counter() - self._start
+
+    def skip_to(self, moment: float) -> None:
+        self._start -= max(0.0, moment - self.now())
+
+
+def serve(
+    server: Server,
+    at: NDArray[np.float64],
+    rows: Sequence[Row],
+    *,
+    deadline_s: float,
+    clock: Clock | None = None,
+) -> NDArray[np.float64]:
+    """Seconds [N] from the arrival of each row to its answer. Who has waited ``deadline_s`` before its batch
+    is chosen is dropped; that, and an answer that is later, is told as ``inf``."""
+    run = _Run(server, at, rows, deadline_s, clock or Clock())
+    return run.latencies()
+
+
+class _Run:
+    """One server, one list of arrivals. Rows are known by their place in it."""
+
+    def __init__(
+        self,
+        server: Server,
+        at: NDArray[np.float64],
+        rows: Sequence[Row],
+        deadline_s: float,
+        clock: Clock,
+    ) -> None:
+        self._server, self._at, self._rows = server, at, rows
+        self._deadline_s, self._clock = deadline_s, clock
+        self._latency = np.full(len(at), np.inf)
+        self._waiting: list[int] = []
+        self._come = 0
+
+    def latencies(self) -> NDArray[np.float64]:
+        """Serve to the end."""
+        ahead: _Begun | None = None
+        while ahead is not None or self._waiting or self._come < len(self._at):
+            if ahead is None and not self._waiting:
+                self._clock.skip_to(self._at[self._come])
+            self._let_in()
+            current = ahead or self._begin()
+            ahead = self._begin() if self._server.looks_ahead else None
+            if current is not None:
+                self._server.finish(current.what)
+                self._latency[current.who] = self._clock.now() - self._at[current.who]
+        self._latency[self._latency > self._deadline_s] = np.inf
+        return self._latency
+
+    def _let_in(self) -> None:
+        """Those who have come by now; who came too long ago leaves."""
+        now = self._clock.now()
+        come = int(np.searchsorted(self._at, now, side="right"))
+        self._waiting += range(self._come, come)
+        self._come = come
+        late = int(np.searchsorted(self._at[self._waiting], now - self._deadline_s, side="right"))
+        del self._waiting[:late]
+
+    def _begin(self) -> "_Begun | None":
+        if not self._waiting:
+            return None
+        chosen = self._server.choose([len(self._rows[who]) for who in self._waiting])
+        who = [self._waiting[place] for place in chosen]
+        for place in reversed(chosen):
+            del self._waiting[place]
+        return _Begun(who, self._server.begin([self._rows[one] for one in who]))
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Begun:
+    who: list[int]
+    what: Any

@@ -1,0 +1,89 @@
+"""What is served for the benchmark over HTTP, and the benchmark itself."""
+
+import json
+import subprocess
+import sys
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from benchmarks.over_http import site
+from benchmarks.over_http.clients import Call
+from benchmarks.over_http.engine import Engine
+from benchmarks.over_http.made import Texts
+from benchmarks.serving.world import Encoder
+from inference.engine.rows import Answered
+from tests.integration.launcher.site import CHECKOUT, clean_environment
+from versiontree.serving import manifest_publish
+
+TOKENS, INPUTS = 16, 6
+SMALL = ("--quick", "--repeats", "1", "--rows", "4", "--tokens", "16", "--tenants", "2", "--clients", "4")
+
+
+@pytest.fixture
+def calls(db: None, artifact_root: Path, upload_root: Path, tmp_path: Path) -> list[Call]:
+    """Of three tenants, whose hPLMs the manifest names."""
+    texts = Texts(site.tokenizer_file())
+    found = site.fill(tmp_path / "scratch", Encoder("tiny", 2, 16, 2, 32), "adapter-64", texts, 3)
+    manifest_publish()
+    return [replace(call, inputs=texts.draw(INPUTS, TOKENS)) for call in found]
+
+
+@pytest.fixture
+def engine(calls: list[Call], artifact_root: Path) -> Iterator[Engine]:
+    """What an inference worker has."""
+    engine = Engine(artifact_root)
+    yield engine
+    engine.close()
+
+
+def test_the_calls_that_come_together_share_batches_evenly(engine: Engine, calls: list[Call]) -> None:
+    batches = engine.batches(calls, mixed=3)
+    assert [len(batch) for batch in batches] == [INPUTS] * 3
+    for batch in batches:
+        assert sorted(row.model.tenant for row in batch) == [f"tenant-{n}" for n in (0, 0, 1, 1, 2, 2)]
+    assert {len(row) for batch in batches for row in batch} == {TOKENS}
+
+
+def test_every_row_is_answered_by_the_tenants_own_hplm(engine: Engine, calls: list[Call]) -> None:
+    (rows,) = engine.batches(calls[1:2], mixed=1)
+    (executor,) = engine.executors
+    outcomes = executor.step(rows)
+    assert [type(outcome) for outcome in outcomes] == [Answered] * INPUTS
+    assert {outcome.used.tenant for outcome in outcomes if isinstance(outcome, Answered)} == {"tenant-1"}
+    assert engine.seconds([rows]) > 0
+
+
+def test_about_as_many_fragments_are_in_the_table_as_phrases_are_known(
+    engine: Engine, calls: list[Call]
+) -> None:
+    (rows,) = engine.batches(calls[:1], mixed=1)
+    (executor,) = engine.executors
+    outcomes = [outcome for outcome in executor.step(rows) if isinstance(outcome, Answered)]
+    found = sum(outcome.hits.trigram for outcome in outcomes)
+    assert 0.2 < found / (INPUTS * TOKENS) < 0.8
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(600)
+def test_the_whole_product_is_started_called_and_stopped(tmp_path: Path) -> None:
+    told = tmp_path / "told.json"
+    done = subprocess.run(
+        [sys.executable, "-m", "benchmarks.http_share", *SMALL, "--json", str(told)],
+        cwd=CHECKOUT,
+        env={**clean_environment(), "HMI_BENCH_DIR": str(tmp_path)},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    document = json.loads(told.read_text())
+    assert [row["what runs"] for row in document["rows"]] == ["engine", "HTTP"]
+    figures = document["figures"]
+    assert 0 < figures["http_share"] < 2
+    assert figures["cpu_ms_web"] > 0
+    assert figures["cpu_ms_inference_worker"] > 0
+    assert 1 < figures["tenants_a_batch"] <= 2
+    assert list(tmp_path.iterdir()) == [told]

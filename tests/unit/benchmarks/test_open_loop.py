@@ -1,0 +1,107 @@
+"""Requests come when they come: what that does to a server that keeps up, and to one that does not."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import pytest
+
+from benchmarks.serving.arrivals import burst, steady
+from benchmarks.serving.open_loop import Clock, serve
+from inference.engine.rows import ModelIdentity, Row
+from inference.hplm.miss_policy import Misses, MissPolicy
+
+pytestmark = pytest.mark.unit
+LATE = np.inf
+
+
+class Hand(Clock):
+    """A clock that only moves when somebody moves it."""
+
+    def __init__(self) -> None:
+        self.moment = 0.0
+
+    def now(self) -> float:
+        return self.moment
+
+    def skip_to(self, moment: float) -> None:
+        self.moment = max(self.moment, moment)
+
+
+class Slow:
+    """Takes a second for a batch of up to two rows."""
+
+    def __init__(self, clock: Hand, *, looks_ahead: bool = False) -> None:
+        self.looks_ahead = looks_ahead
+        self.done: list[tuple[str, list[str]]] = []
+        self._clock = clock
+
+    def choose(self, lengths: Sequence[int]) -> list[int]:
+        return list(range(min(2, len(lengths))))
+
+    def begin(self, rows: list[Row]) -> list[Row]:
+        self.done.append(("begun", [row.key for row in rows]))
+        return rows
+
+    def finish(self, begun: Any) -> None:
+        self.done.append(("finished", [row.key for row in begun]))
+        self._clock.moment += 1.0
+
+
+def rows(count: int) -> list[Row]:
+    ids, model = np.zeros(4, dtype=np.int64), ModelIdentity("acme", "mood", 1, "d")
+    return [Row(str(at), ids, ids, model, "chain", Misses(MissPolicy.FALLBACK)) for at in range(count)]
+
+
+def waits(at: Sequence[float], *, deadline_s: float = 100.0, looks_ahead: bool = False) -> list[float]:
+    clock = Hand()
+    server = Slow(clock, looks_ahead=looks_ahead)
+    return list(serve(server, np.array(at), rows(len(at)), deadline_s=deadline_s, clock=clock))
+
+
+def test_a_server_that_keeps_up_answers_each_request_after_its_own_time() -> None:
+    assert waits([0.0, 10.0, 20.0]) == [1.0, 1.0, 1.0]
+
+
+def test_requests_do_not_wait_for_answers_so_a_slow_server_falls_behind() -> None:
+    assert waits([0.0, 0.5, 0.5, 0.5, 0.5]) == [1.0, 1.5, 1.5, 2.5, 2.5]
+
+
+def test_who_has_waited_too_long_is_dropped_and_takes_nobodys_time() -> None:
+    assert waits([0.0, 0.0, 0.0, 0.0, 1.0], deadline_s=1.0) == [1.0, 1.0, LATE, LATE, 1.0]
+
+
+def test_an_answer_after_the_deadline_is_none() -> None:
+    assert waits([0.0, 0.5], deadline_s=0.9) == [LATE, LATE]
+
+
+def test_a_server_that_looks_ahead_begins_a_batch_before_it_finishes_the_one_before() -> None:
+    clock = Hand()
+    server = Slow(clock, looks_ahead=True)
+    found = serve(server, np.zeros(4), rows(4), deadline_s=9.0, clock=clock)
+    one, other = ["0", "1"], ["2", "3"]
+    assert server.done == [("begun", one), ("begun", other), ("finished", one), ("finished", other)]
+    assert found.tolist() == [1.0, 1.0, 2.0, 2.0]
+
+
+def test_every_tenant_asks_at_its_own_pace() -> None:
+    found = steady(5, every_s=20.0, seconds=100.0, seed=1)
+    assert len(found) == 25
+    assert (np.diff(found.at) >= 0).all()
+    for tenant in range(5):
+        assert np.diff(found.at[found.tenants == tenant]) == pytest.approx(20.0)
+    assert (steady(5, every_s=20.0, seconds=100.0, seed=1).at == found.at).all()
+
+
+def test_a_stretch_shorter_than_the_pace_has_its_share_of_the_tenants() -> None:
+    found = steady(2000, every_s=20.0, seconds=5.0, seed=1)
+    assert len(set(found.tenants.tolist())) == len(found) == pytest.approx(500, rel=0.1)
+    assert found.at[-1] < 5.0
+
+
+def test_a_burst_grows_as_its_clients_are_launched_and_ends_as_they_do() -> None:
+    found = burst(250, launching_s=12.5, requests=50, apart_s=1.2)
+    assert len(found) == 12_500
+    assert found.at[-1] == pytest.approx(12.45 + 49 * 1.2)
+    in_the_middle = np.sum((found.at >= 20) & (found.at < 50)) / 30
+    assert in_the_middle == pytest.approx(250 / 1.2, rel=0.01)
