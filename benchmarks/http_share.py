@@ -144,8 +144,11 @@ class Bench:
         """The share, each repeat's own, and of these the median; where a call's milliseconds went."""
         alone, over = found["engine"].seconds, found["HTTP"].seconds
         stages = [answer["timings_ms"] for answer in self._answers]
+        of_product = sum(self._cpu.values()) - self._cpu["engine"]
         return {
             "http_share": median(less / more for less, more in zip(alone, over, strict=True)),
+            # The same of processor time, which others who use the machine disturb less.
+            "http_cpu_share": self._cpu["engine"] / of_product,
             "worker_computes": sum(each["compute"] for each in stages) / 1000 / sum(over),
             **{f"ms_{name}": fmean(each[name] for each in stages) for name in STAGES},
             **{f"cpu_ms_{name}": 1000 * spent / len(stages) for name, spent in self._cpu.items()},

@@ -25,7 +25,7 @@ HMI_HOST = env.text("HMI_HOST", "127.0.0.1")
 HMI_PORT = env.integer("HMI_PORT", 8000, minimum=1, maximum=65535)
 HMI_WEB_THREADS = env.integer("HMI_WEB_THREADS", 128, minimum=2, maximum=4096)
 HMI_DEVICE = env.text("HMI_DEVICE", "auto")
-HMI_DTYPE = env.choice("HMI_DTYPE", "auto", ("auto", "bfloat16", "float32"))
+HMI_DTYPE = env.choice("HMI_DTYPE", "auto", ("auto", "bfloat16", "float16", "float32"))
 HMI_TRAIN_THREADS = env.integer("HMI_TRAIN_THREADS", 0, minimum=0)
 # Each request that waits holds a thread of the web server; the others stay free for pages, health and 429.
 HMI_INFER_CAPACITY = env.integer("HMI_INFER_CAPACITY", max(1, HMI_WEB_THREADS * 3 // 4), minimum=1)

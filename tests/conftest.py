@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 from pathlib import Path
 
+import hypothesis
 import pytest
 import redis
 from django.conf import settings as django_settings
@@ -11,6 +12,10 @@ from pytest_django import Settings
 from tests.services import running, throwaway_postgres, throwaway_valkey
 
 FOLDERS = ("unit", "integration", "e2e", "architecture")
+
+# How long an example takes says more about what else runs on the machine than about the code.
+hypothesis.settings.register_profile("untimed", deadline=None)
+hypothesis.settings.load_profile("untimed")
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

@@ -62,14 +62,17 @@ class Slabs:
     what was filled. Not for several threads at once.
     """
 
-    def __init__(self, folder: Path | None, dtype: torch.dtype, *, budget_bytes: int) -> None:
-        """Open what lies in ``folder``, which no other process may use; see `lent`. Raises OSError."""
+    def __init__(
+        self, folder: Path | None, dtype: torch.dtype, *, budget_bytes: int, lock: int | None = None
+    ) -> None:
+        """Open what lies in ``folder``, which no other process may use; with ``lock``, the open file that
+        keeps them out (see `lent`). Raises OSError."""
         self.dtype = dtype
         self.used_bytes = 0
         self._folder = folder
         self._budget = budget_bytes
         self._slabs: dict[int, Slab] = {}
-        self._lock = -1
+        self._lock = lock
         self._refused_bytes, self._refused_until = 0, 0.0
         for path in sorted(folder.iterdir()) if folder else ():
             if (name := NAME.fullmatch(path.name)) and int(name[1]) == slot_bytes(int(name[1])):
@@ -78,21 +81,18 @@ class Slabs:
     @classmethod
     def lent(cls, folder: Path, dtype: torch.dtype, *, budget_bytes: int) -> "Slabs":
         """In the first part of ``folder`` that no other process uses. Raises OSError."""
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         for number in itertools.count():
             own = folder / f"{str(dtype).removeprefix('torch.')}-{number}"
-            own.mkdir(mode=0o700, parents=True, exist_ok=True)
+            own.mkdir(mode=0o700, exist_ok=True)
             lock = os.open(own / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
             try:
                 fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                slabs = cls(own, dtype, budget_bytes=budget_bytes)
-            except BlockingIOError:
+                return cls(own, dtype, budget_bytes=budget_bytes, lock=lock)
+            except OSError as error:
                 os.close(lock)
-            except OSError:
-                os.close(lock)
-                raise
-            else:
-                slabs._lock = lock
-                return slabs
+                if not isinstance(error, BlockingIOError):
+                    raise
         raise AssertionError
 
     def found(self) -> list[Filled]:
@@ -170,7 +170,7 @@ class Slabs:
         """Let another process use the files."""
         for slab in self._slabs.values():
             slab.close()
-        if self._lock >= 0:
+        if self._lock is not None:
             os.close(self._lock)
 
     def _open(self, wanted: int) -> Slab:

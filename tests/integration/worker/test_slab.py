@@ -18,7 +18,7 @@ from inference.engine.slabs import open_slabs
 from inference.hplm.hplm import WEIGHTS_FILE
 from inference.queueing import keys
 from inference.queueing.messages import InferRequest
-from inference.queueing.transport import RequestQueue
+from inference.queueing.transport import MAX_DELIVERIES, RequestQueue
 from inference.serving.environment import SettingError, WorkerSettings
 from tests.integration.queueing.requests import replies_in
 from tests.integration.serving_faults.servers import private_mounts
@@ -89,7 +89,8 @@ def test_workers_killed_while_slots_are_filled_leave_nothing_wrong(
         return request_for(draw.choice(world.hplms), *draw.choices(texts, k=2))
 
     with Load(redis, make, references.assert_right) as load:
-        for _ in range(4):
+        # A request that has met three dying workers is refused.
+        for _ in range(MAX_DELIVERIES - 1):
             worker = start_worker(HMI_SLAB_MB="1").wait_until_ready()
             before = load.answered
             load.until(lambda before=before: load.answered > before + 40)  # type: ignore[misc]
