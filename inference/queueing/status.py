@@ -56,9 +56,9 @@ class Recently:
 
 @dataclass(frozen=True, slots=True)
 class WorkerStatus:
-    """One worker. ``last_batch_at`` is unix seconds, 0.0 before the first batch; ``roots`` their names;
-    ``revision`` the manifest's; ``resident`` hPLMs of so many bytes are in memory; ``waiting`` rows are taken
-    in and in no batch yet; ``slot_mismatches`` must be 0 for ever."""
+    """One worker. ``last_batch_at`` is unix seconds: of the last batch in which some row was answered, 0.0
+    before the first; ``roots`` their names; ``revision`` the manifest's; ``resident`` hPLMs of so many bytes
+    are in memory; ``waiting`` rows are taken in and in no batch yet; ``slot_mismatches`` must stay 0."""
 
     name: str
     state: State

@@ -209,7 +209,9 @@ class Server:
             else:
                 self._count_misses(waiting, outcome)
         self.recent.computed(len(outcomes))
-        self.last_batch_at = self._clock()
+        # A device that refuses everything at once is quick, and no sign of health.
+        if any(isinstance(outcome, Answered) for outcome in outcomes):
+            self.last_batch_at = self._clock()
 
     def _count_misses(self, waiting: Waiting, answer: Answered) -> None:
         """Note what the tables lack, for a domain's to grow from, where the tenant lets it be noted."""
@@ -225,7 +227,7 @@ class Server:
         request = ticket.entry.request
         message = "the hPLM's numbers make no prediction"
         try:
-            return ticket.reply(self.last_batch_at)
+            return ticket.reply(self._clock())
         except SlotMismatchError as error:
             self._catalogue.counters.slot_mismatches += 1
             message = str(error)
