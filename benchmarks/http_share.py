@@ -25,7 +25,7 @@ import torch
 from rich.console import Console
 
 from benchmarks import harness
-from benchmarks.over_http.clients import Call, Clients, cpu_seconds
+from benchmarks.over_http.clients import TIMEOUT_S, Call, Clients, cpu_seconds
 from benchmarks.over_http.engine import MISSES, Engine
 from benchmarks.over_http.made import Texts
 from benchmarks.runs import bench_dir
@@ -76,6 +76,7 @@ def _surround(home: Path, rows: int) -> None:
         "HMI_MISS_POLICY": MISSES.policy.value,
         "HMI_BATCH_ROWS": str(rows),
         "HMI_CORPUS_MIN_WORDS": "0",
+        "HMI_INFER_DEADLINE_S": str(TIMEOUT_S),  # the calls of a large encoder wait for one another
     }
 
 

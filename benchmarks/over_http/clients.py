@@ -13,7 +13,7 @@ from typing import Any, Final, Self
 import httpx
 import psutil
 
-PATIENCE_S, POLL_S, TIMEOUT_S = 120.0, 0.25, 60.0
+PATIENCE_S, POLL_S, TIMEOUT_S = 120.0, 0.25, 300.0
 PROGRAMS: Final = {
     "granian": "web",
     "inference.worker": "inference_worker",

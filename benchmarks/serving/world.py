@@ -128,7 +128,7 @@ class World:
         return Executor(self.root, _OneHalf(self.half), cache, pipeline=pipeline)
 
     def load(self, model: ModelIdentity) -> PackedHplm:
-        """From its files, as the inference worker does."""
+        """From its files, as the inference worker does after comparing their checksums."""
         return PackedHplm.of(Hplm.load(self._hplm_folder(int(model.hplm))), self.dtype)
 
     def store_hplms(self, count: int) -> None:
