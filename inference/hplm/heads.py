@@ -83,17 +83,16 @@ class Head:
 def pooled(hidden: Tensor, mask: Tensor, pooling: Pooling) -> Tensor:
     """What a head reads of final states [B, T, d], fp32: [B, w], or for "token" the states as they are.
     mask [B, T] bool says where a token is."""
-    states = hidden.float()
     if pooling == "token":
-        return states
-    first = states[:, 0]
-    return first if pooling == "cls" else torch.cat([first, _mean(states, mask)], dim=-1)
+        return hidden.float()
+    first = hidden[:, 0].float()
+    return first if pooling == "cls" else torch.cat([first, _mean(hidden, mask)], dim=-1)
 
 
-def _mean(states: Tensor, mask: Tensor) -> Tensor:
-    kept = mask[:, :, None].to(states.dtype)
+def _mean(hidden: Tensor, mask: Tensor) -> Tensor:
     # Where no token is, nothing is promised of a state, not even that it is finite.
-    return states.masked_fill(~mask[:, :, None], 0).sum(1) / kept.sum(1)
+    kept = hidden.masked_fill(~mask[:, :, None], 0)
+    return kept.sum(1, dtype=torch.float32) / mask.sum(1, keepdim=True)
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,8 +141,10 @@ class BatchedHeads:
     def _of_texts(self, hidden: Tensor, mask: Tensor, rows: list[int]) -> Tensor:
         """[Bc, 1, C] of the rows whose heads read one vector of the text."""
         at = torch.tensor(rows, dtype=torch.int64, device=hidden.device)
-        wide = self.weight.shape[1] > hidden.shape[2]
-        features = pooled(hidden.index_select(0, at), mask.index_select(0, at), "cls_mean" if wide else "cls")
+        if self.weight.shape[1] > hidden.shape[2]:
+            features = pooled(hidden.index_select(0, at), mask.index_select(0, at), "cls_mean")
+        else:
+            features = pooled(hidden[:, :1].index_select(0, at), mask, "cls")
         return self._outputs(features[:, None], rows, self.weight)
 
     def _of_tokens(self, hidden: Tensor, rows: list[int]) -> Tensor:

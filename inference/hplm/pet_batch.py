@@ -219,7 +219,7 @@ class BatchedLayer:
             if down is None or down_b is None or up is None or up_b is None:
                 continue
             mine = group.mine(hidden)
-            narrow = torch.baddbmm(down_b, mine, down).relu()
+            narrow = torch.baddbmm(down_b, mine, down).relu_()
             result = group.put(result, torch.baddbmm(mine + up_b, narrow, up))
         return result
 

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -111,6 +112,19 @@ class PlotTable:
         at[at == len(self.keys)] = 0
         return np.where(self.keys[at] == keys, at, -1)
 
+    def find_singles(self, centres: NDArray[np.int64]) -> NDArray[np.int64]:
+        """The row of each token's uni-gram, -1 where the table has none: what is asked for most, in no order
+        that a search could use."""
+        known = np.minimum(centres, self.missing_id - 1)
+        return np.where(known == centres, self._singles[known], -1)
+
+    @cached_property
+    def _singles(self) -> NDArray[np.int64]:
+        """The row of each uni-gram of the vocabulary [missing_id]."""
+        alone = np.full((self.missing_id, self.n), self.missing_id, dtype=np.int64)
+        alone[:, self.n // 2] = np.arange(self.missing_id)
+        return self.find(pack(alone))
+
 
 @dataclass(frozen=True, slots=True)
 class Lookup:
@@ -183,15 +197,20 @@ class PlotChain:
             left = np.flatnonzero(row < 0)
             if not len(left):
                 break
-            candidates = degrade(wanted[left], sought, self.missing_id)
-            found = self.tables[number].find(pack(candidates) if sought else keys[left])
+            if sought == single:
+                found = self.tables[number].find_singles(wanted[left, self.n // 2])
+                kind = np.full(len(left), HIT_UNI)
+            elif sought:
+                parts = degrade(wanted[left], sought, self.missing_id)
+                found = self.tables[number].find(pack(parts))
+                # At the ends of a text a fragment lacks neighbours already: its part may be its uni-gram.
+                kind = np.where(level_of(parts, self.missing_id) == single, HIT_UNI, HIT_BI)
+            else:
+                found = self.tables[number].find(keys[left])
+                kind = np.full(len(left), HIT_TRI)
             hit = found >= 0
             at = left[hit]
-            row[at], table[at] = found[hit], number
-            if sought:
-                # At the ends of a text a fragment lacks neighbours already: its part may be its uni-gram.
-                alone = level_of(candidates[hit], self.missing_id) == single
-                level[at] = np.where(alone, HIT_UNI, HIT_BI)
+            row[at], table[at], level[at] = found[hit], number, kind[hit]
         self._check_found(row, wanted)
         return Found(table, row, level, inverse)
 
