@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Final
 
 import torch
@@ -16,7 +17,7 @@ CONTEXT_PARTS: Final = 4
 """A token's own sum, that of the one before, of the one after, and the mean of the text."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Composition:
     """What enters after the sum. It belongs to a root and is the same for all tables below it.
 
@@ -51,6 +52,18 @@ class Composition:
     def types(self) -> int:
         """How many token types there are."""
         return self.type_bias.shape[0]
+
+    @cached_property
+    def biases(self) -> Tensor:
+        """[types + max_tokens, d]: how token types differ from the first, then positions with what is the
+        first's."""
+        first = self.type_bias[0]
+        return torch.cat([self.type_bias - first, self.position_bias + first])
+
+    @cached_property
+    def context_across(self) -> Tensor:
+        """`context_down` side by side [d, 4 r]."""
+        return torch.cat([*self.context_down], 1)
 
     def tensors(self) -> dict[str, Tensor]:
         """The four tensors by name."""

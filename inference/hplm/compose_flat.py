@@ -19,12 +19,11 @@ Ids = NDArray[np.int64]
 class Layout:
     """Texts end to end, N tokens of ``lengths`` [B] in all. speakers [N, n + 1, or n + 2 where there is more
     than one token type]: which of `vectors` a token's state is the sum of. These are made of ``rows`` rows
-    and of the biases of ``types`` token types."""
+    and the biases."""
 
     speakers: Ids
     lengths: Ids
     rows: int
-    types: int
 
     @property
     def starts(self) -> Ids:
@@ -36,29 +35,29 @@ class Layout:
         return int(self.lengths.max())
 
 
-def lay_out(place: Ids, lengths: Ids, types: Ids, *, n: int, rows: int) -> Layout:
-    """place [N]: which of the rows is the token's own fragment's; types [N]."""
+def lay_out(place: Ids, lengths: Ids, types: Ids, *, n: int, rows: int, kinds: int) -> Layout:
+    """place [N]: which of the rows is the token's own fragment's; types [N], of ``kinds`` that there are."""
     # Behind the contributions stand the biases of types, the first of which is nothing, and of positions.
     nothing = rows * n
     of_text = np.repeat(np.arange(len(lengths)), lengths)
     at = np.arange(len(place)) - (np.cumsum(lengths) - lengths)[of_text]
-    kinds = int(types.max()) + 1
-    speakers = np.empty((len(place), n + 1 + (kinds > 1)), dtype=np.int64)
+    typed = bool(types.any())
+    speakers = np.empty((len(place), n + 1 + typed), dtype=np.int64)
     for slot in range(n):
         away = reach(n)[0] - slot
         there = (at + away >= 0) & (at + away < lengths[of_text])
         speakers[:, slot] = np.where(there, np.roll(place, -away) * n + slot, nothing)
     speakers[:, n] = nothing + kinds + at
-    if kinds > 1:
+    if typed:
         speakers[:, n + 1] = nothing + types
-    return Layout(speakers, lengths, rows, kinds)
+    return Layout(speakers, lengths, rows)
 
 
 def vectors(rows: Tensor, layout: Layout, parts: Composition) -> Tensor:
     """What the sums are made of [V, d]: the contributions ``rows`` [R, n, d], then those of types and of
     positions. Where `rows` has room behind those R, they are written there instead of copying it all."""
     n, hidden = rows.shape[1:]
-    behind = _biases(parts, layout)
+    behind = parts.biases[: parts.types + layout.longest]
     # The kernel adds up in single precision; where the layers above are rougher than half precision, so may
     # be what it adds and gives.
     if parts.context_down.dtype == torch.float32 or rows.dtype != torch.float16:
@@ -89,22 +88,15 @@ def compose_flat(contributions: Tensor, layout: Layout, parts: Composition) -> T
     return torch.addmm(states, _around(states, layout, parts), parts.context_up)
 
 
-def _biases(parts: Composition, layout: Layout) -> Tensor:
-    """[types + longest, d]: how types differ from the first, and positions with what is the first's."""
-    first, types = parts.type_bias[0], parts.type_bias[: layout.types]
-    return torch.cat([types - first, parts.position_bias[: layout.longest] + first])
-
-
 def _around(states: Tensor, layout: Layout, parts: Composition) -> Tensor:
     """What stands around each token, at low rank [N, r]."""
     rank, device = parts.context_down.shape[2], states.device
     first = torch.from_numpy(layout.starts).to(device)
     last = torch.from_numpy(layout.starts + layout.lengths - 1).to(device)
-    projected = states @ torch.cat([*parts.context_down], 1)
-    own, before, after, everywhere = torch.split(projected, rank, 1)
+    own, before, after, everywhere = torch.split(states @ parts.context_across, rank, 1)
     summed = own.clone()
-    summed[1:] += before[:-1].index_fill(0, first[1:] - 1, 0)
-    summed[:-1] += after[1:].index_fill(0, last[:-1], 0)
+    summed[1:] += before.index_fill_(0, last, 0)[:-1]
+    summed[:-1] += after.index_fill_(0, first, 0)[1:]
     mean = functional.embedding_bag(
         torch.arange(len(states), device=device), everywhere.float(), first, mode="mean"
     )

@@ -8,7 +8,16 @@ from torch import Tensor, nn
 
 from inference.hplm.architecture import Architecture
 from inference.hplm.block import Embeddings, build_blocks
-from inference.hplm.weights import fill, freeze, numbered, read_weights, select, widen, write_weights
+from inference.hplm.weights import (
+    fill,
+    freeze,
+    numbered,
+    read_weights,
+    select,
+    unfilled,
+    widen,
+    write_weights,
+)
 
 
 class FullLower(nn.Module):
@@ -57,7 +66,7 @@ class FullLower(nn.Module):
         dtype: torch.dtype = torch.float32,
     ) -> "FullLower":
         """Read what `save` wrote; frozen."""
-        module = cls(shape, count)
+        module = unfilled(lambda: cls(shape, count))
         fill(module, widen(read_weights(path)), path.name)
         freeze(module)
         return module.to(device=device, dtype=dtype)

@@ -15,7 +15,7 @@ from inference.hplm.fragments import N, extent, level_count, reach
 from inference.hplm.full_lower import FullLower
 from inference.hplm.json_files import FORMAT, read_artifact_json, write_json
 from inference.hplm.root_config import RootConfig
-from inference.hplm.weights import fill, freeze, read_weights, widen, write_weights
+from inference.hplm.weights import fill, freeze, read_weights, unfilled, widen, write_weights
 
 JSON_FILE = "lower.json"
 WEIGHTS_FILE = "lower.safetensors"
@@ -161,6 +161,6 @@ class LocalLower(nn.Module):
 
 def _built(build: Callable[[], LocalLower]) -> LocalLower:
     try:
-        return build()
+        return unfilled(build)
     except (KeyError, TypeError, ValueError) as error:
         raise HplmError("corrupt_artifact", f"{JSON_FILE} lacks or garbles {error}") from error

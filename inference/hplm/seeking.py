@@ -115,7 +115,7 @@ def _part(batch: Texts, half: LowerHalf, texts: list[int]) -> Part:
         whole=_chosen(texts, whole),
         rows=rows,
         computed=computed,
-        layout=_layout(batch, looked_up, place[~whole[of_text]], len(rows) + len(computed), half.chain.n),
+        layout=_layout(batch, looked_up, half, place[~whole[of_text]], len(rows) + len(computed)),
         counts={at: _counts(levels[k], Way(ways[k])) for k, at in enumerate(texts)},
         missed=dict(zip(texts, lacking, strict=True)),
     )
@@ -132,12 +132,13 @@ def _places(fragments: Ids, found: Found, rows: Gathered, wanted: NDArray[np.boo
     return place, unique
 
 
-def _layout(batch: Texts, looked_up: list[int], place: Ids, rows: int, n: int) -> Layout | None:
+def _layout(batch: Texts, looked_up: list[int], half: LowerHalf, place: Ids, rows: int) -> Layout | None:
     if not looked_up:
         return None
     lengths = np.array([len(batch.ids[at]) for at in looked_up])
     types = np.concatenate([batch.types[at] for at in looked_up])
-    return lay_out(place, lengths, types, n=n, rows=rows)
+    kinds = half.chain.composition.types
+    return lay_out(place, lengths, types, n=half.chain.n, rows=rows, kinds=kinds)
 
 
 def _chosen(texts: list[int], which: NDArray[np.bool_]) -> list[int]:

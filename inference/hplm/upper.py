@@ -10,7 +10,7 @@ from torch import Tensor, nn
 from inference.hplm.architecture import Architecture
 from inference.hplm.block import NO_PETS, build_blocks
 from inference.hplm.pet_batch import Pets
-from inference.hplm.weights import fill, freeze, numbered, read_weights, widen, write_weights
+from inference.hplm.weights import fill, freeze, numbered, read_weights, unfilled, widen, write_weights
 
 
 class UpperLayers(nn.Module):
@@ -60,7 +60,7 @@ class UpperLayers(nn.Module):
         cls, path: Path, shape: Architecture, count: int, device: torch.device, dtype: torch.dtype
     ) -> "UpperLayers":
         """Read what `save` wrote; frozen."""
-        module = cls(shape, count)
+        module = unfilled(lambda: cls(shape, count))
         fill(module, widen(read_weights(path)), path.name)
         freeze(module)
         return module.to(device=device, dtype=dtype)

@@ -1,7 +1,8 @@
 """Reading and writing tensors: safetensors only, checked, never pickled."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
+from typing import TypeVar
 
 import torch
 from safetensors import SafetensorError
@@ -9,6 +10,8 @@ from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
 
 from inference.hplm.errors import HplmError
+
+Module = TypeVar("Module", bound=nn.Module)
 
 
 def read_weights(
@@ -41,6 +44,14 @@ def write_weights(path: Path, weights: Mapping[str, Tensor]) -> None:
 def widen(weights: Mapping[str, Tensor]) -> dict[str, Tensor]:
     """The same weights with every floating tensor in fp32."""
     return {name: value.float() if value.is_floating_point() else value for name, value in weights.items()}
+
+
+def unfilled(build: Callable[[], Module]) -> Module:
+    """The module that `build` gives, on the CPU, with any numbers for weights: `fill` it. To initialise what
+    is overwritten would take as long as reading the file."""
+    with torch.device("meta"):
+        module = build()
+    return module.to_empty(device="cpu")
 
 
 def fill(

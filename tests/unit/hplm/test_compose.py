@@ -73,7 +73,7 @@ def laid_out(
     rows: Tensor, place: Ids, lengths: Ids, given: Composition, types: Ids, *, spare: int = 0
 ) -> Tensor:
     """Token states [N, d] of texts laid end to end, with room behind the rows where there is some."""
-    layout = lay_out(place, lengths, types, n=rows.shape[1], rows=len(rows))
+    layout = lay_out(place, lengths, types, n=rows.shape[1], rows=len(rows), kinds=given.types)
     room = torch.full((spare, *rows.shape[1:]), torch.nan, dtype=rows.dtype)
     return compose_flat(vectors(torch.cat([rows, room]), layout, given), layout, given)
 
