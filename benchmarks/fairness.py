@@ -34,8 +34,9 @@ from inference.hplm.miss_policy import Misses, MissPolicy
 from inference.manifest import ManifestWatcher
 from inference.queueing import keys
 from inference.queueing.connection import connect
+from inference.queueing.consumer import RequestConsumer
 from inference.queueing.messages import InferInput, InferReply, InferRequest
-from inference.queueing.transport import QueueFull, RequestConsumer, RequestQueue
+from inference.queueing.transport import QueueFull, RequestQueue
 from inference.serving.catalogue import Catalogue
 from inference.serving.pace import Pace
 from inference.serving.server import Server
@@ -74,8 +75,8 @@ class Desk:
             misses=Misses(policy=MissPolicy.FALLBACK),
         )
         redis.set(keys.worker("desk"), b"{}")
+        self._root = world.root_digest
         consumer = RequestConsumer(redis, "desk")
-        consumer.open()
         self.server = Server(consumer, self.catalogue, limits=BatchLimits(), pace=Pace())
         self.catalogue.refresh()
 
@@ -86,7 +87,7 @@ class Desk:
         loop = threading.Thread(target=self.server.run, args=[stop])
         loop.start()
         self._send(arrivals, places)
-        while self._redis.xlen(keys.REQUESTS):
+        while RequestQueue(self._redis, capacity=places).depth():
             time.sleep(0.01)
         stop.set()
         loop.join()
@@ -111,6 +112,7 @@ class Desk:
             hplm=hplm.hplm,
             version=hplm.version,
             digest=hplm.digest,
+            root=self._root,
             inputs=(InferInput(arrival.text),),
             deadline=now + DEADLINE_S,
             enqueued_at=now,
@@ -127,13 +129,14 @@ def build(folder: Path) -> TinyWorld:
     lower.save(scratch / "lower")
     tiny_plot(scratch / "plot", root, lower, tiny_texts(60))
     plot, shared = place(folder, "plot", scratch / "plot"), place(folder, "lower", scratch / "lower")
+    top = place(folder, "root", scratch / "root")
     hplms = []
     for number, tenant in enumerate([FLOOD, *(f"tenant{n}" for n in range(OTHERS))]):
         tiny_hplm(root, seed=number).save(scratch / tenant)
         model = Hplm.load(scratch / tenant)
         digest = place(folder, "hplm", scratch / tenant)
-        hplms.append(TinyHplm(tenant, "model", 1, digest, (plot,), shared, model))
-    world = TinyWorld(folder, root, place(folder, "root", scratch / "root"), shared, tuple(hplms))
+        hplms.append(TinyHplm(tenant, "model", 1, digest, (plot,), shared, model, top))
+    world = TinyWorld(folder, root, top, shared, tuple(hplms))
     world.publish()
     return world
 

@@ -21,12 +21,13 @@ from inference.engine.pipelining import SYNCHRONISED, Pipelining, Swapping
 from inference.engine.trace import Span
 
 TENANTS, BATCHES, REPEATS, SHOWN = 1000, 8, 7, 5
+FINE, ONE_BY_ONE = "fine-grained swapping", "synchronised"
 MODES = {
-    "fine-grained swapping": Pipelining(),
+    FINE: Pipelining(),
     "coarse swapping": Pipelining(swapping=Swapping.COARSE),
     "no pipelined swapping": Pipelining(swapping=Swapping.NONE),
     "no pipelined retrieval": Pipelining(retrieval=False),
-    "synchronised": SYNCHRONISED,
+    ONE_BY_ONE: SYNCHRONISED,
 }
 
 
@@ -55,13 +56,17 @@ def main(argv: Sequence[str] | None = None) -> int:
         repeats=repeats,
     )
     rows = rates("mode", found, batches=BATCHES, rows=options.rows)
-    since = time.perf_counter()
-    stream_seconds(executors["fine-grained swapping"], batches)
-    trace = pipelines["fine-grained swapping"].trace
-    spans = trace.spans(since)
-    synchronised, fine = found["synchronised"].seconds, found["fine-grained swapping"].seconds
+    lanes: dict[str, list[Span]] = {}
+    for name in (ONE_BY_ONE, FINE):
+        since = time.perf_counter()
+        stream_seconds(executors[name], batches)
+        trace = pipelines[name].trace
+        lanes[name] = trace.spans(since)
+    spans = lanes[FINE]
+    synchronised, fine = found[ONE_BY_ONE].seconds, found[FINE].seconds
     figures = {
-        "retrieval_share": busy(spans, "retrieval") / (max(s.end for s in spans) - since),
+        "retrieval_share": share(spans, "retrieval"),
+        "retrieval_share_synchronised": share(lanes[ONE_BY_ONE], "retrieval"),
         "retrieval_hidden": hidden(spans),
         "fine_vs_sync": float(np.median(np.array(synchronised) / np.array(fine))),
     }
@@ -83,6 +88,11 @@ def main(argv: Sequence[str] | None = None) -> int:
 def busy(spans: Sequence[Span], lane: str) -> float:
     """Seconds that a lane was at work."""
     return sum(span.end - span.start for span in spans if span.lane == lane)
+
+
+def share(spans: Sequence[Span], lane: str) -> float:
+    """Of the seconds from the first of these to the last, those that a lane was at work."""
+    return busy(spans, lane) / (max(span.end for span in spans) - min(span.start for span in spans))
 
 
 def hidden(spans: Sequence[Span]) -> float:

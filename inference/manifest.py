@@ -2,8 +2,8 @@
 
 import json
 import logging
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -72,6 +72,14 @@ class Manifest:
     def find(self, tenant: str, hplm: str, version: int) -> ServedHplm | None:
         return self.hplms.get((tenant, hplm, version))
 
+    def only(self, roots: Collection[str]) -> "Manifest":
+        """The part that is below these roots, named or by digest; all of it where none are named."""
+        if not roots:
+            return self
+        kept = {digest: root for digest, root in self.roots.items() if {digest, root.name} & set(roots)}
+        hplms = {version: hplm for version, hplm in self.hplms.items() if hplm.root in kept}
+        return replace(self, roots=kept, hplms=hplms)
+
     def folder(self, kind: str, digest: str) -> Path:
         """Where the artifact of that kind and digest lies."""
         return self.artifact_root / kind / digest[:2] / digest
@@ -125,13 +133,21 @@ def _served(entry: Mapping[str, Any]) -> ServedHplm:
 
 
 class ManifestWatcher:
-    """The current manifest, read again whenever the file was replaced."""
+    """The current manifest, or its part below some ``roots``, read again whenever the file was replaced."""
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, *, roots: Collection[str] = ()) -> None:
         self.artifact_root = path.parent
         self._path = path
+        self._roots = roots
         self._seen: tuple[int, int, int] | None = None
         self._manifest = Manifest(artifact_root=path.parent)
+
+    def is_new(self) -> bool:
+        """Whether the file was replaced since it was read: one ``stat``."""
+        try:
+            return _fingerprint(self._path) != self._seen
+        except OSError:
+            return False
 
     def current(self) -> Manifest:
         """One ``stat`` when nothing changed. An unreadable file is logged once and the last good one kept."""
@@ -139,7 +155,7 @@ class ManifestWatcher:
             seen = _fingerprint(self._path)
             if seen != self._seen:
                 self._seen = seen
-                self._manifest = Manifest.load(self._path)
+                self._manifest = Manifest.load(self._path).only(self._roots)
         except FileNotFoundError:
             pass
         except (ManifestError, OSError) as error:

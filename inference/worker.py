@@ -4,6 +4,8 @@ It reads requests from the queue and what to serve from the manifest, and knows 
 database. SIGTERM and SIGINT let it answer what it has taken in, then it leaves.
 """
 
+import faulthandler
+import gc
 import json
 import logging
 import os
@@ -23,16 +25,17 @@ from inference.hplm.errors import HplmError
 from inference.logs import LEVELS, STYLES, log_config
 from inference.manifest import FILE_NAME, ManifestWatcher
 from inference.queueing.connection import connect
-from inference.queueing.heartbeat import Heartbeat
+from inference.queueing.consumer import RequestConsumer
+from inference.queueing.heartbeat import Heartbeat, beat_s
 from inference.queueing.misses import MissCounter
 from inference.queueing.status import State, WorkerStatus
 from inference.queueing.traces import TraceTeller
-from inference.queueing.transport import RequestConsumer
 from inference.serving.catalogue import Catalogue
 from inference.serving.environment import SettingError, WorkerSettings
 from inference.serving.exporter import Exporter, ExporterSettings
 from inference.serving.metrics import Standing, WorkerMetrics, places_of
 from inference.serving.server import Server
+from inference.serving.turn_watch import TurnWatch
 
 log = logging.getLogger("inference.worker")
 
@@ -54,7 +57,7 @@ class Worker:
         self._redis = connect(settings.redis_url)
         self._consumer = RequestConsumer(self._redis, settings.name)
         self._catalogue = Catalogue(
-            ManifestWatcher(settings.artifact_root / FILE_NAME),
+            ManifestWatcher(settings.artifact_root / FILE_NAME, roots=settings.roots),
             device=device,
             dtype=pick_dtype(settings.dtype, device),
             cache_bytes=settings.cache_bytes,
@@ -81,13 +84,13 @@ class Worker:
     def run(self, stop: threading.Event) -> None:
         """Load, announce, serve, drain. Ready means: every root has computed a batch here."""
         url, name = self._settings.redis_url, self._settings.name
-        # A connection of its own: the other one may be busy for seconds trying to reach a lost server.
         with (
             Exporter(self._metrics.registry, self._exporter),
-            Heartbeat(connect(url, retries=0), name, self._status, life_s=self._settings.life_s) as heart,
+            self._heartbeat() as heart,
             TraceTeller(connect(url, retries=0), name, self._trace),
         ):
             self._catalogue.refresh()
+            _spare_garbage_collection()
             self._announce(heart, stop)
             with self._misses, closing(self._catalogue.pipeline):
                 self._server.run(stop)
@@ -102,7 +105,7 @@ class Worker:
         while not stop.is_set():
             try:
                 heart.beat()
-                self._consumer.open()
+                self._consumer.follow(self._catalogue.executors)
                 self._state = "ready"
                 heart.beat()
                 log.info("%s is ready", self._settings.name)
@@ -110,6 +113,21 @@ class Worker:
             except RedisError as error:
                 log.warning("waiting for the queue: %s", error)
                 stop.wait(LOST_WAIT_S)
+
+    def _heartbeat(self) -> Heartbeat:
+        # A connection of its own: the other one may be busy for seconds trying to reach a lost server.
+        redis, life_s = connect(self._settings.redis_url, retries=0), self._settings.life_s
+        stuck_s = self._settings.stuck_s
+        watch = TurnWatch(lambda: self._server.turns, every_s=beat_s(life_s), stuck_s=stuck_s)
+
+        def end() -> None:
+            log.critical("the loop has made no turn for %g s; the process ends, to be started anew", stuck_s)
+            faulthandler.dump_traceback()
+            os._exit(os.EX_SOFTWARE)  # no thread can be waited for
+
+        return Heartbeat(
+            redis, self._settings.name, self._status, life_s=life_s, hangs=watch.hangs, on_hang=end
+        )
 
     def _leave(self) -> None:
         try:
@@ -132,16 +150,14 @@ class Worker:
 
     def _status(self) -> bytes:
         catalogue, counters = self._catalogue, self._catalogue.counters
+        served = [root for digest, root in catalogue.manifest.roots.items() if digest in catalogue.executors]
         return WorkerStatus(
             name=self._settings.name,
             state=self._state,
             device=str(catalogue.device),
             dtype=str(catalogue.dtype).removeprefix("torch."),
-            roots=tuple(
-                root.name
-                for digest, root in catalogue.manifest.roots.items()
-                if digest in catalogue.executors
-            ),
+            roots=tuple(root.name for root in served),
+            root_digests=tuple(root.digest for root in served),
             revision=catalogue.manifest.revision,
             hplms=len(catalogue.manifest.hplms),
             last_batch_at=self._server.last_batch_at,
@@ -154,6 +170,13 @@ class Worker:
             waiting=self._server.backlog_rows,
             recently=self._server.recent.told(),
         ).to_json()
+
+
+def _spare_garbage_collection() -> None:
+    """What is in memory by now mostly stays: looking through all of it again and again would hold up whatever
+    is served, for a quarter of a second each time."""
+    gc.collect()
+    gc.freeze()
 
 
 def log_config_from(env: Mapping[str, str]) -> dict[str, Any]:

@@ -82,8 +82,9 @@ class InferenceWorker(Program):
 
     def pending(self) -> int:
         """Requests it took and has not answered."""
-        return len(
-            self._redis.xpending_range(keys.REQUESTS, keys.GROUP, "-", "+", 1000, consumername=self.name)
+        return sum(
+            len(self._redis.xpending_range(stream, keys.GROUP, "-", "+", 1000, consumername=self.name))
+            for stream in self._redis.scan_iter(keys.requests("*"))
         )
 
     def pause(self) -> None:

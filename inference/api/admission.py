@@ -1,6 +1,7 @@
 """May a request come in? Whether it can ever fit, and how long it would have to wait, before it is queued."""
 
 import math
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -17,21 +18,23 @@ RETRY_LOADING_S = 2
 
 @dataclass(frozen=True, slots=True)
 class Asking:
-    """Who asks, what must be served for it, and how many seconds they wait at most. ``weight`` is the
-    tenant's share of the engine beside that of others."""
+    """Who asks, the digest and the name of the root that must be served for it, and how many seconds they
+    wait at most. ``weight`` is the tenant's share of the engine beside that of others."""
 
     tenant: str
     root: str
+    root_name: str
     seconds: float
     weight: float = 1.0
 
 
 @dataclass(frozen=True, slots=True)
 class Standing:
-    """How serving stands: the workers with a heartbeat, and how many requests each tenant has outstanding."""
+    """How serving stands: the workers with a heartbeat, and how many requests are outstanding, by the digest
+    of their root and by tenant."""
 
     workers: Sequence[WorkerStatus]
-    outstanding: Mapping[str, int]
+    outstanding: Mapping[str, Mapping[str, int]]
 
 
 def check_body_size(size: int) -> None:
@@ -63,13 +66,14 @@ def check_input_size(size: int, *, index: int, where: str) -> None:
 def admit(asking: Asking, standing: Standing) -> None:
     """Raises ``worker_unavailable`` when nobody serves what is asked for, and ``queue_full`` when the answer
     would come too late."""
-    serving = _serving(asking.root, standing.workers)
-    wait = expected_wait_s(asking, standing.outstanding, serving)
+    serving = _serving(asking, standing.workers)
+    outstanding = _before(serving, standing.outstanding)
+    wait = expected_wait_s(asking, outstanding, serving)
     if wait > asking.seconds:
         raise HmiError(
             ErrorCode.QUEUE_FULL,
             f"The request would wait for about {wait:.3g} s, longer than the {asking.seconds:.3g} s it has.",
-            details={"expected_wait_s": round(wait, 3), **_counts(asking.tenant, standing.outstanding)},
+            details={"expected_wait_s": round(wait, 3), **_counts(asking.tenant, outstanding)},
             retry_after=_within_bounds(wait - asking.seconds),
         )
 
@@ -88,7 +92,8 @@ def no_room(refusal: QueueFull, asking: Asking, standing: Standing) -> HmiError:
 
 
 def expected_wait_s(asking: Asking, outstanding: Mapping[str, int], serving: Sequence[WorkerStatus]) -> float:
-    """Seconds until it would be this tenant's turn; 0.0 while it is not known how fast the workers can be.
+    """Seconds until it would be this tenant's turn, where so many requests of each tenant are outstanding;
+    0.0 while it is not known how fast the workers can be.
 
     Tenants take turns. Until the last of a tenant's requests is answered, each other tenant has as many
     answered as that one has, or all it asked for; a heavier tenant's turn comes more often.
@@ -109,16 +114,28 @@ def answers_per_s(workers: Sequence[WorkerStatus]) -> float:
 
 def serving_root(root: str, workers: Iterable[WorkerStatus]) -> list[WorkerStatus]:
     """The workers that take requests for the root's hPLMs."""
-    return [worker for worker in workers if worker.state == "ready" and root in worker.roots]
+    return [worker for worker in workers if worker.state == "ready" and root in worker.root_digests]
 
 
-def _serving(root: str, workers: Sequence[WorkerStatus]) -> list[WorkerStatus]:
-    serving = serving_root(root, workers)
+def _before(
+    serving: Sequence[WorkerStatus], outstanding: Mapping[str, Mapping[str, int]]
+) -> Mapping[str, int]:
+    """What is outstanding with these workers, by tenant: that for all roots that one of them serves."""
+    roots = {root for worker in serving for root in worker.root_digests}
+    counts: Counter[str] = Counter()
+    for root in roots & outstanding.keys():
+        counts.update(outstanding[root])
+    return counts
+
+
+def _serving(asking: Asking, workers: Sequence[WorkerStatus]) -> list[WorkerStatus]:
+    serving = serving_root(asking.root, workers)
     if serving:
         return serving
     states = {worker.state for worker in workers}
     if "ready" in states:
-        raise _unavailable(f"No inference worker serves the root {root} yet.", "root", RETRY_LOADING_S)
+        message = f"No inference worker serves the root {asking.root_name} yet."
+        raise _unavailable(message, "root", RETRY_LOADING_S)
     if "loading" in states:
         raise _unavailable("The inference worker is still loading.", "loading", RETRY_LOADING_S)
     raise _unavailable("No inference worker is ready.", "none", RETRY_NO_WORKER_S)

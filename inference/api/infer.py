@@ -26,7 +26,7 @@ from tenants.errors import ErrorCode, HmiError
 from tenants.models import Tenant
 from tenants.services.quotas import quota_check_requests
 from tenants.services.usage import usage_record
-from versiontree.selectors import resolve_model
+from versiontree.selectors import resolve_model_lately
 
 log = logging.getLogger(__name__)
 
@@ -52,13 +52,13 @@ def infer(
     request_id = request_id or uuid.uuid4().hex
     reference, seconds = check_reference(reference), check_timeout(timeout_s)
     given, policy = check_inputs(inputs), check_miss_policy(miss_policy)
-    resolved = resolve_model(tenant, reference)
+    resolved = resolve_model_lately(tenant, reference)
     texts = fit_inputs(given, task=resolved.task, pairs=resolved.pairs)
     quota_check_requests(tenant=tenant)
     model = ModelRef(resolved.tenant_slug, resolved.hplm_name, resolved.version_number, resolved.digest)
     bind_contextvars(**request_fields(model, len(texts)))
     _release_database()
-    asking = Asking(model.tenant, resolved.root, seconds, tenant.weight)
+    asking = Asking(model.tenant, resolved.root_digest, resolved.root, seconds, tenant.weight)
     try:
         reply = _ask(asking, model, texts, request_id, policy, on_accepted)
     except NoReply:
@@ -95,6 +95,7 @@ def _ask(
             return door.client.ask(
                 model,
                 inputs,
+                root=asking.root,
                 seconds=asking.seconds,
                 call=request_id,
                 miss_policy=policy,

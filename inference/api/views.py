@@ -5,6 +5,7 @@ from typing import Any
 
 from drf_spectacular.types import OpenApiTypes
 from drf_spectacular.utils import OpenApiParameter, extend_schema
+from rest_framework.authentication import SessionAuthentication
 from rest_framework.permissions import BasePermission
 from rest_framework.request import Request
 from rest_framework.response import Response
@@ -18,6 +19,7 @@ from inference.api.infer import cancel, infer
 from inference.api.parsers import InferBodyParser
 from inference.api.serializers import InferAnswerSerializer, InferErrorSerializer, InferRequestSerializer
 from inference.api.validation import REQUEST_ID_HEADER, check_request_id, parse_call, tenant_in
+from tenants.authentication import LateApiKeyAuthentication
 from tenants.errors import ErrorCode, HmiError
 from tenants.models import ApiKey, Scope, Tenant
 from tenants.permissions import request_tenant, require_staff
@@ -37,6 +39,7 @@ class IsIdentified(BasePermission):
 class InferView(APIView):
     """`POST /api/v1/infer`: texts and a model in, one result for each text out."""
 
+    authentication_classes = (LateApiKeyAuthentication, SessionAuthentication)
     parser_classes = (InferBodyParser,)
     permission_classes = (IsIdentified,)
     request_id: str

@@ -1,7 +1,7 @@
 """The hPLMs of a batch: leased, put side by side, and given back."""
 
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 import torch
@@ -29,6 +29,11 @@ class Adapters:
     feed: LayerFeed | None = None
     heads: BatchedHeads | None = None
 
+    def bring_layers(self) -> None:
+        """Bring what the feed has yet to bring."""
+        if self.feed is not None:
+            self.feed.bring()
+
 
 class AdapterDesk:
     """Lends the hPLMs of one root's batches."""
@@ -37,10 +42,13 @@ class AdapterDesk:
         self._cache, self._shape = cache, shape
         self._device, self._pipeline = device, pipeline
 
-    def fetch(self, number: int, rows: Sequence[Row]) -> Adapters:
-        """What batch `number` needs; to be given back with `release`."""
-        leases, refused = self._acquire(rows)
-        if refused:
+    def fetch(
+        self, number: int, rows: Sequence[Row], given_up: Callable[[], bool] = lambda: False
+    ) -> Adapters:
+        """What batch `number` needs, or a part of it once it is `given_up`; to be given back with
+        `release`."""
+        leases, refused = self._acquire(rows, given_up)
+        if refused or given_up():
             return Adapters(leases, refused)
         try:
             return self._side_by_side(number, rows, leases)
@@ -63,11 +71,15 @@ class AdapterDesk:
             leases, {}, self._pipeline.feed(number, pets, self._shape.layers, self._device), heads
         )
 
-    def _acquire(self, rows: Sequence[Row]) -> tuple[dict[str, Lease], dict[str, str]]:
+    def _acquire(
+        self, rows: Sequence[Row], given_up: Callable[[], bool]
+    ) -> tuple[dict[str, Lease], dict[str, str]]:
         """A lease for each digest that can be had, and for the others the reason."""
         leases: dict[str, Lease] = {}
         refused: dict[str, str] = {}
         for model in {row.model.digest: row.model for row in rows}.values():
+            if given_up():
+                break
             found = self._lease(model)
             if isinstance(found, str):
                 refused[model.digest] = found

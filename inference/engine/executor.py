@@ -2,8 +2,10 @@
 
 import logging
 import time
+from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
+from threading import Event
 
 import numpy as np
 import torch
@@ -39,12 +41,14 @@ class Counters:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Flight:
-    """A batch that was begun: its rows, and the stages that may be under way already."""
+    """A batch that was begun: its rows, the stages that may be under way already, and whether nobody waits
+    for it any more."""
 
     number: int
     rows: list[Row]
     retrieval: Stage[Sought]
     adapters: Stage[Adapters]
+    given_up: Event = field(default_factory=Event)
 
 
 class Executor:
@@ -80,12 +84,17 @@ class Executor:
 
     def begin(self, rows: Sequence[Row]) -> Flight:
         """Start what the pipeline does ahead of a batch's turn: look its fragments up, fetch its adapters."""
-        number, own = self._pipeline.number(), list(rows)
+        number, own, given_up = self._pipeline.number(), list(rows), Event()
+
+        def fetch() -> Adapters:
+            return self._desk.fetch(number, own, given_up.is_set)
+
         return Flight(
             number,
             own,
             self._pipeline.retrieve(number, retrieval(own, self._halves)),
-            self._pipeline.acquire(number, lambda: self._desk.fetch(number, own)),
+            self._pipeline.acquire(number, fetch, Adapters.bring_layers),
+            given_up,
         )
 
     def finish(self, flight: Flight) -> list[Outcome]:
@@ -97,11 +106,11 @@ class Executor:
         return done
 
     def abandon(self, flight: Flight) -> None:
-        """Let go of a batch that was begun and that nobody waits for any more."""
-        try:
-            self._desk.release(flight.adapters.result().value.leases)
-        except Exception as error:  # noqa: BLE001 - then it holds nothing
-            log.warning("batch %d was given up: %s", flight.number, error)
+        """Let go of a batch that was begun and that nobody waits for any more: what of it has not begun never
+        does, and what is under way is let go of when it is done, which is not waited for."""
+        flight.given_up.set()
+        flight.retrieval.cancel()
+        self._pipeline.afterwards(lambda: self._let_go(flight))
 
     @torch.inference_mode()
     def warm_up(self, rows: int, tokens: int) -> None:
@@ -114,6 +123,12 @@ class Executor:
         mask = torch.ones(hidden.shape[:2], dtype=torch.bool, device=device)
         if not bool(torch.isfinite(self.root.upper(hidden, mask, None)).all()):
             raise HplmError(FAILED, f"root {config.name} computes no finite numbers")
+
+    def _let_go(self, flight: Flight) -> None:
+        try:
+            self._desk.release(flight.adapters.result().value.leases)
+        except Exception as error:  # noqa: BLE001 - then it holds nothing
+            log.warning("batch %d was given up: %s", flight.number, error)
 
     def _guarded(self, flight: Flight) -> list[Outcome]:
         """The batch's own turn. What fails fails alone: rows without an hPLM at once, others by halving."""
@@ -142,9 +157,8 @@ class Executor:
             return []
         number = self._pipeline.number()
         looked_up = Stage(retrieval(rows, self._halves), None)
-        return self._guarded(
-            Flight(number, rows, looked_up, Stage(lambda: self._desk.fetch(number, rows), None))
-        )
+        fetched = Stage(lambda: self._desk.fetch(number, rows), None, Adapters.bring_layers)
+        return self._guarded(Flight(number, rows, looked_up, fetched))
 
     def _blame(self, rows: list[Row], error: Exception) -> list[Outcome]:
         """Half a batch at a time, until the row that fails stands alone."""
@@ -184,7 +198,7 @@ def _outcomes(
     logits: list[NDArray[np.float32]],
     seconds: StageSeconds,
 ) -> list[Outcome]:
-    tokens = sum(len(row) for row in rows)
+    shares = _shares(rows, leases, seconds)
     tenants = len({row.model.tenant for row in rows})
     outcomes: list[Outcome] = []
     for at, row in enumerate(rows):
@@ -203,9 +217,27 @@ def _outcomes(
                 threshold=hplm.threshold,
                 hits=hits_of(states.counts[at]),
                 missed=states.missed[at],
-                seconds=seconds.share(len(row) / tokens),
+                seconds=shares[at],
                 batch_rows=len(rows),
                 batch_tenants=tenants,
             )
         )
     return outcomes
+
+
+def _shares(rows: list[Row], leases: Leases, seconds: StageSeconds) -> list[StageSeconds]:
+    """What each row takes of a batch's time, by its tokens; but an hPLM that had to be loaded is on its own
+    rows alone: whoever asks often does not pay for who comes once."""
+    tokens, tokens_of = 0, Counter[str]()
+    for row in rows:
+        tokens += len(row)
+        tokens_of[row.model.digest] += len(row)
+    loading = sum(lease.brought_s for lease in leases.values())
+    common = replace(seconds, adapter_load=max(0.0, seconds.adapter_load - loading))
+    return [
+        common.share(len(row) / tokens)
+        + StageSeconds(
+            adapter_load=leases[row.model.digest].brought_s * len(row) / tokens_of[row.model.digest]
+        )
+        for row in rows
+    ]

@@ -3,7 +3,9 @@
 import time
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Generic, TypeVar
 
 import torch
@@ -24,15 +26,40 @@ class Timed(Generic[Result]):
 
 
 class Stage(Generic[Result]):
-    """A piece of work for one batch: under way in a thread, or still to be done by whoever asks for it."""
+    """A piece of work for one batch: under way in a thread, or still to be done by whoever asks for it.
+    ``then`` goes on with what it gave, once that can be had and before the thread does anything else."""
 
-    def __init__(self, work: Callable[[], Result], pool: ThreadPoolExecutor | None) -> None:
-        self._work = work
-        self._future: Future[Timed[Result]] | None = None if pool is None else pool.submit(self._do)
+    def __init__(
+        self,
+        work: Callable[[], Result],
+        pool: ThreadPoolExecutor | None,
+        then: Callable[[Result], None] = lambda _: None,
+    ) -> None:
+        self._work, self._then = work, then
+        self._given: Future[Timed[Result]] = Future()
+        self._job = None if pool is None else pool.submit(self._ahead)
 
     def result(self) -> Timed[Result]:
         """What it gave; raises what it raised."""
-        return self._do() if self._future is None else self._future.result()
+        if self._job is not None:
+            return self._given.result()
+        given = self._do()
+        self._then(given.value)
+        return given
+
+    def cancel(self) -> None:
+        """Do not begin it, unless it was begun."""
+        if self._job is not None:
+            self._job.cancel()
+
+    def _ahead(self) -> None:
+        try:
+            given = self._do()
+        except BaseException as error:  # noqa: BLE001 - whoever asks for the result must hear of it
+            self._given.set_exception(error)
+            return
+        self._given.set_result(given)
+        self._then(given.value)
 
     def _do(self) -> Timed[Result]:
         started = time.perf_counter()
@@ -51,6 +78,12 @@ class Pipeline:
         self._retrieval = ThreadPoolExecutor(1, "retrieval") if self.pipelining.retrieval else None
         self._adapters = ThreadPoolExecutor(1, "adapters") if ahead else None
         self._batches = 0
+        self._last_afterwards: Future[None] | None = None
+
+    @property
+    def at_rest(self) -> bool:
+        """Whether nothing of what was to be done ``afterwards`` is left to do."""
+        return self._last_afterwards is None or self._last_afterwards.done()
 
     def number(self) -> int:
         """A number for the next batch."""
@@ -61,32 +94,37 @@ class Pipeline:
         """Look up, ahead where that is wanted."""
         return Stage(self._traced("retrieval", batch, "retrieve", work), self._retrieval)
 
-    def acquire(self, batch: int, work: Callable[[], Result]) -> Stage[Result]:
-        """Find the adapters, ahead where that is wanted."""
-        return Stage(self._traced("adapters", batch, "acquire", work), self._adapters)
+    def acquire(
+        self, batch: int, work: Callable[[], Result], then: Callable[[Result], None] = lambda _: None
+    ) -> Stage[Result]:
+        """Find the adapters, ahead where that is wanted, and ``then`` bring their layers: before those of the
+        next batch are looked for, which would make this one wait."""
+        return Stage(self._traced("adapters", batch, "acquire", work), self._adapters, then)
 
     def feed(self, batch: int, pets: BatchedPets, layers: int, device: torch.device) -> "LayerFeed":
-        """The adapters layer by layer; asked for by `acquire`'s work, in its thread."""
-        feed = LayerFeed(pets, layers, device)
-
-        fine = self._adapters is not None and self.pipelining.swapping is Swapping.FINE
-
-        def load() -> None:
-            for index in range(layers):
-                with self.trace.span("adapters", batch, f"layer {index} of"):
-                    feed.load(index, late=fine)
-
-        if self._adapters is not None and fine:
-            self._adapters.submit(load)
-        else:
-            load()
+        """The adapters layer by layer: all there, or, where they are to come while others compute, to be
+        brought by whoever asked for it."""
+        fine = self.pipelining.swapping is Swapping.FINE
+        feed = LayerFeed(pets, layers, device, late=fine, span=partial(self._span_of_layer, batch))
+        if not fine:
+            feed.bring()
         return feed
+
+    def afterwards(self, work: Callable[[], None]) -> None:
+        """Do it once all that was acquired ahead by now is there, and wait for nothing."""
+        if self._adapters is None:
+            work()
+        else:
+            self._last_afterwards = self._adapters.submit(work)
 
     def close(self) -> None:
         """End the threads, after what they have begun."""
         for pool in (self._retrieval, self._adapters):
             if pool is not None:
                 pool.shutdown(cancel_futures=True)
+
+    def _span_of_layer(self, batch: int, index: int) -> AbstractContextManager[None]:
+        return self.trace.span("adapters", batch, f"layer {index} of")
 
     def _traced(self, lane: Lane, batch: int, name: str, work: Callable[[], Result]) -> Callable[[], Result]:
         def traced() -> Result:
@@ -100,23 +138,28 @@ class LayerFeed:
     """The PETs of a batch whose layers arrive while others compute. A layer that is asked for before it is
     there is waited for; what went wrong with it is raised to whoever asks."""
 
-    def __init__(self, pets: BatchedPets, layers: int, device: torch.device) -> None:
+    def __init__(
+        self,
+        pets: BatchedPets,
+        layers: int,
+        device: torch.device,
+        *,
+        late: bool,
+        span: Callable[[int], AbstractContextManager[None]],
+    ) -> None:
+        """``late`` says whether they come after the batch was acquired; ``span`` traces one of them."""
         self.late_s = 0.0
-        """Seconds that the layers took, where they were not loaded by whoever asked for them."""
-        self._pets, self._device = pets, device
+        """Seconds that the layers took, where they came late."""
+        self._pets, self._device, self._late, self._span = pets, device, late, span
         self._arrivals: list[Future[torch.cuda.Event | None]] = [Future() for _ in range(layers)]
         self._stream: Any = torch.cuda.Stream(device) if device.type == "cuda" else None  # type: ignore[no-untyped-call]
 
-    def load(self, index: int, *, late: bool = False) -> None:
-        """Bring one layer's adapters."""
-        started = time.perf_counter()
-        arrival = self._arrivals[index]
-        try:
-            arrival.set_result(self._load(index))
-        except Exception as error:  # noqa: BLE001 - whoever waits for the layer must hear of it
-            arrival.set_exception(error)
-        if late:
-            self.late_s += time.perf_counter() - started
+    def bring(self) -> None:
+        """Bring the adapters of all layers, one after the other, unless they are there."""
+        for index, arrival in enumerate(self._arrivals):
+            if not arrival.done():
+                with self._span(index):
+                    self._bring(index, arrival)
 
     def layer(self, index: int) -> BatchedLayer:
         """The adapters of one layer, once they are there."""
@@ -127,6 +170,17 @@ class LayerFeed:
             for rows in self._pets.load(index):
                 rows.record_stream(current)
         return self._pets.layer(index)
+
+    def _bring(self, index: int, arrival: "Future[torch.cuda.Event | None]") -> None:
+        started = time.perf_counter()
+        try:
+            copied = self._load(index)
+        except Exception as error:  # noqa: BLE001 - whoever waits for the layer must hear of it
+            arrival.set_exception(error)
+            return
+        if self._late:
+            self.late_s += time.perf_counter() - started
+        arrival.set_result(copied)
 
     def _load(self, index: int) -> torch.cuda.Event | None:
         if self._stream is None:

@@ -1,6 +1,7 @@
 """Which hPLMs are on the host: a bounded set of slots that are filled, used and filled again."""
 
 import logging
+import time
 from collections import OrderedDict
 from collections.abc import Callable, Container
 from dataclasses import dataclass
@@ -49,11 +50,13 @@ class Slot:
 
 @dataclass(frozen=True, slots=True)
 class Lease:
-    """The right to use one filling of a slot until it is released."""
+    """The right to use one filling of a slot until it is released. ``brought_s`` are the seconds that
+    filling it took, 0.0 where it was there."""
 
     slot: Slot
     digest: str
     generation: int
+    brought_s: float = 0.0
 
     def hplm(self) -> PackedHplm:
         """What the slot holds, or SlotMismatchError when that is not what was leased."""
@@ -99,8 +102,11 @@ class HplmCache:
     def acquire(self, model: ModelIdentity) -> Lease:
         """Lease the slot of ``model``, filling one first where needed; whatever loading raises is raised."""
         with self._bringing:
-            slot = self._there(model.digest) or self._brought(model)
-        return Lease(slot, model.digest, slot.generation)
+            if (slot := self._there(model.digest)) is not None:
+                return Lease(slot, model.digest, slot.generation)
+            begun = time.perf_counter()
+            slot = self._brought(model)
+            return Lease(slot, model.digest, slot.generation, time.perf_counter() - begun)
 
     def release(self, lease: Lease) -> None:
         """Give the lease back."""

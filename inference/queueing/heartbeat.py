@@ -18,14 +18,26 @@ class Heartbeat:
     """Keeps ``keys.worker(name)`` alive while entered. Other workers claim the work of one whose key is gone.
 
     ``status`` gives the bytes to store, called from the heartbeat's thread. The renewal is three times as
-    frequent as need be, so that one lost beat kills nobody.
+    frequent as need be, so that one lost beat kills nobody. ``hangs`` is asked before each beat: once it says
+    so the key is removed, there are no more beats, and ``on_hang`` is called.
     """
 
-    def __init__(self, redis: Redis, name: str, status: Callable[[], bytes], *, life_s: float = 10.0) -> None:
+    def __init__(
+        self,
+        redis: Redis,
+        name: str,
+        status: Callable[[], bytes],
+        *,
+        life_s: float = 10.0,
+        hangs: Callable[[], bool] = lambda: False,
+        on_hang: Callable[[], None] = lambda: None,
+    ) -> None:
         self._redis = redis
         self._name = name
         self._status = status
         self._life_ms = int(life_s * 1000)
+        self._hangs = hangs
+        self._on_hang = on_hang
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._run, name="heartbeat", daemon=True)
 
@@ -40,6 +52,9 @@ class Heartbeat:
         """Stop beating and remove the key, so that what is left can be claimed at once."""
         self._stop.set()
         self._thread.join()
+        self._sign_off()
+
+    def _sign_off(self) -> None:
         try:
             self._redis.delete(keys.worker(self._name))
             self._redis.srem(keys.WORKERS, self._name)
@@ -52,7 +67,11 @@ class Heartbeat:
         self._redis.sadd(keys.WORKERS, self._name)
 
     def _run(self) -> None:
-        while not self._stop.wait(self._life_ms / 3000):
+        while not self._stop.wait(beat_s(self._life_ms / 1000)):
+            if self._hangs():
+                self._sign_off()
+                self._on_hang()
+                return
             self._try_beat()
 
     def _try_beat(self) -> None:
@@ -60,3 +79,8 @@ class Heartbeat:
             self.beat()
         except RedisError as error:
             log.warning("heartbeat missed: %s", error)
+
+
+def beat_s(life_s: float) -> float:
+    """Seconds from one beat to the next."""
+    return life_s / 3

@@ -1,9 +1,11 @@
 """Names of everything the infer queue keeps in Redis."""
 
-REQUESTS = "hmi:infer:requests"
+REQUESTS_PREFIX = "hmi:infer:requests:"
 GROUP = "workers"
+DEPTHS = "hmi:infer:depths"
+"""How many accepted and unanswered requests there are for each root; none for a root that is not named."""
 OUTSTANDING = "hmi:infer:outstanding"
-"""How many accepted and unanswered requests each tenant has."""
+"""How many of them each tenant has; by `share`."""
 FIELD = "message"
 TENANT_FIELD = "tenant"
 REPLIES_PREFIX = "hmi:infer:replies:"
@@ -18,13 +20,23 @@ WORKER_PREFIX = "hmi:workers:"
 MISSES_PREFIX = "hmi:misses:"
 
 
+def requests(root: str) -> str:
+    """The stream of requests for hPLMs of the root with this digest."""
+    return REQUESTS_PREFIX + root
+
+
+def share(root: str, tenant: str) -> str:
+    """What the tenant has outstanding for one root."""
+    return f"{root}:{tenant}"
+
+
 def replies(process: str) -> str:
     """The reply stream of one process that waits for answers."""
     return REPLIES_PREFIX + process
 
 
 def call(tenant: str, name: str) -> str:
-    """Which entry of the stream a tenant's call is: for cancelling it, and so that a repeated submission is
+    """Which entry of which stream a tenant's call is: for cancelling it, and so that a repeated submission is
     not a second request."""
     return f"{CALL_PREFIX}{tenant}:{name}"
 

@@ -1,6 +1,5 @@
 """What the log of either side says of a request: facts and figures, never a text."""
 
-from dataclasses import asdict
 from typing import Any
 
 from inference.queueing.messages import InferReply, InferRequest, ModelRef
@@ -20,5 +19,12 @@ def reply_fields(reply: InferReply) -> dict[str, Any]:
     """What a result took; nothing of a reply without one."""
     if not reply.ok:
         return {}
-    timings = {f"{stage}_ms": ms for stage, ms in asdict(reply.timings_ms).items()}
-    return {"tokens": reply.usage.tokens, **timings}
+    took = reply.timings_ms
+    return {
+        "tokens": reply.usage.tokens,
+        "queue_ms": took.queue,
+        "retrieval_ms": took.retrieval,
+        "adapter_load_ms": took.adapter_load,
+        "compute_ms": took.compute,
+        "total_ms": took.total,
+    }

@@ -17,7 +17,7 @@ __all__ = [
     "ReplyError",
 ]
 
-VERSION = 2
+VERSION = 3
 CALL_END = "."
 """Stands in an id between the name of the call and what makes it unique."""
 MISS_POLICIES = ("fallback", "compute", "auto")
@@ -61,7 +61,8 @@ class InferInput:
 
 @dataclass(frozen=True, slots=True)
 class InferRequest:
-    """Inputs for one version of one hPLM. ``id`` is nobody else's, now or later: an answer is known by it.
+    """Inputs for one version of one hPLM, and the digest of the root that it is computed with. ``id`` is
+    nobody else's, now or later: an answer is known by it.
     ``deadline`` and ``enqueued_at`` are unix seconds; ``miss_policy`` replaces the worker's own for this
     request."""
 
@@ -70,6 +71,7 @@ class InferRequest:
     hplm: str
     version: int
     digest: str
+    root: str
     inputs: tuple[InferInput, ...]
     deadline: float
     enqueued_at: float
@@ -103,6 +105,7 @@ class InferRequest:
             hplm=model.hplm,
             version=model.version,
             digest=model.digest,
+            root=reader.text("root"),
             inputs=inputs,
             deadline=reader.number("deadline"),
             enqueued_at=reader.number("enqueued_at"),

@@ -119,13 +119,15 @@ class InferClient:
         model: ModelRef,
         inputs: tuple[InferInput, ...],
         *,
+        root: str,
         seconds: float,
         call: str | None = None,
         miss_policy: str | None = None,
         on_accepted: Callable[[], None] | None = None,
     ) -> InferReply:
         """The answer to ``inputs``, which the worker drops with ``deadline_exceeded`` after ``seconds``.
-        ``call`` is the name to cancel it by; ``on_accepted`` is called when it may be cancelled.
+        ``root`` is the digest of the model's root; ``call`` is the name to cancel it by; ``on_accepted`` is
+        called when it may be cancelled.
 
         Raises QueueFull and CallOutstanding; NoReply when there is no answer at all; redis errors when there
         is no server.
@@ -137,6 +139,7 @@ class InferClient:
             hplm=model.hplm,
             version=model.version,
             digest=model.digest,
+            root=root,
             inputs=inputs,
             deadline=now + seconds,
             enqueued_at=now,

@@ -14,71 +14,94 @@ def run(redis: Redis, script: str, keys: Sequence[str], args: Sequence[Argument]
     return redis.eval(script, len(keys), *keys, *args)
 
 
-# KEYS: request stream, mark of this call, tenants' outstanding requests. ARGV: capacity, message, life of the
-# mark in ms, field, tenant, its field, request, its reply stream.
-# Returns {1, depth} when accepted, also when it was accepted before; {2, depth} when another request of the
-# same name is outstanding; or {0, depth, the tenant's own} when the tenant has as many as are free, or there
-# is no room at all: whoever floods the queue leaves half of it, two of them a third (dynamic thresholds,
-# Choudhury and Hahne 1998).
-# An entry is deleted when it is answered, so the length of the stream is the number of outstanding requests.
-SUBMIT = """
-local depth = redis.call('XLEN', KEYS[1])
-local before = redis.call('HMGET', KEYS[2], 'request', 'entry')
-if before[1] == ARGV[7] then return {1, depth} end
-if before[2] and #redis.call('XRANGE', KEYS[1], before[2], before[2]) > 0 then return {2, depth} end
-if depth == 0 then redis.call('DEL', KEYS[3]) end
-local own = tonumber(redis.call('HGET', KEYS[3], ARGV[5]) or 0)
-if own >= tonumber(ARGV[1]) - depth then return {0, depth, own} end
-local entry = redis.call('XADD', KEYS[1], '*', ARGV[4], ARGV[2], ARGV[6], ARGV[5])
-redis.call('HINCRBY', KEYS[3], ARGV[5], 1)
-redis.call('HSET', KEYS[2], 'request', ARGV[7], 'entry', entry, 'reply_to', ARGV[8])
-redis.call('PEXPIRE', KEYS[2], ARGV[3])
-return {1, depth + 1}
-"""
-NAME_TAKEN = 2
-
-# Lets go of an entry for good, and of its place in its tenant's count.
-_REMOVE = """
-local function remove(stream, counts, group, entry, field)
-  local found = redis.call('XRANGE', stream, entry, entry)[1]
-  for i = 1, found and #found[2] or 0, 2 do
-    if found[2][i] == field and redis.call('HINCRBY', counts, found[2][i + 1], -1) < 1 then
-      redis.call('HDEL', counts, found[2][i + 1])
-    end
-  end
-  redis.call('XDEL', stream, entry)
-  return redis.call('XACK', stream, group, entry)
+# Tells how many requests a root has. An entry is deleted when it is answered, so that is the length of its
+# stream.
+_COUNT = """
+local function count(stream, depths, root)
+  local length = redis.call('XLEN', stream)
+  if length == 0 then return redis.call('HDEL', depths, root) end
+  redis.call('HSET', depths, root, length)
 end
 """
 
-# KEYS: request stream, reply stream, tenants' outstanding requests. ARGV: group, entry, reply, longest reply
-# stream, its life in s, field, the tenant's field.
-# Returns 1 for the one caller whose answer counts. The reply is written before the entry is let go of, so
-# that a server out of memory refuses the whole step instead of half of it. A reply key that is no stream
-# cannot be answered by anybody: such an entry is let go of.
-_REPLY = """
-local sent = redis.pcall('XADD', KEYS[2], 'MAXLEN', '~', ARGV[4], '*', ARGV[6], ARGV[3])
+# KEYS: requests of the root, outstanding requests of tenants, of roots, mark of this call. ARGV: root,
+# capacity, request, message, field, tenant, its field, reply stream, life of the mark in ms.
+# Returns {1, depth} when accepted, also when it was accepted before; {2, depth} when another request of the
+# same name is outstanding; or {0, depth, the tenant's own} when the tenant has as many as are free, or there
+# is no room at all: whoever floods the queue leaves half of it, two of them a third (dynamic thresholds,
+# Choudhury and Hahne 1998). Depth and own are those of all roots together.
+SUBMIT = (
+    _COUNT
+    + """
+count(KEYS[1], KEYS[3], ARGV[1])
+local depth, own, roots = 0, 0, redis.call('HGETALL', KEYS[3])
+for i = 1, #roots, 2 do
+  depth = depth + roots[i + 1]
+  own = own + (redis.call('HGET', KEYS[2], roots[i] .. ':' .. ARGV[6]) or 0)
+end
+local before = redis.call('HMGET', KEYS[4], 'request', 'entry')
+if before[1] == ARGV[3] then return {1, depth} end
+if before[2] then return {2, depth} end
+if depth == 0 then redis.call('DEL', KEYS[2]) end
+if own >= ARGV[2] - depth then return {0, depth, own} end
+local entry = redis.call('XADD', KEYS[1], '*', ARGV[5], ARGV[4], ARGV[7], ARGV[6])
+redis.call('HINCRBY', KEYS[2], ARGV[1] .. ':' .. ARGV[6], 1)
+count(KEYS[1], KEYS[3], ARGV[1])
+redis.call('HSET', KEYS[4], 'request', ARGV[3], 'entry', entry, 'root', ARGV[1], 'reply_to', ARGV[8])
+redis.call('PEXPIRE', KEYS[4], ARGV[9])
+return {1, depth + 1}
+"""
+)
+NAME_TAKEN = 2
+
+# Lets go of an entry for good, of its place in its tenant's count, and of the name of its call.
+# KEYS: requests of the root, outstanding requests of tenants, of roots, mark of the call. ARGV: root, group,
+# entry, request, the tenant's field.
+_REMOVE = (
+    _COUNT
+    + """
+local function remove(found)
+  for i = 1, #found, 2 do
+    local share = ARGV[1] .. ':' .. found[i + 1]
+    if found[i] == ARGV[5] and redis.call('HINCRBY', KEYS[2], share, -1) < 1 then
+      redis.call('HDEL', KEYS[2], share)
+    end
+  end
+  redis.call('XDEL', KEYS[1], ARGV[3])
+  redis.call('XACK', KEYS[1], ARGV[2], ARGV[3])
+  count(KEYS[1], KEYS[3], ARGV[1])
+  if redis.call('HGET', KEYS[4], 'request') == ARGV[4] then redis.call('HDEL', KEYS[4], 'entry') end
+end
+local entry = redis.call('XRANGE', KEYS[1], ARGV[3], ARGV[3])[1]
+if not entry then return 0 end
+"""
+)
+
+# Further KEYS: reply stream. Further ARGV: field, reply, longest reply stream, its life in s.
+# Returns 1 for the one whose answer counts: the worker's, the caller's that cancels. The reply is written
+# before the entry is let go of, so that a server out of memory refuses the whole step instead of half of it.
+# A reply key that is no stream cannot be answered by anybody: such an entry is let go of.
+ANSWER = (
+    _REMOVE
+    + """
+local sent = redis.pcall('XADD', KEYS[5], 'MAXLEN', '~', ARGV[8], '*', ARGV[6], ARGV[7])
 if type(sent) == 'table' and sent.err and not string.find(sent.err, 'WRONGTYPE') then return sent end
-redis.call('EXPIRE', KEYS[2], ARGV[5])
-remove(KEYS[1], KEYS[3], ARGV[1], ARGV[2], ARGV[7])
+redis.call('EXPIRE', KEYS[5], ARGV[9])
+remove(entry[2])
 return 1
 """
+)
 
-# A worker answers what was delivered.
-ANSWER = f"""
-{_REMOVE}
-if #redis.call('XPENDING', KEYS[1], ARGV[1], ARGV[2], ARGV[2], 1) == 0 then return 0 end
-{_REPLY}
+# Lets go of an entry that nobody can be told about.
+DISCARD = (
+    _REMOVE
+    + """
+remove(entry[2])
+return 1
 """
+)
 
-# A caller answers its own request, also when no worker has taken it yet.
-CANCEL = f"""
-{_REMOVE}
-if #redis.call('XRANGE', KEYS[1], ARGV[2], ARGV[2]) == 0 then return 0 end
-{_REPLY}
-"""
-
-# KEYS: request stream. ARGV: group, then entries. Returns those of them that are answered by now.
+# KEYS: requests of a root. ARGV: group, then entries. Returns those of them that are answered by now.
 ANSWERED = """
 local answered = {}
 for i = 2, #ARGV do
@@ -88,24 +111,19 @@ end
 return answered
 """
 
-# KEYS: request stream, tenants' outstanding requests. ARGV: group, entry, the tenant's field. Lets go of an
-# entry that nobody can be told about.
-DISCARD = (
-    _REMOVE
-    + """
-return remove(KEYS[1], KEYS[2], ARGV[1], ARGV[2], ARGV[3])
-"""
-)
-
-# KEYS: request stream. ARGV: group, claiming consumer, prefix of heartbeat keys, most entries to claim,
-# then the entries the claiming consumer is working on.
+# KEYS: requests of a root, then heartbeats of other consumers. ARGV: group, claiming consumer, most entries
+# to claim, then the names of those others, then the entries the claiming consumer is working on.
 # Claims what consumers without a heartbeat left behind, and what was delivered to the claiming consumer in a
 # response that a broken connection swallowed. Consumers without heartbeat and entries are removed.
 # Returns {entry, deliveries before this one, fields} for each.
 CLAIM = """
-local stream, group, me, prefix, most = KEYS[1], ARGV[1], ARGV[2], ARGV[3], tonumber(ARGV[4])
-local held = {}
-for i = 5, #ARGV do held[ARGV[i]] = true end
+local stream, group, me, most = KEYS[1], ARGV[1], ARGV[2], tonumber(ARGV[3])
+local heartbeats, held, working = {}, {}, 0
+for i = 2, #KEYS do heartbeats[ARGV[i + 2]] = KEYS[i] end
+for i = #KEYS + 3, #ARGV do
+  held[ARGV[i]] = true
+  working = working + 1
+end
 local claimed = {}
 
 local function claim_from(name, skip)
@@ -122,9 +140,10 @@ end
 for _, flat in ipairs(redis.call('XINFO', 'CONSUMERS', stream, group)) do
   local info = {}
   for i = 1, #flat, 2 do info[flat[i]] = flat[i + 1] end
+  local heartbeat = heartbeats[info.name]
   if info.name == me then
-    if info.pending > #ARGV - 4 then claim_from(me, #ARGV - 4) end
-  elseif redis.call('EXISTS', prefix .. info.name) == 0 then
+    if info.pending > working then claim_from(me, working) end
+  elseif heartbeat and redis.call('EXISTS', heartbeat) == 0 then
     if info.pending == 0 then
       redis.call('XGROUP', 'DELCONSUMER', stream, group, info.name)
     else

@@ -57,14 +57,16 @@ class Recently:
 @dataclass(frozen=True, slots=True)
 class WorkerStatus:
     """One worker. ``last_batch_at`` is unix seconds: of the last batch in which some row was answered, 0.0
-    before the first; ``roots`` their names; ``revision`` the manifest's; ``resident`` hPLMs of so many bytes
-    are in memory; ``waiting`` rows are taken in and in no batch yet; ``slot_mismatches`` must stay 0."""
+    before the first; ``roots`` are the names of the roots that it takes requests for, ``root_digests`` their
+    digests; ``revision`` is the manifest's; ``resident`` hPLMs of so many bytes are in memory; ``waiting``
+    rows are taken in and in no batch yet; ``slot_mismatches`` must stay 0."""
 
     name: str
     state: State
     device: str
     dtype: str
     roots: tuple[str, ...] = ()
+    root_digests: tuple[str, ...] = ()
     revision: int = 0
     hplms: int = 0
     last_batch_at: float = 0.0
@@ -91,6 +93,7 @@ class WorkerStatus:
             device=reader.text("device"),
             dtype=reader.text("dtype"),
             roots=reader.texts("roots"),
+            root_digests=reader.texts("root_digests"),
             last_batch_at=reader.number("last_batch_at"),
             last_error=reader.text("last_error"),
             recently=Recently.read(reader.child("recently")),

@@ -1,6 +1,6 @@
 """Rows that wait for a step."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice
 
@@ -101,19 +101,16 @@ class Backlog:
         batch.executor.costs.learn(len(lengths), max(lengths), computing)
 
     def _window(self, limits: BatchLimits) -> list[Waiting]:
-        """The first rows in order of who is due, of the root of the very first."""
-        longest = max(len(waiting.row) for line in self._lines.values() for waiting in line)
-        executor = next(iter(self._lines.values()))[0].ticket.route.executor
-        ahead_tokens = longest * rows_in(STRETCH, longest, limits, executor.costs)
-        in_order = self._shares.due(
-            self._lines,
-            tokens=lambda waiting: len(waiting.row),
-            ahead_tokens=ahead_tokens,
-        )
-        first = next(in_order)
-        executor = first.ticket.route.executor
-        same = (waiting for waiting in in_order if waiting.ticket.route.executor is executor)
-        return [first, *islice(same, limits.window - 1)]
+        """The first rows in order of who is due, of the root of the very first, as many as that root may
+        compute at once without delaying it much."""
+        executor = next(self._due(0)).ticket.route.executor
+        lines = self._lines.values()
+        longest = max(len(w.row) for line in lines for w in line if w.ticket.route.executor is executor)
+        in_order = self._due(longest * rows_in(STRETCH, longest, limits, executor.costs))
+        return list(islice((w for w in in_order if w.ticket.route.executor is executor), limits.window))
+
+    def _due(self, ahead_tokens: int) -> Iterator[Waiting]:
+        return self._shares.due(self._lines, tokens=lambda w: len(w.row), ahead_tokens=ahead_tokens)
 
     def _drop(self, tickets: set[Ticket]) -> None:
         if not tickets:

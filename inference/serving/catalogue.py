@@ -1,6 +1,7 @@
 """What this worker can serve: everything the current manifest names, in memory."""
 
 import logging
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 import torch
@@ -17,17 +18,31 @@ from inference.engine.slab_room import SlabRoom
 from inference.engine.slabs import open_slabs
 from inference.hplm.errors import HplmError
 from inference.hplm.miss_policy import Misses, MissPolicy
-from inference.hplm.root import Root
+from inference.hplm.root import LM_HEAD_FILE, LOWER_FILE, Root
+from inference.hplm.root_config import RootConfig
 from inference.manifest import Manifest, ManifestWatcher, ServedHplm
+from inference.serving.ahead import Ahead
 from inference.serving.following import follow
-from inference.serving.halves import Halves, chain_name
+from inference.serving.halves import Chains, Halves, chain_name
 from inference.serving.hot_tier import free_bytes, left_for_rows
-from inference.serving.loading import load_verified
+from inference.serving.loading import Checksums, load_verified, verify
 from inference.serving.metrics import WorkerMetrics
+from inference.serving.refusals import Refusals
 
 log = logging.getLogger(__name__)
 
 LOWER_BYTES = 2 * 1024**3
+
+
+@dataclass(frozen=True, slots=True)
+class Revision:
+    """All that one manifest names, as far as it could be loaded; ``error`` is why not all."""
+
+    manifest: Manifest
+    roots: Mapping[str, Root]
+    executors: Mapping[str, Executor]
+    chains: Chains
+    error: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +65,11 @@ class NotServedError(Exception):
 
 class Catalogue:
     """Follows the manifest: loads what it adds, forgets what it drops. What cannot be loaded is reported, is
-    not served, and is tried again with the next manifest."""
+    not served, and is tried again with the next manifest.
+
+    A new revision is prepared in a thread of its own, while whoever serves goes on with the one before, and
+    then swapped in by the latter, in one step.
+    """
 
     def __init__(
         self,
@@ -71,42 +90,97 @@ class Catalogue:
         self.device = device
         self.dtype = dtype
         self.misses = misses or Misses()
-        load = metrics.timed_load(self._load_hplm) if metrics else self._load_hplm
-        self.cache = HplmCache(load, open_slabs(dtype, slab, memory_bytes=cache_bytes))
+        self._read = metrics.timed_load(self._read_hplm) if metrics else self._read_hplm
+        self._refusals = Refusals()
+        self.cache = HplmCache(self._load_hplm, open_slabs(dtype, slab, memory_bytes=cache_bytes))
         self.counters = Counters()
         self.pipeline = pipeline or Pipeline(SYNCHRONISED)
-        self.executors: dict[str, Executor] = {}
-        self.manifest = Manifest(artifact_root=watcher.artifact_root)
-        self._roots: dict[str, Root] = {}
+        self._checksums = Checksums()
         self.halves = Halves(
-            self._roots, device=device, dtype=dtype, lower_bytes=lower_bytes, hot_bytes=self._hot_bytes
+            device=device,
+            dtype=dtype,
+            lower_bytes=lower_bytes,
+            hot_bytes=self._hot_bytes,
+            measuring=self.misses.policy is not MissPolicy.FALLBACK,
+            checksums=self._checksums,
         )
         self._device_bytes, self._limits = device_bytes, limits or BatchLimits()
         self._profile_s = profile_s
-        self._error = ""
         self._watcher = watcher
+        nothing = Manifest(artifact_root=watcher.artifact_root)
+        self._now = Revision(nothing, {}, {}, Chains(nothing), "")
+        self._next: Ahead[Revision | None] = Ahead("next revision")
+        self._failure = ""
+
+    @property
+    def manifest(self) -> Manifest:
+        """What is served, as far as it could be loaded."""
+        return self._now.manifest
+
+    @property
+    def executors(self) -> Mapping[str, Executor]:
+        """By the digest of their root."""
+        return self._now.executors
 
     @property
     def last_error(self) -> str:
         """What could not be loaded last, "" when all is well."""
-        return self._error or self.halves.lowers.last_error
+        return self._failure or self._now.error or self.halves.lowers.last_error
+
+    @property
+    def is_behind(self) -> bool:
+        """Whether there is a newer manifest than the one that is served."""
+        return self._next.under_way or self._watcher.is_new()
 
     def refresh(self) -> bool:
-        """Follow the manifest to its current revision; True when it had changed."""
-        manifest = self._watcher.current()
-        if manifest is self.manifest:
+        """Follow the manifest to its current revision, however long that takes; True when it had changed."""
+        changed = False
+        while self.is_behind:
+            changed |= self.keep_up(wait=True)
+        return changed
+
+    def keep_up(self, *, wait: bool = False) -> bool:
+        """Serve the next revision if it is prepared, and begin to prepare one if the manifest is newer still:
+        microseconds, unless it is to be waited for. True when another revision is served from now on."""
+        swapped = self._swap(wait)
+        if not self._next.under_way and self._watcher.is_new():
+            self._next.begin(self._prepare)
+        return swapped
+
+    def _swap(self, wait: bool) -> bool:
+        try:
+            revision = self._next.take(wait=wait)
+        except Exception as error:
+            log.exception("the next revision cannot be prepared")
+            self._failure = f"the next revision cannot be prepared: {error}"
             return False
-        self.manifest = manifest
-        roots = follow(self._roots, manifest.roots, self._load_root)
-        halves = self.halves.follow(manifest)
-        executors = follow(self.executors, self._roots, self._start)
-        self._error = halves or executors or roots
-        if manifest.revision:  # before there is one, nothing was retired
-            self.cache.keep({hplm.digest for hplm in manifest.hplms.values()})
-        log.info(
-            "revision %d: %d roots, %d hPLMs", manifest.revision, len(self.executors), len(manifest.hplms)
-        )
+        if revision is None:
+            return False
+        self._now, self._failure = revision, ""
+        self.halves.swap(revision.chains)
+        served = len(revision.executors), len(revision.manifest.hplms)
+        log.info("revision %d: %d roots, %d hPLMs", revision.manifest.revision, *served)
         return True
+
+    def _prepare(self) -> Revision | None:
+        """The next revision, in memory; None when there is none after all."""
+        manifest, now = self._watcher.current(), self._now
+        if manifest is now.manifest or not manifest.revision:  # before the first, nothing was retired
+            return None
+        roots, bad_root = follow(now.roots, manifest.roots, lambda root: self._load_root(manifest, root))
+        chains = self.halves.prepare(manifest, roots)
+        executors, unfit = follow(now.executors, roots, lambda root: self._start(roots[root]))
+        self._forget(manifest)
+        return Revision(manifest, roots, executors, chains, bad_root or chains.error or unfit)
+
+    def _forget(self, manifest: Manifest) -> None:
+        """What it names no more."""
+        self._checksums.keep(
+            {manifest.folder("root", root) for root in manifest.roots}
+            | {manifest.folder("lower", lower) for lower in manifest.lowers}
+            | {manifest.folder("plot", plot) for hplm in manifest.hplms.values() for plot in hplm.plots}
+        )
+        self.cache.keep({hplm.digest for hplm in manifest.hplms.values()})
 
     def route(self, model: ModelIdentity) -> Route:
         """Where rows for ``model`` go; NotServedError when it is unknown, removed or cannot be served."""
@@ -127,6 +201,12 @@ class Catalogue:
         return served
 
     def _load_hplm(self, model: ModelIdentity) -> PackedHplm:
+        served = self.manifest.find(model.tenant, model.hplm, model.version)
+        folder = self.manifest.folder("hplm", model.digest)
+        files = [folder / name for name in served.files] if served else []
+        return self._refusals.attempt(model.digest, files, lambda: self._read(model))
+
+    def _read_hplm(self, model: ModelIdentity) -> PackedHplm:
         try:
             served = self._served(model)
         except NotServedError as error:  # removed between admission and this step
@@ -134,28 +214,31 @@ class Catalogue:
         hplm = load_verified(self.manifest.folder("hplm", model.digest), served)
         return PackedHplm.of(hplm, self.dtype)
 
-    def _hot_bytes(self) -> int:
+    def _hot_bytes(self, roots: Iterable[RootConfig]) -> int:
         """What rows of tables may take of the device, beside everything else that is to lie there."""
         halves = self.halves
         free = free_bytes(self.device) + halves.hot.bytes + halves.lowers.used_bytes
         return left_for_rows(
             self._device_bytes or free,
-            [root.config for root in self._roots.values()],
+            roots,
             limits=self._limits,
             lower_bytes=halves.lowers.budget_bytes,
             number_bytes=self.dtype.itemsize,
         )
 
-    def _load_root(self, digest: str) -> Root:
-        return Root.load(self.manifest.folder("root", digest), self.device, self.dtype)
+    def _load_root(self, manifest: Manifest, digest: str) -> Root:
+        folder = manifest.folder("root", digest)
+        read_later = (LOWER_FILE, LM_HEAD_FILE)
+        files = {
+            name: sha256 for name, sha256 in manifest.roots[digest].files.items() if name not in read_later
+        }
+        verify(folder, files, self._checksums.of)
+        return Root.load(folder, self.device, self.dtype)
 
-    def _start(self, digest: str) -> Executor:
-        root = self._roots[digest]
+    def _start(self, root: Root) -> Executor:
         executor = Executor(root, self.halves, self.cache, self.counters, self.pipeline)
         executor.warm_up(rows=4, tokens=root.config.max_tokens)
         if self._profile_s:
             table = profile(executor.warm_up, longest=root.config.max_tokens, budget_s=self._profile_s)
             executor.costs = Costs(table)
-        if self.misses.policy is not MissPolicy.FALLBACK:
-            self.halves.measure(digest)
         return executor

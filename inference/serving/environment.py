@@ -33,13 +33,16 @@ class SettingError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class WorkerSettings:
-    """``name`` must differ from every other living worker's; ``life_s`` is how long a heartbeat lasts;
+    """``name`` must differ from every other living worker's; ``life_s`` is how long a heartbeat lasts,
+    ``stuck_s`` how long the loop may take for one turn before the process ends itself;
     ``misses`` is what is done about fragments that no table holds, where a request does not say;
     ``profile_s`` is how long batches of a root are timed when it is loaded, 0 for not at all;
-    ``device_bytes`` is what may be taken of the device beside the upper layers, 0 for what is free."""
+    ``device_bytes`` is what may be taken of the device beside the upper layers, 0 for what is free; ``roots``
+    are the names or digests of those that are served, none for all."""
 
     redis_url: str
     artifact_root: Path
+    roots: frozenset[str]
     name: str
     device: str
     dtype: str
@@ -53,6 +56,7 @@ class WorkerSettings:
     pipelining: Pipelining
     profile_s: float
     life_s: float
+    stuck_s: float
 
     @classmethod
     def from_env(cls, env: Mapping[str, str] = os.environ) -> "WorkerSettings":
@@ -65,6 +69,7 @@ class WorkerSettings:
         return cls(
             redis_url=read.needed("HMI_REDIS_URL"),
             artifact_root=Path(read.needed("HMI_ARTIFACT_ROOT")),
+            roots=frozenset(filter(None, map(str.strip, env.get("HMI_ROOTS", "").split(",")))),
             name=env.get("HMI_WORKER_NAME") or _new_name(),
             device=env.get("HMI_DEVICE") or "auto",
             dtype=env.get("HMI_DTYPE") or "auto",
@@ -84,6 +89,7 @@ class WorkerSettings:
             pipelining=PIPELINES[read.word("HMI_PIPELINE", "fine", [*PIPELINES])],
             profile_s=read.number("HMI_PROFILE_S", PROFILE_S, float, least=0.0),
             life_s=read.number("HMI_WORKER_LIFE_S", 5.0, float, least=0.1),
+            stuck_s=read.number("HMI_WORKER_STUCK_S", 120.0, float, least=0.1),
         )
 
 

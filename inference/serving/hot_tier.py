@@ -18,6 +18,8 @@ PET_SHARE: Final = 1 / 16
 BATCHES: Final = 2
 """So many batches' PETs are on the device at once: one is computed, one is brought."""
 FREE_SHARE: Final = 0.9
+HARDLY: Final = 0.1
+"""A change of a table's share by less than this share of it is not worth beginning anew."""
 
 
 class HotTier:
@@ -34,29 +36,44 @@ class HotTier:
         return sum(hot.bytes for hot in self._hot.values())
 
     def follow(self, tables: Mapping[str, PlotTable], budget_bytes: int) -> None:
-        """Hold rows of these tables, by digest, and of no others."""
+        """Hold rows of these tables, by digest, and of no others. A table whose share changes by less than a
+        tenth keeps what it has, so the budget may be exceeded by as much. What changes is not used until it
+        is done; one thread at a time may ask for this, while others use the rest."""
         row_bytes = {digest: 2 * table.n * table.hidden for digest, table in tables.items()}
         wanted = sum(len(table) * row_bytes[digest] for digest, table in tables.items())
         share = min(1.0, budget_bytes / wanted) if wanted else 0.0
         capacity = {digest: int(share * len(table)) for digest, table in tables.items()}
         before = self.bytes
-        for digest in self._hot.keys() - tables.keys():
-            del self._hot[digest]
+        kept = {digest for digest, hot in self._hot.items() if _hardly_differs(hot, capacity.get(digest))}
+        changing = {digest: hot for digest, hot in self._hot.items() if digest in tables.keys() - kept}
+        self._hot = {digest: hot for digest, hot in self._hot.items() if digest in kept}
+        growth = {
+            digest: capacity[digest] - (changing[digest].capacity if digest in changing else 0)
+            for digest in tables.keys() - kept
+        }
         try:
-            for digest, hot in self._hot.items():
-                hot.resize(capacity[digest])
-            for digest in tables.keys() - self._hot.keys():
-                self._hot[digest] = HotRows(tables[digest], capacity[digest], self._device)
+            for digest in sorted(growth, key=growth.__getitem__):  # what is given up is free for the others
+                if hot := changing.pop(digest, None):
+                    hot.resize(capacity[digest])
+                self._hot = {
+                    **self._hot,
+                    digest: hot or HotRows(tables[digest], capacity[digest], self._device),
+                }
         except torch.OutOfMemoryError as error:
             log.warning("no rows of tables are kept on the device: %s", error)
-            self._hot.clear()
+            self._hot = {}
         if self.bytes != before:
             log.info("%d MiB of %d tables lie on the device", self.bytes >> 20, len(self._hot))
 
     def of(self, digests: Sequence[str]) -> tuple[HotRows, ...]:
         """The tiers of a chain's tables; none where there is no room for anything."""
-        hot = tuple(self._hot[digest] for digest in digests if digest in self._hot)
+        now = self._hot
+        hot = tuple(now[digest] for digest in digests if digest in now)
         return hot if len(hot) == len(digests) and any(some.capacity for some in hot) else ()
+
+
+def _hardly_differs(hot: HotRows, capacity: int | None) -> bool:
+    return capacity is not None and abs(hot.capacity - capacity) <= HARDLY * hot.capacity
 
 
 def left_for_rows(

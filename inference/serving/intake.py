@@ -6,9 +6,10 @@ from dataclasses import replace
 from inference.engine.rows import ModelIdentity
 from inference.hplm.errors import HplmError
 from inference.hplm.miss_policy import MissPolicy
+from inference.queueing.consumer import Entry
 from inference.queueing.log_fields import whose
 from inference.queueing.messages import InferReply
-from inference.queueing.transport import CANCELLED, Entry
+from inference.queueing.transport import CANCELLED
 from inference.serving.catalogue import Catalogue, NotServedError
 from inference.serving.reading import read
 from inference.serving.ticket import Ticket
@@ -16,14 +17,17 @@ from inference.serving.ticket import Ticket
 log = logging.getLogger(__name__)
 
 
-def admit(entry: Entry, catalogue: Catalogue, now: float) -> Ticket | InferReply:
-    """A ticket for the request, or the reply that refuses it."""
+def admit(entry: Entry, catalogue: Catalogue, now: float) -> Ticket | InferReply | None:
+    """A ticket for the request, or the reply that refuses it. None while what it names may come with the
+    revision that is being prepared: it is to be asked again."""
     request = entry.request
     if now >= request.deadline:
         return expiry(entry)
     try:
         return _ticket(entry, catalogue)
     except (NotServedError, HplmError) as error:
+        if isinstance(error, NotServedError) and catalogue.is_behind:
+            return None
         return InferReply.failure(request.id, request.model, error.code, error.message)
     except Exception:  # a text that breaks the tokenizer must not break the worker
         log.exception("request %s cannot be taken in", request.id, extra=whose(request))

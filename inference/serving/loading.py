@@ -1,12 +1,15 @@
 """Reading from the artifact store, only when the files are the ones that were published."""
 
 import hashlib
-from collections.abc import Mapping
+import json
+from collections.abc import Callable, Container, Mapping
 from pathlib import Path
 
 from inference.hplm.errors import HplmError
 from inference.hplm.hplm import Hplm
 from inference.manifest import ServedHplm
+
+Stamp = tuple[int, int]
 
 
 def load_verified(folder: Path, served: ServedHplm) -> Hplm:
@@ -18,16 +21,66 @@ def load_verified(folder: Path, served: ServedHplm) -> Hplm:
     return hplm
 
 
-def verify(folder: Path, files: Mapping[str, str]) -> None:
-    """HplmError(corrupt_artifact) unless each file is there with the sha256 that stands beside its name."""
-    for name, expected in files.items():
-        if _sha256(folder / name) != expected:
-            raise HplmError("corrupt_artifact", f"{name} is damaged: its checksum is not the published one")
-
-
-def _sha256(path: Path) -> str:
+def sha256_of(path: Path) -> str:
+    """Of the file's content, in hex; HplmError(corrupt_artifact) when it cannot be read."""
     try:
         with path.open("rb") as file:
             return hashlib.file_digest(file, "sha256").hexdigest()
     except OSError as error:
-        raise HplmError("corrupt_artifact", f"{path.name} cannot be read: {error.strerror}") from error
+        raise _unreadable(path, error) from error
+
+
+def verify(folder: Path, files: Mapping[str, str], sha256: Callable[[Path], str] = sha256_of) -> None:
+    """HplmError(corrupt_artifact) unless each file is there with the sha256 that stands beside its name."""
+    for name, expected in files.items():
+        if sha256(folder / name) != expected:
+            raise HplmError("corrupt_artifact", f"{name} is damaged: its checksum is not the published one")
+
+
+def verify_artifact(folder: Path, sha256: Callable[[Path], str] = sha256_of) -> None:
+    """HplmError(corrupt_artifact) unless the folder's files are the ones that its name, the artifact's
+    digest, was made from (``versiontree.artifacts.digest_of``)."""
+    files = {
+        path.relative_to(folder).as_posix(): {"sha256": sha256(path), "size": stamp_of(path)[0]}
+        for path in sorted(folder.rglob("*"))
+        if not path.is_dir()
+    }
+    canonical = json.dumps(files, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
+    if hashlib.sha256(canonical.encode()).hexdigest() != folder.name:
+        kind = folder.parent.parent.name
+        raise HplmError(
+            "corrupt_artifact", f"{kind} {folder.name[:12]} is damaged: its files are not the published ones"
+        )
+
+
+def stamp_of(path: Path) -> Stamp:
+    """Size in bytes and time of the last change in ns: what is alike has not been changed. Raises
+    HplmError(corrupt_artifact) when there is no file."""
+    try:
+        found = path.stat()
+    except OSError as error:
+        raise _unreadable(path, error) from error
+    return found.st_size, found.st_mtime_ns
+
+
+class Checksums:
+    """``sha256_of`` for large files: each is read once, until its size or time changes. For any threads."""
+
+    def __init__(self) -> None:
+        self._known: dict[Path, tuple[Stamp, str]] = {}
+
+    def of(self, path: Path) -> str:
+        """As ``sha256_of``."""
+        stamp = stamp_of(path)
+        known = self._known.get(path)
+        if known is None or known[0] != stamp:
+            known = self._known[path] = stamp, sha256_of(path)
+        return known[1]
+
+    def keep(self, folders: Container[Path]) -> None:
+        """Forget the files of all others."""
+        self._known = {path: known for path, known in [*self._known.items()] if path.parent in folders}
+
+
+def _unreadable(path: Path, error: OSError) -> HplmError:
+    return HplmError("corrupt_artifact", f"{path.name} cannot be read: {error.strerror}")

@@ -1,6 +1,7 @@
 """The metrics of the inference worker, by what they tell of. Names and units are Prometheus' own kind."""
 
 from collections import Counter as Tally
+from collections import OrderedDict
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import fields
 
@@ -16,6 +17,8 @@ Place = tuple[str, str]
 STAGES = tuple(field.name for field in fields(StageSeconds))
 LEVELS = ("trigram", "bigram", "unigram", "computed")
 SECONDS = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0)
+FRESH_KEPT = 1024
+"""Of hPLMs that were loaded and not yet used, so many are remembered: a batch that is given up uses none."""
 SIZES = (1, 2, 4, 8, 16, 32, 64, 128, 256)
 
 
@@ -120,11 +123,13 @@ class Adapters:
             buckets=SECONDS,
             registry=registry,
         )
-        self._fresh: set[str] = set()
+        self._fresh: OrderedDict[str, None] = OrderedDict()
 
     def loaded(self, digest: str, seconds: float) -> None:
         """One was loaded, for a batch to come or under way."""
-        self._fresh.add(digest)
+        self._fresh[digest] = None
+        if len(self._fresh) > FRESH_KEPT:
+            self._fresh.popitem(last=False)
         self._loads.observe(seconds)
 
     def failed(self) -> None:
@@ -134,8 +139,9 @@ class Adapters:
     def count(self, outcomes: Iterable[Outcome]) -> None:
         """One batch. The first use of what was loaded is no hit."""
         used = {outcome.used.digest for outcome in outcomes if isinstance(outcome, Answered)}
-        self._hits.inc(len(used - self._fresh))
-        self._fresh.difference_update(used)
+        self._hits.inc(len(used - self._fresh.keys()))
+        for digest in used:
+            self._fresh.pop(digest, None)
 
 
 class Fragments:

@@ -5,19 +5,18 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable
-from dataclasses import dataclass
 
 from redis.exceptions import RedisError
 
 from inference.engine.batcher import BatchLimits
-from inference.engine.executor import Flight
 from inference.engine.fairness import FairShares
 from inference.engine.residency import IntegrityError, SlotMismatchError
 from inference.engine.rows import Answered, Failed, Outcome
+from inference.queueing.consumer import Entry, RequestConsumer
 from inference.queueing.log_fields import whose
 from inference.queueing.messages import InferReply
 from inference.queueing.misses import MissCounter
-from inference.queueing.transport import Entry, RequestConsumer
+from inference.queueing.transport import Address
 from inference.serving.answer_log import log_answer
 from inference.serving.backlog import Backlog, Batch, Waiting
 from inference.serving.catalogue import Catalogue
@@ -26,12 +25,14 @@ from inference.serving.metrics import WorkerMetrics
 from inference.serving.pace import Pace
 from inference.serving.recent import Recent
 from inference.serving.ticket import Ticket
+from inference.serving.underway import Underway
 
 log = logging.getLogger(__name__)
 
 
 class Server:
-    """Answers requests until told to stop. One thread; others may read ``last_*`` and ``recent``."""
+    """Answers requests until told to stop. One thread; others may read ``last_*``, ``recent`` and
+    ``turns``, which grows as long as the loop goes on."""
 
     def __init__(
         self,
@@ -45,72 +46,85 @@ class Server:
         clock: Callable[[], float] = time.time,
     ) -> None:
         self.last_batch_at = 0.0
-        self.last_error = ""
+        self.turns = 0
+        self._lost = self._failed = ""
         self._consumer = consumer
         self.recent = Recent(catalogue.pipeline.trace)
         self._catalogue = catalogue
-        self._limits = limits
-        self._pace = pace
-        self._misses = misses
-        self._metrics = metrics
+        self._limits, self._pace = limits, pace
+        self._misses, self._metrics = misses, metrics
         self._clock = clock
         self._shares = FairShares(lambda tenant: catalogue.manifest.weight(tenant))
         self._backlog = Backlog(shares=self._shares)
         self._ahead: Underway | None = None
-        self._unanswered: dict[str, Ticket] = {}
+        self._unanswered: dict[Address, Ticket] = {}
+        self._early: list[Entry] = []
         self._outbox: deque[tuple[Entry, InferReply]] = deque()
         self._answers = 0
-        self._next_claim = 0.0
-        self._next_drop = 0.0
+        self._next_claim = self._next_drop = 0.0
 
     @property
     def backlog_rows(self) -> int:
         """Rows taken in and not yet in a batch; any thread may ask."""
         return len(self._backlog)
 
+    @property
+    def last_error(self) -> str:
+        """What went wrong last and has not gone right since."""
+        return self._lost or self._failed
+
     def run(self, stop: threading.Event) -> None:
         """Serve until ``stop`` is set and everything taken in is answered. Outlives the loss of the queue's
         server, except while stopping: then what is left is for other workers to claim."""
-        while not stop.is_set() or self._ahead or self._backlog or self._outbox:
+        while not stop.is_set() or self._ahead or self._backlog or self._early or self._outbox:
             try:
                 self.step(taking=not stop.is_set())
+                self._lost = ""
             except RedisError as error:
                 log.warning("the queue cannot be reached: %s", error)
-                self.last_error = str(error)
+                self._lost = str(error)
                 if stop.wait(self._pace.lost_wait_s):
                     return
 
     def step(self, *, taking: bool = True) -> bool:
         """One turn; False when there was nothing to do. Raises redis errors with nothing forgotten."""
-        self._catalogue.refresh()
+        self.turns += 1
+        self._catalogue.keep_up()
         self._send_outbox()
+        self._admit_early()
         if taking:
+            self._consumer.follow(self._catalogue.executors)
             self._claim()
             self._take()
             self._send_outbox()
         self._drop_cancelled()
-        if self._advance():
-            self._send_outbox()
-            return True
+        advanced = self._advance()
         self._send_outbox()
-        self._check_integrity()
-        return False
+        if not advanced:
+            self._check_integrity()
+        return advanced
 
     def _claim(self) -> None:
         """Serve one request that another worker left behind, alone: if it killed that worker, it must not
-        take others with it. Where there was one, the next turn looks for more."""
+        take others with it. Where there was one, the next turn looks for more; else what is late for roots
+        that nobody may serve any more gets its answer."""
         if time.monotonic() < self._next_claim:
             return
         entries = self._consumer.claim_abandoned(1)
         if not entries:
             self._next_claim = time.monotonic() + self._pace.claim_every_s
+            for late in self._consumer.overdue_elsewhere(self._clock()):
+                self._answer(late, expiry(late))
         for entry in entries:
             request, own = entry.request, whose(entry.request)
             log.warning("request %s is delivered for the %d. time", request.id, entry.deliveries, extra=own)
-            alone = Backlog(shares=self._shares)
-            self._admit_all([entry], alone)
-            while (underway := self._begin(alone)) is not None:
-                self._finish(underway)
+            self._serve_alone(entry)
+
+    def _serve_alone(self, entry: Entry) -> None:
+        alone = Backlog(shares=self._shares)
+        self._admit_all([entry], alone)
+        while (underway := self._begin(alone)) is not None:
+            self._finish(underway)
 
     def _take(self) -> None:
         """Fill the window: wait for the first request only when there is nothing else to do, and then a
@@ -132,15 +146,26 @@ class Server:
             wait_s = 0.0 if full else max(0.0, until - time.monotonic())
 
     def _admit_all(self, entries: list[Entry], backlog: Backlog) -> None:
-        self._catalogue.refresh()  # a request may name what was published while it was waited for
+        self._catalogue.keep_up()  # a request may name what was published while it was waited for
         for entry in entries:
             self._admit(entry, backlog)
+
+    def _admit_early(self) -> None:
+        """Ask again for what named an hPLM before its revision was there."""
+        early, self._early = self._early, []
+        for entry in early:
+            if entry.deliveries > 1:
+                self._serve_alone(entry)
+            else:
+                self._admit(entry, self._backlog)
 
     def _admit(self, entry: Entry, backlog: Backlog) -> None:
         admitted = admit(entry, self._catalogue, self._clock())
         if isinstance(admitted, Ticket):
             backlog.add(admitted)
-            self._unanswered[entry.entry_id] = admitted
+            self._unanswered[entry.address] = admitted
+        elif admitted is None:
+            self._early.append(entry)
         else:
             self._answer(entry, admitted)
 
@@ -150,8 +175,8 @@ class Server:
         if time.monotonic() < self._next_drop:
             return
         self._next_drop = time.monotonic() + self._pace.drop_every_s
-        for entry_id in self._consumer.answered() & self._unanswered.keys():
-            ticket = self._unanswered[entry_id]
+        for address in self._consumer.answered() & self._unanswered.keys():
+            ticket = self._unanswered[address]
             self._reply_to(ticket, cancellation(ticket.entry))
         self._backlog.drop_done()
 
@@ -168,8 +193,9 @@ class Server:
             self.recent.behind(self._answers - answers, time.monotonic() - begun)
         return True
 
-    def _begin(self, backlog: Backlog) -> "Underway | None":
+    def _begin(self, backlog: Backlog) -> Underway | None:
         """The next batch of the backlog, begun; None when it is empty."""
+        self.turns += 1
         for ticket in backlog.drop_expired(self._clock()):
             self._reply_to(ticket, expiry(ticket.entry))
         batch = backlog.take(self._limits)
@@ -180,17 +206,17 @@ class Server:
             waiting.ticket.started(begun)
         return Underway(backlog, batch, batch.executor.begin([waiting.row for waiting in batch.waiting]))
 
-    def _finish(self, underway: "Underway") -> None:
+    def _finish(self, underway: Underway) -> None:
         """Compute a batch, unless all its requests have their answers or are late by now: charge its tenants,
         and answer the requests that are done with it."""
         batch, now = underway.batch, self._clock()
         tickets = {waiting.ticket for waiting in batch.waiting if not waiting.ticket.answered}
         if all(ticket.expired(now) for ticket in tickets):
-            outcomes = _given_up(underway)
+            outcomes = underway.give_up()
             for ticket in tickets:
                 self._reply_to(ticket, expiry(ticket.entry))
         else:
-            outcomes = _outcomes(underway)
+            outcomes = underway.finish()
             if self._metrics is not None:
                 self._metrics.batch_computed(outcomes, begun=now, ended=self._clock())
             self._note(batch, outcomes)
@@ -202,10 +228,11 @@ class Server:
 
     def _note(self, batch: Batch, outcomes: list[Outcome]) -> None:
         """What came of the rows, for their requests and for those who watch."""
+        self._failed = ""
         for waiting, outcome in zip(batch.waiting, outcomes, strict=True):
             waiting.ticket.settle(outcome)
             if isinstance(outcome, Failed):
-                self.last_error = outcome.message
+                self._failed = outcome.message
             else:
                 self._count_misses(waiting, outcome)
         self.recent.computed(len(outcomes))
@@ -244,7 +271,7 @@ class Server:
 
     def _answer(self, entry: Entry, reply: InferReply) -> None:
         """Put the answer in the outbox: sending may fail, and must not interrupt what is being done."""
-        self._unanswered.pop(entry.entry_id, None)
+        self._unanswered.pop(entry.address, None)
         self._answers += 1
         if self._metrics is not None:
             self._metrics.requests_answered([(entry.request, reply)], now=self._clock())
@@ -256,41 +283,17 @@ class Server:
         while self._outbox:
             entry, reply = self._outbox[0]
             if not self._consumer.answer(entry, reply):
-                own = whose(entry.request)
-                log.info("request %s had its answer already", reply.id, extra=own)
+                log.info("request %s had its answer already", reply.id, extra=whose(entry.request))
             self._outbox.popleft()
 
     def _check_integrity(self) -> None:
-        """When idle, nothing may be held or leased. A broken cache is emptied: it must not answer."""
+        """When idle, nothing may be held or leased, but for batches that were given up a moment ago. A broken
+        cache is emptied: it must not answer."""
+        if not self._catalogue.pipeline.at_rest:
+            return
         try:
             self._catalogue.cache.check_integrity()
         except IntegrityError as error:
             log.critical("the cache of hPLMs is emptied: %s", error)
-            self.last_error = str(error)
+            self._failed = str(error)
             self._catalogue.cache.clear()
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Underway:
-    """A batch that was begun, and the backlog that it was taken from."""
-
-    backlog: Backlog
-    batch: Batch
-    flight: Flight
-
-
-def _outcomes(underway: Underway) -> list[Outcome]:
-    """One step. A fault in the engine itself fails the batch, not the worker."""
-    flight = underway.flight
-    try:
-        return underway.batch.executor.finish(flight)
-    except Exception:
-        log.exception("a step of %d rows failed", len(flight.rows))
-        return [Failed(row, "inference_failed", "the hPLM could not be computed") for row in flight.rows]
-
-
-def _given_up(underway: Underway) -> list[Outcome]:
-    """Nobody waits for the batch any more."""
-    flight = underway.flight
-    underway.batch.executor.abandon(flight)
-    return [Failed(row, "deadline_exceeded", "nobody waits for it any more") for row in flight.rows]

@@ -6,6 +6,7 @@ from typing import Any
 from inference.engine.residency import SlotMismatchError
 from inference.engine.rows import Answered, Failed, Hits, ModelIdentity, Outcome, Row, StageSeconds
 from inference.hplm.miss_policy import Misses
+from inference.queueing.consumer import Entry
 from inference.queueing.messages import (
     BatchInfo,
     InferReply,
@@ -14,7 +15,6 @@ from inference.queueing.messages import (
     TimingsMs,
     Usage,
 )
-from inference.queueing.transport import Entry
 from inference.serving.catalogue import Route
 from inference.serving.reading import Reading
 from inference.serving.results import result_of

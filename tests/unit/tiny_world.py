@@ -16,8 +16,8 @@ from tests.unit.tiny import TWO_TASKS, tiny_hplms, tiny_lower, tiny_plot, tiny_r
 
 @dataclass(frozen=True, slots=True)
 class TinyHplm:
-    """An hPLM lying in an artifact root: whose, which version, the chain of tables it reads, and the lower
-    layers of the nearest."""
+    """An hPLM lying in an artifact root: whose, which version, the chain of tables it reads, the lower layers
+    of the nearest, and the digest of its root."""
 
     tenant: str
     hplm: str
@@ -26,6 +26,7 @@ class TinyHplm:
     plots: tuple[str, ...]
     lower: str
     model: Hplm
+    root: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,6 +115,7 @@ def tiny_world(
     root_plot = place(artifact_root, "plot", scratch / "root_plot")
     chains = ((root_plot,), (place(artifact_root, "plot", domain), root_plot))
     lower_digests = [place(artifact_root, "lower", scratch / f"lower{number}") for number in range(2)]
+    root_digest = place(artifact_root, "root", scratch / "root")
     built = []
     made = tiny_hplms(root, hplms, tasks) if make is None else make(root)
     for number, fresh in enumerate(made):
@@ -123,13 +125,20 @@ def tiny_world(
         tenant = ("acme", "globex")[number // 2 % 2]
         built.append(
             TinyHplm(
-                tenant, f"model{number}", 1, digest, chains[number % 2], lower_digests[number % 2], model
+                tenant,
+                f"model{number}",
+                1,
+                digest,
+                chains[number % 2],
+                lower_digests[number % 2],
+                model,
+                root_digest,
             )
         )
     world = TinyWorld(
         artifact_root=artifact_root,
         root=root,
-        root_digest=place(artifact_root, "root", scratch / "root"),
+        root_digest=root_digest,
         lower_digest=lower_digests[0],
         hplms=tuple(built),
     )

@@ -6,13 +6,16 @@ from typing import Any
 from redis import Redis
 
 from inference.queueing import keys
+from inference.queueing.consumer import RequestConsumer
 from inference.queueing.messages import InferInput, InferReply, InferRequest
-from inference.queueing.transport import RequestConsumer
+from inference.queueing.transport import RequestQueue
 
 STREAM = keys.replies("test")
+ROOT, OTHER_ROOT = "a" * 64, "b" * 64
+REQUESTS = keys.requests(ROOT)
 
 
-def a_request(request_id: str, tenant: str = "acme") -> InferRequest:
+def a_request(request_id: str, tenant: str = "acme", *, root: str = ROOT) -> InferRequest:
     now = time.time()
     return InferRequest(
         id=request_id,
@@ -20,6 +23,7 @@ def a_request(request_id: str, tenant: str = "acme") -> InferRequest:
         hplm="mood",
         version=1,
         digest="d" * 64,
+        root=root,
         inputs=(InferInput("hello"),),
         deadline=now + 30,
         enqueued_at=now,
@@ -31,12 +35,17 @@ def a_reply(request: InferRequest, label: str = "good") -> InferReply:
     return InferReply(id=request.id, ok=True, model=request.model, results=({"label": label},))
 
 
-def a_worker(redis: Redis, name: str) -> RequestConsumer:
-    """A consumer with a heartbeat; ``crash`` takes the heartbeat away."""
+def a_worker(redis: Redis, name: str, *roots: str) -> RequestConsumer:
+    """A consumer for these roots, or ROOT, with a heartbeat; ``crash`` takes the heartbeat away."""
     redis.set(keys.worker(name), b"{}")
     consumer = RequestConsumer(redis, name)
-    consumer.open()
+    consumer.follow(roots or [ROOT])
     return consumer
+
+
+def depth(redis: Redis) -> int:
+    """How many requests are accepted and not answered."""
+    return RequestQueue(redis, capacity=0).depth()
 
 
 def crash(redis: Redis, name: str) -> None:

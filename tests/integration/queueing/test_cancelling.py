@@ -6,7 +6,7 @@ from redis import Redis
 from inference.queueing import keys
 from inference.queueing.messages import InferRequest
 from inference.queueing.transport import CallOutstanding, RequestQueue
-from tests.integration.queueing.requests import a_reply, a_request, a_worker, replies_in
+from tests.integration.queueing.requests import REQUESTS, ROOT, a_reply, a_request, a_worker, replies_in
 
 
 @pytest.fixture
@@ -30,7 +30,7 @@ def test_a_request_that_nobody_has_taken_is_answered_and_gone(redis: Redis, queu
     assert queue.cancel("acme", "first")
     assert codes(redis) == [("first.0", "cancelled")]
     assert queue.depth() == 1
-    assert queue.outstanding() == {"acme": 1}
+    assert queue.outstanding() == {ROOT: {"acme": 1}}
     assert [entry.request.call for entry in worker.read(10, 0)] == ["second"]
 
 
@@ -41,7 +41,7 @@ def test_a_request_that_is_computed_already_keeps_its_one_answer(redis: Redis, q
     assert worker.answered() == frozenset()
     assert queue.cancel("acme", "job")
     assert queue.outstanding() == {}
-    assert worker.answered() == {entry.entry_id}
+    assert worker.answered() == {entry.address}
     assert not worker.answer(entry, a_reply(entry.request))
     assert worker.answered() == frozenset()
     assert codes(redis) == [("job.1", "cancelled")]
@@ -65,7 +65,7 @@ def test_a_name_is_its_tenant_s_alone(redis: Redis, queue: RequestQueue) -> None
     queue.submit(named("job", 2, "globex"))
     assert queue.cancel("globex", "job")
     assert codes(redis) == [("job.2", "cancelled")]
-    assert queue.outstanding() == {"acme": 1}
+    assert queue.outstanding() == {ROOT: {"acme": 1}}
 
 
 def test_a_name_is_free_again_once_its_call_has_an_answer(redis: Redis, queue: RequestQueue) -> None:
@@ -105,13 +105,13 @@ def test_a_request_that_another_worker_has_claimed_is_not_taken_for_cancelled(
     assert other.claim_abandoned()
     assert stalled.answered() == frozenset()
     assert stalled.answer(entry, a_reply(entry.request))
-    assert other.answered() == {entry.entry_id}
+    assert other.answered() == {entry.address}
 
 
 def test_cancelling_outlives_the_loss_of_the_queue(redis: Redis, queue: RequestQueue) -> None:
     worker = a_worker(redis, "w1")
     queue.submit(named("job", 1))
     worker.read(10, 0)
-    redis.delete(keys.REQUESTS)
+    redis.delete(REQUESTS)
     assert worker.answered() == frozenset()
     assert not queue.cancel("acme", "job")

@@ -9,7 +9,7 @@ from redis import Redis
 from inference.queueing import keys
 from inference.queueing.connection import connect
 from inference.queueing.transport import QueueFull, RequestQueue
-from tests.integration.queueing.requests import a_reply, a_request, a_worker
+from tests.integration.queueing.requests import REQUESTS, ROOT, a_reply, a_request, a_worker
 
 
 def test_a_full_queue_refuses_and_says_how_full_it_is(redis: Redis) -> None:
@@ -37,7 +37,7 @@ def test_who_floods_the_queue_leaves_room_for_the_others(redis: Redis) -> None:
     queue.submit(a_request("quiet", "quiet"))
     for entry in worker.read(6, 0):
         worker.answer(entry, a_reply(entry.request))
-    assert redis.hgetall(keys.OUTSTANDING) == {b"second": b"3", b"quiet": b"1"}
+    assert queue.outstanding() == {ROOT: {"second": 3, "quiet": 1}}
     assert flood("flood") == 4
 
 
@@ -46,19 +46,19 @@ def test_a_count_without_requests_is_forgotten(redis: Redis) -> None:
     queue = RequestQueue(redis, capacity=4)
     for number in range(2):
         queue.submit(a_request(f"r{number}"))
-    redis.delete(keys.REQUESTS)
+    redis.delete(REQUESTS)
     assert queue.submit(a_request("r3")) == 1
-    assert redis.hgetall(keys.OUTSTANDING) == {b"acme": b"1"}
+    assert queue.outstanding() == {ROOT: {"acme": 1}}
 
 
 def test_a_message_that_nobody_can_read_gives_its_place_back(redis: Redis) -> None:
     queue, worker = RequestQueue(redis, capacity=4), a_worker(redis, "w1")
     queue.submit(a_request("r1"))
     entry: Any = {keys.FIELD: b"nonsense", keys.TENANT_FIELD: b"globex"}
-    redis.xadd(keys.REQUESTS, entry)
-    redis.hincrby(keys.OUTSTANDING, "globex", 1)
+    redis.xadd(REQUESTS, entry)
+    redis.hincrby(keys.OUTSTANDING, keys.share(ROOT, "globex"), 1)
     assert len(worker.read(10, 0)) == 1
-    assert redis.hgetall(keys.OUTSTANDING) == {b"acme": b"1"}
+    assert queue.outstanding() == {ROOT: {"acme": 1}}
 
 
 def test_a_request_in_work_still_counts_against_the_capacity(redis: Redis) -> None:
@@ -87,4 +87,4 @@ def test_sixteen_threads_never_pass_the_capacity(redis: Redis, redis_url: str) -
 
     with ThreadPoolExecutor(16) as pool:
         accepted = sum(pool.map(submit_many, range(16)))
-    assert accepted == 40 == redis.xlen(keys.REQUESTS)
+    assert accepted == 40 == redis.xlen(REQUESTS)

@@ -1,7 +1,8 @@
-"""In whatever order workers read, answer, crash and claim, and callers cancel: every accepted request gets
-exactly one answer."""
+"""In whatever order workers of two roots read, answer, crash and claim, and callers cancel: every accepted
+request gets exactly one answer."""
 
 import itertools
+import time
 from collections import Counter
 from typing import Any
 
@@ -13,16 +14,27 @@ from redis import Redis
 
 from inference.queueing import keys
 from inference.queueing.connection import connect
+from inference.queueing.consumer import Entry, RequestConsumer
 from inference.queueing.messages import InferRequest
-from inference.queueing.transport import Entry, QueueFull, RequestConsumer, RequestQueue
-from tests.integration.queueing.requests import a_reply, a_request, a_worker, crash, replies_in
+from inference.queueing.transport import QueueFull, RequestQueue
+from tests.integration.queueing.requests import (
+    OTHER_ROOT,
+    ROOT,
+    a_reply,
+    a_request,
+    a_worker,
+    crash,
+    replies_in,
+)
 
 CAPACITY = 5
+ROOTS = [ROOT, OTHER_ROOT]
 
 
 class QueueMachine(RuleBasedStateMachine):
-    """Workers come and go while requests arrive. ``alive`` holds each living worker with what it works on;
-    ``stalled`` workers lost their heartbeat but may still wake up and answer."""
+    """Workers come and go while requests for two roots arrive, and change the roots that they serve.
+    ``alive`` holds each living worker with what it works on; ``stalled`` workers lost their heartbeat but may
+    still wake up and answer."""
 
     redis: Redis
 
@@ -35,9 +47,9 @@ class QueueMachine(RuleBasedStateMachine):
         self.alive: list[tuple[RequestConsumer, list[Entry]]] = []
         self.stalled: list[tuple[RequestConsumer, list[Entry]]] = []
 
-    @rule(tenant=st.sampled_from(["acme", "globex", "initech"]))
-    def submit(self, tenant: str) -> None:
-        request = a_request(f"r{next(self.numbers)}", tenant)
+    @rule(tenant=st.sampled_from(["acme", "globex", "initech"]), root=st.sampled_from(ROOTS))
+    def submit(self, tenant: str, root: str) -> None:
+        request = a_request(f"r{next(self.numbers)}", tenant, root=root)
         try:
             self.queue.submit(request)
             self.accepted[request.id] = request
@@ -45,7 +57,7 @@ class QueueMachine(RuleBasedStateMachine):
             self.refused_rightly(tenant)
 
     def refused_rightly(self, tenant: str) -> None:
-        own = int(self.redis.hget(keys.OUTSTANDING, tenant) or 0)
+        own = sum(counts.get(tenant, 0) for counts in self.queue.outstanding().values())
         assert own >= CAPACITY - self.queue.depth()
 
     @precondition(lambda self: self.accepted)
@@ -60,9 +72,24 @@ class QueueMachine(RuleBasedStateMachine):
         waits = request.id not in {reply.id for reply in replies_in(self.redis)}
         assert self.queue.cancel(request.tenant, request.call) is waits
 
-    @rule()
-    def start_worker(self) -> None:
-        self.alive.append((a_worker(self.redis, f"w{next(self.numbers)}"), []))
+    @rule(roots=st.sets(st.sampled_from(ROOTS)))
+    def start_worker(self, roots: set[str]) -> None:
+        worker = a_worker(self.redis, f"w{next(self.numbers)}")
+        worker.follow(roots)
+        self.alive.append((worker, []))
+
+    @precondition(lambda self: self.alive)
+    @rule(data=st.data(), roots=st.sets(st.sampled_from(ROOTS)))
+    def serve_other_roots(self, data: st.DataObject, roots: set[str]) -> None:
+        worker, _ = data.draw(st.sampled_from(self.alive))
+        worker.follow(roots)
+
+    @precondition(lambda self: self.alive)
+    @rule(data=st.data())
+    def answer_what_is_late_elsewhere(self, data: st.DataObject) -> None:
+        worker, _ = data.draw(st.sampled_from(self.alive))
+        for entry in worker.overdue_elsewhere(time.time() + 60):
+            worker.answer(entry, a_reply(entry.request, "late"))
 
     @precondition(lambda self: self.alive)
     @rule(data=st.data(), count=st.integers(1, 4))
@@ -80,7 +107,8 @@ class QueueMachine(RuleBasedStateMachine):
     @rule(data=st.data())
     def lose_a_delivery(self, data: st.DataObject) -> None:
         worker, _ = data.draw(st.sampled_from(self.alive))
-        self.redis.xreadgroup(keys.GROUP, worker.name, {keys.REQUESTS: ">"}, count=1)
+        for root in worker.roots:
+            self.redis.xreadgroup(keys.GROUP, worker.name, {keys.requests(root): ">"}, count=1)
 
     @precondition(lambda self: any(entries for _, entries in self.alive + self.stalled))
     @rule(data=st.data())
@@ -103,7 +131,7 @@ class QueueMachine(RuleBasedStateMachine):
         answered = {reply.id for reply in replies_in(self.redis)}
         for worker, entries in self.alive:
             learnt = worker.answered()
-            assert {entry.request.id for entry in entries if entry.entry_id in learnt} == {
+            assert {entry.request.id for entry in entries if entry.address in learnt} == {
                 entry.request.id for entry in entries if entry.request.id in answered
             }
 
@@ -120,7 +148,7 @@ class QueueMachine(RuleBasedStateMachine):
         """One last healthy worker finishes whatever is left."""
         for worker, _ in self.alive:
             crash(self.redis, worker.name)
-        last = a_worker(self.redis, "last")
+        last = a_worker(self.redis, "last", *ROOTS)
         while self.queue.depth():
             for entry in last.read(10, 0) + last.claim_abandoned(10):
                 last.answer(entry, a_reply(entry.request))

@@ -1,5 +1,6 @@
 """Signs of life, against a real server."""
 
+import threading
 import time
 
 from redis import Redis
@@ -38,6 +39,17 @@ def test_a_heartbeat_of_a_dead_process_expires(redis: Redis) -> None:
     assert redis.exists(keys.worker("w1")) == 0
     assert workers_alive(redis) == []
     assert redis.smembers(keys.WORKERS) == set()
+
+
+def test_a_heart_stops_for_good_when_what_it_stands_for_hangs(redis: Redis) -> None:
+    ended = threading.Event()
+    beat = Heartbeat(redis, "w1", READY.to_json, life_s=0.15, hangs=lambda: True, on_hang=ended.set)
+    with beat:
+        assert workers_alive(redis) == [READY]
+        assert ended.wait(10)
+        assert workers_alive(redis) == []
+        time.sleep(0.2)
+        assert workers_alive(redis) == []
 
 
 def test_a_worker_that_only_seemed_dead_is_back_with_its_next_beat(redis: Redis) -> None:

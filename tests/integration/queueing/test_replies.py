@@ -10,10 +10,11 @@ from redis import Redis
 
 from inference.queueing import keys
 from inference.queueing.connection import connect
+from inference.queueing.consumer import Entry, RequestConsumer
 from inference.queueing.messages import InferInput, InferReply, ModelRef
 from inference.queueing.replies import InferClient, NoReply
-from inference.queueing.transport import Entry, QueueFull, RequestConsumer
-from tests.integration.queueing.requests import a_reply, a_request, a_worker
+from inference.queueing.transport import QueueFull
+from tests.integration.queueing.requests import ROOT, a_reply, a_request, a_worker
 from tests.services import OwnValkey
 
 MODEL = ModelRef("acme", "mood", 1, "d" * 64)
@@ -47,7 +48,7 @@ def echoing(redis: Redis, redis_url: str) -> Iterator[None]:
 
 def test_many_threads_each_get_their_own_answer(client: InferClient, echoing: None) -> None:
     def ask(number: int) -> str:
-        reply = client.ask(MODEL, (InferInput(f"text {number}"),), seconds=10)
+        reply = client.ask(MODEL, (InferInput(f"text {number}"),), root=ROOT, seconds=10)
         return str(reply.results[0]["label"])
 
     with ThreadPoolExecutor(16) as pool:
@@ -57,7 +58,7 @@ def test_many_threads_each_get_their_own_answer(client: InferClient, echoing: No
 
 def test_read_replies_do_not_pile_up(client: InferClient, echoing: None, redis: Redis) -> None:
     for number in range(20):
-        client.ask(MODEL, (InferInput(str(number)),), seconds=10)
+        client.ask(MODEL, (InferInput(str(number)),), root=ROOT, seconds=10)
     [stream] = redis.keys(keys.REPLIES_PREFIX + "*")
     time.sleep(0.1)
     assert redis.xlen(stream) <= 1
@@ -67,31 +68,31 @@ def test_no_worker_means_no_reply(client: InferClient, monkeypatch: pytest.Monke
     monkeypatch.setattr("inference.queueing.replies.GRACE_S", 0.1)
     started = time.monotonic()
     with pytest.raises(NoReply):
-        client.ask(MODEL, (InferInput("hello"),), seconds=0.1)
+        client.ask(MODEL, (InferInput("hello"),), root=ROOT, seconds=0.1)
     assert time.monotonic() - started < 2
 
 
 def test_a_late_reply_and_nonsense_are_dropped_and_the_reader_goes_on(
     client: InferClient, echoing: None, redis: Redis
 ) -> None:
-    client.ask(MODEL, (InferInput("first"),), seconds=10)
+    client.ask(MODEL, (InferInput("first"),), root=ROOT, seconds=10)
     [stream] = redis.keys(keys.REPLIES_PREFIX + "*")
     redis.xadd(stream, {keys.FIELD: a_reply(a_request("long gone")).to_json()})
     redis.xadd(stream, {keys.FIELD: b"nonsense"})
     redis.xadd(stream, {"other": b""})
-    assert client.ask(MODEL, (InferInput("second"),), seconds=10).results == ({"label": "second"},)
+    assert client.ask(MODEL, (InferInput("second"),), root=ROOT, seconds=10).results == ({"label": "second"},)
 
 
 def test_a_full_queue_is_said_at_once(redis: Redis, redis_url: str) -> None:
     client = InferClient(redis_url, capacity=0)
     with pytest.raises(QueueFull):
-        client.ask(MODEL, (InferInput("hello"),), seconds=10)
+        client.ask(MODEL, (InferInput("hello"),), root=ROOT, seconds=10)
     client.close()
 
 
 def test_closing_removes_the_stream(redis: Redis, redis_url: str, echoing: None) -> None:
     client = InferClient(redis_url, capacity=10)
-    client.ask(MODEL, (InferInput("hello"),), seconds=10)
+    client.ask(MODEL, (InferInput("hello"),), root=ROOT, seconds=10)
     client.close()
     assert redis.keys(keys.REPLIES_PREFIX + "*") == []
 
@@ -101,7 +102,7 @@ def test_waiting_goes_on_after_the_server_restarts(own_server: OwnValkey) -> Non
     worker = a_worker(connect(own_server.url), "w1")
     answers: list[InferReply] = []
     asking = threading.Thread(
-        target=lambda: answers.append(client.ask(MODEL, (InferInput("hello"),), seconds=20))
+        target=lambda: answers.append(client.ask(MODEL, (InferInput("hello"),), root=ROOT, seconds=20))
     )
     asking.start()
     entry = read_one(worker)

@@ -7,6 +7,7 @@ from redis import Redis
 
 from inference.queueing.connection import connect
 from inference.queueing.traces import ASKED_PREFIX, TOLD_PREFIX, TraceTeller, ask_trace
+from tests.integration.queueing.requests import REQUESTS
 from tests.processes import wait_until
 from tests.services import OwnValkey
 
@@ -51,9 +52,9 @@ def test_who_has_gone_meanwhile_leaves_an_answer_that_expires(redis: Redis, tell
 
 
 def test_no_other_key_is_written(redis: Redis, teller: None, asked: list[str]) -> None:
-    redis.rpush(ASKED_PREFIX + "w1", "hmi:infer:requests")
+    redis.rpush(ASKED_PREFIX + "w1", REQUESTS)
     assert ask_trace(redis, "w1") == b"trace 1"
-    assert not redis.exists("hmi:infer:requests")
+    assert not redis.exists(REQUESTS)
 
 
 def test_a_worker_tells_again_after_a_restart_of_the_queue(own_server: OwnValkey) -> None:

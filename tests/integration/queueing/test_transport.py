@@ -6,8 +6,18 @@ from redis.exceptions import ResponseError
 
 from inference.queueing import keys
 from inference.queueing.connection import connect
-from inference.queueing.transport import MAX_DELIVERIES, RequestConsumer, RequestQueue
-from tests.integration.queueing.requests import STREAM, a_reply, a_request, a_worker, crash, replies_in
+from inference.queueing.consumer import MAX_DELIVERIES, RequestConsumer
+from inference.queueing.transport import RequestQueue
+from tests.integration.queueing.requests import (
+    REQUESTS,
+    ROOT,
+    STREAM,
+    a_reply,
+    a_request,
+    a_worker,
+    crash,
+    replies_in,
+)
 from tests.services import OwnValkey
 
 
@@ -20,7 +30,7 @@ def test_an_answered_request_leaves_the_queue(redis: Redis, queue: RequestQueue)
     worker = a_worker(redis, "w1")
     assert queue.submit(a_request("r1")) == 1
     [entry] = worker.read(10, 0)
-    assert worker.held == {entry.entry_id}
+    assert worker.held == {entry.address}
     assert worker.answer(entry, a_reply(entry.request))
     assert [reply.id for reply in replies_in(redis)] == ["r1"]
     assert queue.depth() == 0
@@ -80,7 +90,7 @@ def test_a_dead_worker_without_work_is_forgotten(redis: Redis) -> None:
     a_worker(redis, "dead")
     crash(redis, "dead")
     a_worker(redis, "w1").claim_abandoned()
-    assert [info["name"] for info in redis.xinfo_consumers(keys.REQUESTS, keys.GROUP)] == [b"w1"]
+    assert [info["name"] for info in redis.xinfo_consumers(REQUESTS, keys.GROUP)] == [b"w1"]
 
 
 def test_a_delivery_that_never_arrived_is_found_again(redis: Redis, queue: RequestQueue) -> None:
@@ -88,7 +98,7 @@ def test_a_delivery_that_never_arrived_is_found_again(redis: Redis, queue: Reque
     queue.submit(a_request("seen"))
     worker.read(1, 0)
     queue.submit(a_request("lost"))
-    redis.xreadgroup(keys.GROUP, "w1", {keys.REQUESTS: ">"})
+    redis.xreadgroup(keys.GROUP, "w1", {REQUESTS: ">"})
     assert [entry.request.id for entry in worker.claim_abandoned(10)] == ["lost"]
     assert worker.claim_abandoned(10) == []
 
@@ -101,7 +111,7 @@ def test_what_a_dead_worker_left_and_what_never_arrived_are_found_once_each(
     dead.read(1, 0)
     crash(redis, "a-dead")
     queue.submit(a_request("lost"))
-    redis.xreadgroup(keys.GROUP, "b-alive", {keys.REQUESTS: ">"})
+    redis.xreadgroup(keys.GROUP, "b-alive", {REQUESTS: ">"})
     claimed = worker.claim_abandoned(10)
     assert sorted((entry.request.id, entry.deliveries) for entry in claimed) == [("left", 2), ("lost", 2)]
 
@@ -136,23 +146,23 @@ def test_a_request_that_kills_three_workers_is_answered_with_an_error(
 )
 def test_an_entry_that_cannot_be_read_nor_answered_is_dropped(redis: Redis, payload: bytes) -> None:
     worker = a_worker(redis, "w1")
-    redis.xadd(keys.REQUESTS, {keys.FIELD: payload})
+    redis.xadd(REQUESTS, {keys.FIELD: payload})
     assert worker.read(10, 0) == []
-    assert redis.xlen(keys.REQUESTS) == 0
-    assert redis.xpending(keys.REQUESTS, keys.GROUP)["pending"] == 0
+    assert redis.xlen(REQUESTS) == 0
+    assert redis.xpending(REQUESTS, keys.GROUP)["pending"] == 0
     assert worker.held == frozenset()
 
 
 def test_an_entry_of_other_fields_is_dropped(redis: Redis) -> None:
     worker = a_worker(redis, "w1")
-    redis.xadd(keys.REQUESTS, {"other": b"1"})
+    redis.xadd(REQUESTS, {"other": b"1"})
     assert worker.read(10, 0) == []
-    assert redis.xlen(keys.REQUESTS) == 0
+    assert redis.xlen(REQUESTS) == 0
 
 
 def test_an_unreadable_request_that_says_who_asked_is_answered(redis: Redis) -> None:
     worker = a_worker(redis, "w1")
-    redis.xadd(keys.REQUESTS, {keys.FIELD: b'{"v": 1, "id": "x", "reply_to": "%s"}' % STREAM.encode()})
+    redis.xadd(REQUESTS, {keys.FIELD: b'{"v": 1, "id": "x", "reply_to": "%s"}' % STREAM.encode()})
     assert worker.read(10, 0) == []
     [reply] = replies_in(redis)
     assert reply.id == "x"
@@ -164,14 +174,14 @@ def test_a_worker_that_owes_nothing_leaves_no_trace(redis: Redis, queue: Request
     queue.submit(a_request("r1"))
     worker.read(1, 0)
     worker.leave()
-    assert len(redis.xinfo_consumers(keys.REQUESTS, keys.GROUP)) == 1
+    assert len(redis.xinfo_consumers(REQUESTS, keys.GROUP)) == 1
     crash(redis, "w1")
     other = a_worker(redis, "w2")
     [entry] = other.claim_abandoned()
     other.answer(entry, a_reply(entry.request))
     other.leave()
     worker.leave()
-    assert redis.xinfo_consumers(keys.REQUESTS, keys.GROUP) == []
+    assert redis.xinfo_consumers(REQUESTS, keys.GROUP) == []
 
 
 def test_a_lost_stream_is_started_anew(redis: Redis, queue: RequestQueue) -> None:
@@ -222,7 +232,7 @@ def test_a_request_whose_reply_key_is_no_stream_is_let_go_of(redis: Redis, queue
 def test_a_server_out_of_memory_refuses_an_answer_whole_and_nothing_is_lost(own_server: OwnValkey) -> None:
     redis = connect(own_server.url)
     worker = a_worker(redis, "w1")
-    redis.xadd(keys.REQUESTS, {keys.FIELD: b'{"v": 1, "id": "bad", "reply_to": "%s"}' % STREAM.encode()})
+    redis.xadd(REQUESTS, {keys.FIELD: b'{"v": 1, "id": "bad", "reply_to": "%s"}' % STREAM.encode()})
     RequestQueue(redis, capacity=10).submit(a_request("good"))
     redis.config_set("maxmemory", 1)
     with pytest.raises(ResponseError, match="memory"):
@@ -241,6 +251,5 @@ def test_a_server_out_of_memory_refuses_an_answer_whole_and_nothing_is_lost(own_
 def test_claiming_needs_no_reading_first(redis: Redis) -> None:
     redis.set(keys.worker("w1"), b"{}")
     worker = RequestConsumer(redis, "w1")
-    worker.open()
-    worker.open()
+    worker.follow([ROOT])
     assert worker.claim_abandoned(5) == []

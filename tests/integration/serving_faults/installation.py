@@ -21,9 +21,9 @@ from inference.hplm.predictions import ClassPrediction
 from inference.hplm.reference import predict_alone
 from inference.hplm.root import Root
 from inference.manifest import FILE_NAME, Manifest, ServedHplm
-from inference.queueing import keys
 from inference.queueing.connection import connect
 from tenants.errors import HTTP_STATUS, ErrorCode
+from tests.integration.queueing.requests import depth
 from tests.integration.serving_faults.servers import OwnPostgres, OwnValkey, Web
 from tests.processes import CHECKOUT, InferenceWorker, wait_until
 
@@ -121,7 +121,7 @@ class Installation:
 
     def waiting(self) -> int:
         """Requests that are accepted and not answered."""
-        return int(self.redis.xlen(keys.REQUESTS))
+        return depth(self.redis)
 
     def served(self) -> ServedHplm:
         """What the manifest says of ``mood``."""

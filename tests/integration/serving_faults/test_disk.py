@@ -15,7 +15,7 @@ from redis.exceptions import RedisError
 from inference.queueing import keys
 from inference.queueing.connection import connect
 from inference.queueing.transport import RequestQueue
-from tests.integration.queueing.requests import replies_in
+from tests.integration.queueing.requests import depth, replies_in
 from tests.integration.serving_faults.installation import Installation
 from tests.integration.serving_faults.servers import OwnValkey, private_mounts
 from tests.integration.worker.asking import assert_right, request_for
@@ -43,7 +43,9 @@ def without_room(site: Installation) -> Iterator[Installation]:
 def test_worker_and_web_go_on_where_they_cannot_even_log(without_room: Installation) -> None:
     site = without_room
     logged = site.worker.output(), site.web.output()
-    site.redis.xadd(keys.REQUESTS, {keys.FIELD: b"nonsense"})  # something for the worker to log
+    site.redis.xadd(
+        keys.requests(site.served().root), {keys.FIELD: b"nonsense"}
+    )  # something for the worker to log
     assert site.get("/nothing/here").status_code == 404  # and for the web server
     wait_until(lambda: site.waiting() == 0, site.worker)
     for number in range(5):
@@ -114,7 +116,7 @@ def test_a_queue_whose_disk_is_full_loses_nothing_and_goes_on_when_there_is_room
         assert len(replies_in(redis)) == answered
 
         filler.unlink()
-        wait_until(lambda: redis.xlen(keys.REQUESTS) == 0, worker)
+        wait_until(lambda: depth(redis) == 0, worker)
         replies = {reply.id: reply for reply in replies_in(redis)}
         assert len(replies_in(redis)) == len(requests)
         for request in requests:

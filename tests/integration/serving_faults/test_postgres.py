@@ -22,6 +22,7 @@ def resolved(site: Installation, text: str) -> InferRequest:
         hplm=served.hplm,
         version=served.version,
         digest=served.digest,
+        root=served.root,
         inputs=(InferInput(text),),
         deadline=now + 60,
         enqueued_at=now,

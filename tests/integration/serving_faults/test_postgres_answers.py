@@ -28,7 +28,7 @@ def test_a_page_of_somebody_signed_in_says_so_too(site: Installation) -> None:
     with httpx.Client(base_url=site.web.url, trust_env=False, timeout=60, follow_redirects=True) as person:
         person.get("/login/")
         token = next(value for name, value in person.cookies.items() if name.startswith("hmi_csrf"))
-        form = {"username": "owner", "password": PASSWORD, "csrfmiddlewaretoken": token}
+        form = {"login": "owner", "password": PASSWORD, "csrfmiddlewaretoken": token}
         page = person.post("/login/", data=form, headers={"Referer": site.web.url})
         # A wrong password is answered with 200 too, by the same page.
         assert (page.status_code, page.url.path) == (200, "/t/acme/")

@@ -27,6 +27,7 @@ def request_for(
         hplm=hplm.hplm,
         version=hplm.version,
         digest=hplm.digest,
+        root=hplm.root,
         inputs=tuple(InferInput(text, pair) for text in texts),
         miss_policy=miss_policy,
         deadline=now + seconds,

@@ -11,9 +11,10 @@ from inference.hplm.miss_policy import Misses
 from inference.manifest import ManifestWatcher
 from inference.queueing import keys
 from inference.queueing.connection import connect
+from inference.queueing.consumer import RequestConsumer
 from inference.queueing.messages import InferReply, InferRequest
 from inference.queueing.misses import MissCounter
-from inference.queueing.transport import RequestConsumer, RequestQueue
+from inference.queueing.transport import RequestQueue
 from inference.serving.catalogue import Catalogue
 from inference.serving.metrics import Standing, WorkerMetrics, places_of
 from inference.serving.pace import Pace
@@ -43,6 +44,8 @@ class Desk:
         self.late = 0.0
         self.consumer = RequestConsumer(self.redis, name)
         watcher = ManifestWatcher(Path(world.artifact_root) / "manifest.json")
+        place = places_of(lambda: self.catalogue.manifest)
+        self.metrics = WorkerMetrics(lambda: Standing(0, 0, 0, 0), place=place)
         self.catalogue = Catalogue(
             watcher,
             device=torch.device("cpu"),
@@ -52,11 +55,10 @@ class Desk:
             lower_bytes=lower_bytes,
             device_bytes=device_bytes,
             misses=misses,
+            metrics=self.metrics,
             profile_s=0,  # which rows go together must not hang on how busy the machine is
         )
         self.counter = MissCounter(self.redis)
-        place = places_of(lambda: self.catalogue.manifest)
-        self.metrics = WorkerMetrics(lambda: Standing(0, 0, 0, 0), place=place)
         self.server = Server(
             self.consumer,
             self.catalogue,
@@ -67,11 +69,15 @@ class Desk:
             clock=lambda: time.time() + self.late,
         )
         self.redis.set(keys.worker(name), b"{}")
-        self.consumer.open()
+
+    def step(self, *, taking: bool = True) -> bool:
+        """One turn, by what is published now; False when there was nothing to do."""
+        self.catalogue.refresh()
+        return self.server.step(taking=taking)
 
     def serve(self) -> None:
         """Step until there is nothing left to do."""
-        while self.server.step() or self.queue.depth():
+        while self.step() or self.queue.depth():
             continue
 
     def ask(self, *requests: InferRequest) -> list[InferReply]:

@@ -78,6 +78,7 @@ def _put(world: TinyWorld, model: Hplm, number: int, spoil: Spoil | None = None)
         under.plots,
         under.lower,
         model,
+        world.root_digest,
     )
 
 

@@ -27,7 +27,7 @@ def test_the_rest_of_a_cancelled_request_is_not_computed(
 ) -> None:
     dropped, kept = request_for(world.hplms[0], *tiny_texts(30)), request_for(world.hplms[1], "river")
     one_row.queue.submit(dropped)
-    one_row.server.step()
+    one_row.step()
     one_row.queue.submit(kept)
     assert one_row.queue.cancel(dropped.tenant, dropped.call)
     one_row.serve()
@@ -43,7 +43,7 @@ def test_nothing_is_fetched_for_a_cancelled_request(one_row: Desk, world: TinyWo
     first, dropped = request_for(world.hplms[0], *tiny_texts(2)), request_for(world.hplms[1], "river")
     one_row.queue.submit(first)
     one_row.queue.submit(dropped)
-    one_row.server.step()  # computes one row of the first and begins the other: the next is due
+    one_row.step()  # computes one row of the first and begins the other: the next is due
     loads = one_row.catalogue.cache.loads
     one_row.queue.cancel(dropped.tenant, dropped.call)
     one_row.serve()
@@ -53,7 +53,7 @@ def test_nothing_is_fetched_for_a_cancelled_request(one_row: Desk, world: TinyWo
 def test_cancelled_requests_are_counted_by_their_code(one_row: Desk, world: TinyWorld) -> None:
     request = request_for(world.hplms[0], *tiny_texts(9))
     one_row.queue.submit(request)
-    one_row.server.step()
+    one_row.step()
     one_row.queue.cancel(request.tenant, request.call)
     one_row.serve()
     told = generate_latest(one_row.metrics.registry).decode()

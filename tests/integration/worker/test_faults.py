@@ -1,15 +1,19 @@
 """The worker as a real process, killed, stopped, cut off and misled."""
 
+import os
+import time
 from collections import Counter
 from collections.abc import Callable
 
 from redis import Redis
 
+from inference.hplm.hplm import WEIGHTS_FILE
 from inference.queueing import keys
 from inference.queueing.messages import InferRequest
 from inference.queueing.transport import RequestQueue
-from tests.integration.queueing.requests import replies_in
+from tests.integration.queueing.requests import depth, replies_in
 from tests.integration.worker.asking import assert_right, request_for
+from tests.integration.worker.held_files import HeldFile
 from tests.processes import InferenceWorker, wait_until
 from tests.services import OwnValkey
 from tests.unit.tiny import tiny_texts
@@ -29,7 +33,7 @@ def submit(redis: Redis, world: TinyWorld, count: int, *, inputs: int = 1) -> li
 
 
 def assert_all_answered_once(redis: Redis, world: TinyWorld, requests: list[InferRequest]) -> None:
-    wait_until(lambda: redis.xlen(keys.REQUESTS) == 0, within_s=60)
+    wait_until(lambda: depth(redis) == 0, within_s=60)
     replies = replies_in(redis)
     assert Counter(reply.id for reply in replies) == Counter(request.id for request in requests)
     by_id = {reply.id: reply for reply in replies}
@@ -72,8 +76,8 @@ def test_sigterm_answers_what_was_taken_in_and_leaves_the_rest(
     assert worker.terminate() == 0
     assert worker.pending() == 0
     assert worker.status() is None
-    assert redis.xlen(keys.REQUESTS) > 0
-    assert redis.xinfo_consumers(keys.REQUESTS, keys.GROUP) == []
+    assert depth(redis) > 0
+    assert redis.xinfo_consumers(keys.requests(world.root_digest), keys.GROUP) == []
     start_worker().wait_until_ready()
     assert_all_answered_once(redis, world, requests)
 
@@ -84,14 +88,14 @@ def test_a_worker_goes_on_after_the_queue_was_restarted(
     redis = Redis.from_url(own_server.url)
     worker = start_worker(own_server.url).wait_until_ready()
     before = submit(redis, world, 6)
-    wait_until(lambda: redis.xlen(keys.REQUESTS) == 0, within_s=30)
+    wait_until(lambda: depth(redis) == 0, within_s=30)
     own_server.kill()
     wait_until(lambda: "cannot be reached" in worker.output(), within_s=60)
     own_server.start()
     worker.wait_until_ready()
     after = submit(redis, world, 6)
     assert_all_answered_once(redis, world, before + after)
-    assert worker.process.poll() is None
+    wait_until(lambda: (status := worker.status()) is not None and status.last_error == "", worker)
 
 
 def test_a_worker_goes_on_after_the_queue_was_killed_under_it(
@@ -152,3 +156,31 @@ def test_wrong_settings_stop_the_start_and_are_named(redis_url: str, world: Tiny
         worker = InferenceWorker(redis_url, world.artifact_root, **{name: value})
         assert worker.process.wait(60) == 2
         assert value in worker.output()
+
+
+def test_a_worker_that_hangs_ends_itself_and_others_do_its_work(
+    redis: Redis, world: TinyWorld, start_worker: Start
+) -> None:
+    held = HeldFile(world.folder("hplm", world.hplms[0].digest) / WEIGHTS_FILE)
+    first = start_worker(HMI_WORKER_STUCK_S="1").wait_until_ready()
+    requests = submit(redis, world, 12)
+    assert first.process.wait(60) == os.EX_SOFTWARE
+    assert first.status() is None
+    assert "CRITICAL inference.worker: the loop has made no turn for 1 s" in first.output()
+    assert "in acquire" in first.output()  # where it hung
+    held.put_back()
+    start_worker(HMI_WORKER_STUCK_S="1").wait_until_ready()
+    assert_all_answered_once(redis, world, requests)
+
+
+def test_a_worker_that_was_stopped_as_a_whole_or_has_nothing_to_do_does_not_hang(
+    redis: Redis, world: TinyWorld, start_worker: Start
+) -> None:
+    worker = start_worker(HMI_WORKER_STUCK_S="0.4").wait_until_ready()
+    time.sleep(1)
+    worker.pause()
+    time.sleep(1)
+    worker.resume()
+    worker.wait_until_ready()
+    assert_all_answered_once(redis, world, submit(redis, world, 6))
+    assert worker.terminate() == 0

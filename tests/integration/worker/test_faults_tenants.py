@@ -7,10 +7,9 @@ import pytest
 from redis import Redis
 
 from inference.hplm.hplm import WEIGHTS_FILE
-from inference.queueing import keys
 from inference.queueing.messages import InferReply
 from inference.queueing.transport import RequestQueue
-from tests.integration.queueing.requests import replies_in
+from tests.integration.queueing.requests import depth, replies_in
 from tests.integration.worker.asking import assert_right, request_for
 from tests.integration.worker.more_hplms import spoil_with_infinity, spoil_with_nan, spoilt_hplm
 from tests.processes import InferenceWorker, wait_until
@@ -56,7 +55,7 @@ def ask_all(redis: Redis, world: TinyWorld) -> None:
 
 def answers(redis: Redis, world: TinyWorld) -> Mixed:
     """The last answer of each."""
-    wait_until(lambda: redis.xlen(keys.REQUESTS) == 0)
+    wait_until(lambda: depth(redis) == 0)
     return Mixed(world, {reply.model.digest: reply for reply in replies_in(redis)})
 
 

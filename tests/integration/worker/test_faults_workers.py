@@ -23,9 +23,10 @@ def rows_of(worker: InferenceWorker) -> int:
     return status.rows if status else 0
 
 
-def names(redis: Redis) -> list[str]:
+def names(redis: Redis, world: TinyWorld) -> list[str]:
     """The workers that have joined the queue."""
-    return [consumer["name"].decode() for consumer in redis.xinfo_consumers(keys.REQUESTS, keys.GROUP)]
+    stream = keys.requests(world.root_digest)
+    return [consumer["name"].decode() for consumer in redis.xinfo_consumers(stream, keys.GROUP)]
 
 
 def test_a_worker_that_joins_takes_traffic_and_one_that_leaves_drops_nothing(
@@ -44,7 +45,7 @@ def test_a_worker_that_joins_takes_traffic_and_one_that_leaves_drops_nothing(
         assert first.terminate() == 0
         assert first.pending() == 0
         assert first.status() is None
-        assert first.name not in names(redis)
+        assert first.name not in names(redis, world)
         second.resume()
         before = load.answered
         load.until(lambda: load.answered > before + 50)

@@ -3,20 +3,23 @@
 import dataclasses
 import json
 import struct
-from pathlib import Path
+from collections.abc import Sequence
+from functools import partial
 from typing import Any
+from uuid import uuid4
 
 import pytest
 from redis import Redis
 
 from inference.hplm.hplm import TASKS
 from inference.hplm.miss_policy import Misses, MissPolicy
-from inference.queueing.messages import InferInput, InferReply
+from inference.queueing.messages import InferInput, InferReply, InferRequest
 from inference.queueing.misses import missed_fragments
-from inference.serving import halves, lowers
+from inference.serving import lowers
 from inference.serving.reading import WINDOWS
 from tests.integration.worker.asking import assert_right, request_for
 from tests.integration.worker.desk import Desk
+from tests.processes import wait_until
 from tests.unit.tiny_world import TinyHplm, TinyWorld
 
 UNSEEN = "zebra quixotic zebra river zebra stone quixotic"
@@ -29,6 +32,17 @@ def of_domain(world: TinyWorld) -> TinyHplm:
 def names_of_counts(redis: Redis) -> list[str]:
     found: Any = redis.keys("hmi:misses:*:*")
     return [key.decode() for key in found]
+
+
+def anew(requests: Sequence[InferRequest]) -> list[InferRequest]:
+    """The same, asked once more."""
+    return [dataclasses.replace(request, id=uuid4().hex) for request in requests]
+
+
+def is_computed(desk: Desk, hplm: TinyHplm) -> bool:
+    """Whether the lower layers of the hPLM are there by now: asking for them has them loaded."""
+    [reply] = desk.ask(request_for(hplm, UNSEEN, miss_policy="compute"))
+    return reply.plot.computed > 0
 
 
 def told(reply: InferReply) -> tuple[bool, bool, bool]:
@@ -75,9 +89,8 @@ def test_a_policy_that_does_not_exist_fails_its_request_alone(desk: Desk, world:
 
 def test_each_domain_s_fragments_go_through_its_own_lower_layers(desk: Desk, world: TinyWorld) -> None:
     requests = [request_for(hplm, UNSEEN, miss_policy="compute") for hplm in world.hplms]
-    replies = desk.ask(*requests)
-    assert all(reply.plot.computed > 0 for reply in replies)
-    assert desk.catalogue.counters.batches == 1
+    desk.ask(*requests)
+    wait_until(lambda: all(reply.plot.computed > 0 for reply in desk.ask(*anew(requests))))
     assert desk.catalogue.halves.lowers.loads == 3  # the root's, the domain's, and those that see whole texts
 
 
@@ -100,7 +113,8 @@ def test_lower_layers_that_do_not_fit_or_are_damaged_leave_the_tables_answering(
 def bytes_of_all(redis_url: str, world: TinyWorld) -> int:
     """How big the lower layers of the root and both domains are together."""
     desk = Desk(redis_url, world)
-    desk.ask(*[request_for(hplm, UNSEEN, miss_policy="compute") for hplm in world.hplms[:2]])
+    requests = [request_for(hplm, UNSEEN, miss_policy="compute") for hplm in world.hplms[:2]]
+    wait_until(lambda: desk.ask(*anew(requests)) and desk.catalogue.halves.lowers.loads == 3)
     return desk.catalogue.halves.lowers.used_bytes
 
 
@@ -111,8 +125,7 @@ def test_lower_layers_come_and_go_within_their_budget(
     room = bytes_of_all(redis_url, world) * 3 // 4
     desk = Desk(redis_url, world, lower_bytes=room, name="other")
     for number in (0, 1, 0, 1):
-        [reply] = desk.ask(request_for(world.hplms[number], UNSEEN, miss_policy="compute"))
-        assert reply.plot.computed > 0
+        wait_until(partial(is_computed, desk, world.hplms[number]))
         assert desk.catalogue.halves.lowers.used_bytes <= room
     assert desk.catalogue.halves.lowers.loads > 3
 
@@ -124,28 +137,15 @@ def test_a_batch_that_wants_more_than_fits_loads_nothing_again_and_says_so(
     room = bytes_of_all(redis_url, world) // 2
     desk = Desk(redis_url, world, lower_bytes=room, misses=Misses(MissPolicy.FALLBACK), name="other")
     held = desk.catalogue.halves.lowers
+    requests = [request_for(hplm, UNSEEN, miss_policy="compute") for hplm in world.hplms[:2]]
+    wait_until(lambda: desk.ask(*anew(requests)) and held.loads == 3)  # once each, to see how big they are
     for turn in range(5):
-        requests = [request_for(hplm, UNSEEN, miss_policy="compute") for hplm in world.hplms[:2]]
-        replies = desk.ask(*requests)
+        replies = desk.ask(*anew(requests))
         assert replies[0].batch.rows == 2
         assert sorted(told(reply) for reply in replies) == [(False, True, False), (True, False, False)]
         assert held.used_bytes <= room
         assert held.loads <= 3, f"turn {turn}"
     assert "fit HMI_LOWER_CACHE_MB" in desk.catalogue.last_error
-
-
-def test_a_file_is_checked_when_it_is_loaded_first_and_not_again(
-    redis: Redis, redis_url: str, world: TinyWorld, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(lowers, "REST", 0.0)
-    room = bytes_of_all(redis_url, world) * 3 // 4
-    checked: list[Path] = []
-    monkeypatch.setattr(halves, "verify", lambda folder, files: checked.append(folder))
-    desk = Desk(redis_url, world, lower_bytes=room, name="other")
-    for number in (0, 1, 0, 1):
-        desk.ask(request_for(world.hplms[number], UNSEEN, miss_policy="compute"))
-    assert desk.catalogue.halves.lowers.loads > 3
-    assert len(checked) == len(set(checked)) == 3
 
 
 def test_what_the_tables_lack_is_counted_for_the_nearest_table(

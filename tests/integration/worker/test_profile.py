@@ -5,10 +5,9 @@ from collections.abc import Callable
 import pytest
 from redis import Redis
 
-from inference.queueing import keys
 from inference.queueing.transport import RequestQueue
 from inference.serving.environment import SettingError, WorkerSettings
-from tests.integration.queueing.requests import replies_in
+from tests.integration.queueing.requests import depth, replies_in
 from tests.integration.worker.asking import assert_right, request_for
 from tests.processes import InferenceWorker, wait_until
 from tests.unit.tiny import tiny_texts
@@ -32,7 +31,7 @@ def test_a_worker_answers_rightly_whether_it_timed_batches_or_not(
     requests = [request_for(hplm, *tiny_texts(6, seed=n)) for n, hplm in enumerate(world.hplms)]
     for request in requests:
         queue.submit(request)
-    wait_until(lambda: redis.xlen(keys.REQUESTS) == 0)
+    wait_until(lambda: depth(redis) == 0)
     replies = {reply.id: reply for reply in replies_in(redis)}
     for request in requests:
         assert_right(world, request, replies[request.id])

@@ -175,13 +175,6 @@ def test_late_work_is_not_even_looked_at(desk: Desk, world: TinyWorld) -> None:
     assert code_of(reply) == "deadline_exceeded"
 
 
-def test_a_new_manifest_is_followed_while_nobody_asks(desk: Desk, world: TinyWorld) -> None:
-    desk.server.step()
-    world.publish(revision=5)
-    desk.server.step()
-    assert desk.catalogue.manifest.revision == 5
-
-
 def test_the_rest_of_a_failed_request_is_not_computed(redis: Redis, redis_url: str, world: TinyWorld) -> None:
     desk = Desk(redis_url, world, rows=1)
     shutil.rmtree(world.folder("hplm", world.hplms[0].digest))
@@ -211,7 +204,7 @@ def test_work_that_becomes_late_in_the_backlog_is_dropped_before_its_next_step(
     desk = Desk(redis_url, world, rows=1)
     request = request_for(world.hplms[0], *tiny_texts(5), seconds=50)
     desk.queue.submit(request)
-    desk.server.step()
+    desk.step()
     desk.late = 60
     desk.serve()
     [reply] = replies_in(redis)
@@ -221,7 +214,7 @@ def test_work_that_becomes_late_in_the_backlog_is_dropped_before_its_next_step(
 
 def test_nonsense_in_the_stream_does_not_stop_the_worker(desk: Desk, world: TinyWorld, redis: Redis) -> None:
     for payload in (b"", b"{", b"[1]", json.dumps({"v": 2, "id": "x"}).encode(), b"\x00\xff"):
-        redis.xadd(keys.REQUESTS, {keys.FIELD: payload})
+        redis.xadd(keys.requests(world.root_digest), {keys.FIELD: payload})
     request = request_for(world.hplms[0], "river")
     [reply] = desk.ask(request)
     assert_right(world, request, reply)
@@ -248,7 +241,7 @@ def test_a_cache_whose_books_do_not_add_up_is_emptied_when_idle(desk: Desk, worl
     request = request_for(world.hplms[0], "river")
     desk.ask(request)
     desk.catalogue.cache.used_bytes += 1
-    desk.server.step()
+    desk.step()
     assert "add up" in desk.server.last_error
     again = request_for(world.hplms[0], "river")
     [reply] = desk.ask(again)
@@ -257,11 +250,12 @@ def test_a_cache_whose_books_do_not_add_up_is_emptied_when_idle(desk: Desk, worl
 
 
 def test_what_another_worker_left_behind_is_served_alone(desk: Desk, world: TinyWorld, redis: Redis) -> None:
-    redis.xgroup_createconsumer(keys.REQUESTS, keys.GROUP, "dead")
+    desk.step()
+    redis.xgroup_createconsumer(keys.requests(world.root_digest), keys.GROUP, "dead")
     requests = [request_for(hplm, "the river") for hplm in world.hplms]
     for request in requests[:4]:
         desk.queue.submit(request)
-    redis.xreadgroup(keys.GROUP, "dead", {keys.REQUESTS: ">"})
+    redis.xreadgroup(keys.GROUP, "dead", {keys.requests(world.root_digest): ">"})
     for request in requests[4:]:
         desk.queue.submit(request)
     desk.serve()
@@ -277,9 +271,9 @@ def test_what_was_left_behind_does_not_join_the_rows_that_wait(
     desk = Desk(redis_url, world, rows=2)
     waiting, abandoned = request_for(world.hplms[0], *tiny_texts(5)), request_for(world.hplms[1], "river")
     desk.queue.submit(waiting)
-    desk.server.step()
+    desk.step()
     desk.queue.submit(abandoned)
-    redis.xreadgroup(keys.GROUP, "dead", {keys.REQUESTS: ">"})
+    redis.xreadgroup(keys.GROUP, "dead", {keys.requests(world.root_digest): ">"})
     desk.serve()
     replies = {reply.id: reply for reply in replies_in(redis)}
     assert (replies[waiting.id].batch.rows, replies[abandoned.id].batch.rows) == (2, 1)

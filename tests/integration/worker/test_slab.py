@@ -16,11 +16,11 @@ from redis import Redis
 from inference.engine.slab_room import SlabRoom
 from inference.engine.slabs import open_slabs
 from inference.hplm.hplm import WEIGHTS_FILE
-from inference.queueing import keys
+from inference.queueing.consumer import MAX_DELIVERIES
 from inference.queueing.messages import InferRequest
-from inference.queueing.transport import MAX_DELIVERIES, RequestQueue
+from inference.queueing.transport import RequestQueue
 from inference.serving.environment import SettingError, WorkerSettings
-from tests.integration.queueing.requests import replies_in
+from tests.integration.queueing.requests import depth, replies_in
 from tests.integration.serving_faults.servers import private_mounts
 from tests.integration.worker.asking import assert_right, request_for
 from tests.integration.worker.desk import Desk
@@ -44,7 +44,7 @@ def ask_each(redis: Redis, world: TinyWorld) -> None:
     queue = RequestQueue(redis, capacity=100)
     for request in requests:
         queue.submit(request)
-    wait_until(lambda: redis.xlen(keys.REQUESTS) == 0)
+    wait_until(lambda: depth(redis) == 0)
     replies = {reply.id: reply for reply in replies_in(redis)}
     for request in requests:
         assert_right(world, request, replies[request.id])

@@ -4,11 +4,10 @@ import pytest
 from redis import Redis
 
 from inference.engine.batcher import BatchLimits
-from inference.queueing import keys
 from inference.serving.environment import SettingError, WorkerSettings
 from inference.serving.pace import Pace
 from inference.serving.server import Server
-from tests.integration.queueing.requests import replies_in
+from tests.integration.queueing.requests import depth, replies_in
 from tests.integration.worker.asking import assert_right, request_for
 from tests.integration.worker.desk import Desk
 from tests.unit.tiny import tiny_texts
@@ -35,7 +34,7 @@ def test_a_flood_in_front_of_the_stream_hides_nobody(redis: Redis, redis_url: st
     for request in requests:
         desk.queue.submit(request)
     for _ in range(2):
-        desk.server.step()
+        desk.step()
     replies = replies_in(redis)
     assert len(replies) <= 8
     assert requests[-1].id in {reply.id for reply in replies}
@@ -51,7 +50,7 @@ def test_what_is_beyond_the_window_is_left_to_others(redis: Redis, redis_url: st
     desk = narrow(redis_url, world, backlog_rows=10)
     for text in tiny_texts(40):
         desk.queue.submit(request_for(world.hplms[0], text))
-    desk.server.step()
+    desk.step()
     assert len(desk.consumer.held) <= 10
     assert desk.queue.depth() >= 38
 
@@ -60,7 +59,7 @@ def test_requests_of_many_rows_fill_the_window_too(redis: Redis, redis_url: str,
     desk = narrow(redis_url, world, backlog_rows=10)
     for _ in range(10):
         desk.queue.submit(request_for(world.hplms[0], *tiny_texts(20)))
-    desk.server.step()
+    desk.step()
     assert len(desk.consumer.held) == 2
 
 
@@ -70,14 +69,14 @@ def test_all_that_was_seen_is_answered_before_the_worker_stops(
     desk = narrow(redis_url, world, backlog_rows=20)
     for text in tiny_texts(40):
         desk.queue.submit(request_for(world.hplms[0], text))
-    desk.server.step()
+    desk.step()
     held = len(desk.consumer.held)
     assert held > 10
-    while desk.server.step(taking=False):
+    while desk.step(taking=False):
         continue
     assert desk.consumer.held == frozenset()
     assert desk.queue.depth() == 40 - len(replies_in(redis))
-    assert redis.xlen(keys.REQUESTS) >= 20 - 2
+    assert depth(redis) >= 20 - 2
 
 
 def test_the_window_is_sixteen_batches_unless_it_is_set() -> None:

@@ -12,7 +12,7 @@ from redis import Redis
 from inference.queueing import keys
 from inference.queueing.messages import InferReply, InferRequest
 from inference.queueing.transport import RequestQueue
-from tests.integration.queueing.requests import STREAM
+from tests.integration.queueing.requests import STREAM, depth
 from tests.processes import PATIENCE_S, wait_until
 
 Make = Callable[[int], InferRequest]
@@ -79,7 +79,7 @@ class Load:
                 self.answered += 1
             assert time.monotonic() - heard < PATIENCE_S, f"{len(self._waiting)} requests have no answer"
         assert not self._collect(), "something was answered twice"
-        assert self._redis.xlen(keys.REQUESTS) == 0
+        assert depth(self._redis) == 0
 
     def _send(self) -> bool:
         """Send until as many are outstanding as should be; whether there will be more."""

@@ -115,3 +115,11 @@ def test_a_removed_manifest_leaves_the_last_good_one_in_force(tmp_path: Path) ->
     watcher.current()
     path.unlink()
     assert watcher.current().revision == 1
+
+
+def test_a_part_of_the_manifest_is_what_is_below_some_roots(tmp_path: Path) -> None:
+    path = publish(tmp_path)
+    for roots, kept in (((), 1), (("mini",), 1), (("cd" * 32, "absent"), 1), (("absent",), 0)):
+        manifest = ManifestWatcher(path, roots=roots).current()
+        assert (len(manifest.roots), len(manifest.hplms)) == (kept, kept)
+        assert manifest.revision == 1

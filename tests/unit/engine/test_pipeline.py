@@ -85,7 +85,7 @@ def test_the_next_batch_is_looked_up_while_this_one_computes(
     monkeypatch.setattr(executor, "_compute", wait_for_the_other)
     first = executor.begin([world.row(0, "the river")])
     second = executor.begin([world.row(1, "the stone")])
-    future = second.retrieval._future
+    future = second.retrieval._job
     assert future is not None
     future.add_done_callback(lambda _: looked_up.set())
     assert isinstance(executor.finish(first)[0], Answered)

@@ -11,9 +11,11 @@ import torch
 
 from inference.engine.pipeline import Pipeline
 from inference.engine.pipelining import Pipelining, Swapping
-from inference.engine.rows import Answered, Failed
+from inference.engine.residency import Lease
+from inference.engine.rows import Answered, Failed, ModelIdentity
 from inference.hplm.pet_batch import BatchedPets
 from inference.hplm.pet_layout import PackedPet
+from tests.processes import wait_until
 from tests.unit.engine.worlds import EngineWorld, damaged
 
 MODES = [Pipelining(retrieval, swapping) for retrieval in (False, True) for swapping in Swapping]
@@ -51,8 +53,13 @@ def test_layers_come_with_their_hplms_or_one_after_the_other_when_fine(
 def test_a_layer_that_is_not_there_yet_is_waited_for(shared_world: EngineWorld) -> None:
     pets = BatchedPets.stack([PackedPet.of(shared_world.tiny.hplms[0].model.pet, torch.float32)], [0])
     pipeline, busy = Pipeline(Pipelining()), threading.Event()
-    pipeline.acquire(1, lambda: busy.wait(10))
-    feed = pipeline.feed(2, pets, 2, torch.device("cpu"))
+    feed = pipeline.feed(1, pets, 2, torch.device("cpu"))
+
+    def bring(_: object) -> None:
+        busy.wait(10)
+        feed.bring()
+
+    pipeline.acquire(1, lambda: None, bring)
     with ThreadPoolExecutor(1) as compute:
         asked = compute.submit(feed.layer, 1)
         with pytest.raises(TimeoutError):
@@ -85,7 +92,53 @@ def test_a_batch_that_is_given_up_holds_nothing(world: EngineWorld, pipeline: Pi
     executor = world.executor(pipeline=pipeline)
     for numbers in ((0, 1), (2, 4)):
         executor.abandon(executor.begin([world.row(number, "the river") for number in numbers]))
+    wait_until(lambda: pipeline.at_rest)
     executor.cache.check_integrity()
+
+
+def test_giving_a_batch_up_begins_nothing_and_waits_for_nothing(
+    world: EngineWorld, pipeline: Pipeline, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    executor, loading, go_on = world.executor(pipeline=pipeline), threading.Event(), threading.Event()
+    acquire, asked = executor.cache.acquire, list[str]()
+
+    def slowly(model: ModelIdentity) -> Lease:
+        asked.append(model.hplm)
+        loading.set()
+        go_on.wait(10)
+        return acquire(model)
+
+    monkeypatch.setattr(executor.cache, "acquire", slowly)
+    if pipeline.pipelining.retrieval:
+        pipeline.retrieve(0, lambda: go_on.wait(10))
+    flights = [
+        executor.begin([world.row(number, "the river") for number in numbers]) for numbers in ((0, 1), (2, 3))
+    ]
+    ahead = pipeline.pipelining.swapping is not Swapping.NONE
+    assert loading.wait(10 if ahead else 0) is ahead
+    for flight in flights:
+        executor.abandon(flight)
+    assert pipeline.at_rest is not ahead
+    go_on.set()
+    wait_until(lambda: pipeline.at_rest)
+    assert asked == (["model0"] if ahead else [])
+    pipeline.retrieve(0, lambda: None).result()
+    assert not any(span.batch for span in pipeline.trace.spans() if span.lane == "retrieval")
+    executor.cache.check_integrity()
+
+
+def test_layers_go_before_the_next_batch_is_looked_for(shared_world: EngineWorld) -> None:
+    pipeline, begun = Pipeline(Pipelining()), threading.Event()
+    executor = shared_world.executor(pipeline=pipeline)
+    pipeline.acquire(0, lambda: begun.wait(10))
+    flights = [executor.begin([shared_world.row(number, "the river")]) for number in range(3)]
+    begun.set()
+    for flight in flights:
+        assert isinstance(executor.finish(flight)[0], Answered)
+    spans = [(span.batch, span.name) for span in pipeline.trace.spans() if span.lane == "adapters"]
+    names = ["acquire", "layer 0 of", "layer 1 of"]
+    assert spans == [(0, "acquire"), *((batch, name) for batch in (1, 2, 3) for name in names)]
+    pipeline.close()
 
 
 def test_a_batch_whose_pets_find_no_room_holds_nothing(

@@ -209,3 +209,19 @@ def test_who_hangs_up_after_the_answer_is_of_no_interest() -> None:
 
     assert server.ask(application) == b"good"
     assert not noticed.is_set()
+
+
+def test_what_is_to_be_done_at_the_end_is_done_when_the_server_stops() -> None:
+    happened: list[str] = []
+
+    async def receive() -> Message:
+        happened.append("asked")
+        return {"type": "lifespan"}
+
+    async def send(message: Message) -> None:
+        happened.append(message["type"])
+
+    live = Threaded(answering()[1], threads=1, at_end=lambda: happened.append("the end"))
+    asyncio.run(live({"type": "lifespan"}, receive, send))
+    ready, stopped = "lifespan.startup.complete", "lifespan.shutdown.complete"
+    assert happened == ["asked", ready, "asked", "the end", stopped]

@@ -6,7 +6,7 @@ from typing import Any, cast
 import numpy as np
 
 from inference.engine.batcher import BatchLimits
-from inference.engine.costs import Costs
+from inference.engine.costs import Costs, CostTable
 from inference.engine.fairness import FairShares
 from inference.engine.rows import Answered, Failed, Hits, ModelIdentity, Outcome, Row, StageSeconds
 from inference.hplm.miss_policy import Misses
@@ -109,6 +109,19 @@ def test_a_batch_is_of_one_root() -> None:
     tenants = {frozenset(waiting.tenant for waiting in batch.waiting) for batch in batches}
     assert tenants == {frozenset("ac"), frozenset("b")}
     assert desk.backlog.take(LIMITS) is None
+
+
+def costs(*, fixed_s: float, token_s: float) -> Costs:
+    """Of steps that take so long, and so much more for each padded token."""
+    marks = np.array([1, 256])
+    return Costs(CostTable(marks, marks, fixed_s + token_s * np.outer(marks, marks)))
+
+
+def test_how_many_keep_each_other_company_is_for_their_own_root_to_say() -> None:
+    desk = Desk(executor=Executor(costs(fixed_s=0.0, token_s=1.0)))
+    desk.add("b", 9, length=20, executor=Executor(costs(fixed_s=1.0, token_s=0.0)))
+    desk.add("a", 6)
+    assert [waiting.tenant for waiting in desk.take().waiting] == ["a"] * 3  # no more than two get ahead
 
 
 def test_a_row_is_charged_when_taken_and_put_right_when_known() -> None:

@@ -68,6 +68,20 @@ def test_the_rows_of_a_table_that_is_served_no_more_are_given_up(tables: dict[st
     assert tier.of([*tables]) == ()
 
 
+def test_a_table_keeps_its_rows_when_its_share_hardly_changes(tables: dict[str, PlotTable]) -> None:
+    tier, half = HotTier(CPU), wanted_bytes(tables) // 2
+    tier.follow(tables, half)
+    before = [(hot, hot.capacity) for hot in tier.of([*tables])]
+    tier.follow(tables, int(0.95 * half))
+    tier.follow(tables, int(1.05 * half))
+    assert [(hot, hot.capacity) for hot in tier.of([*tables])] == before
+    tier.follow(tables, int(0.8 * half))
+    assert tier.bytes <= 0.8 * half
+    for hot, (was, capacity) in zip(tier.of([*tables]), before, strict=True):
+        assert hot is was
+        assert hot.capacity < 0.9 * capacity
+
+
 def test_rows_get_what_everything_else_leaves(world: TinyWorld) -> None:
     config = world.root.config
 

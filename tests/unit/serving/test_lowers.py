@@ -1,9 +1,13 @@
 """Lower layers within a budget: never pushed out while in use, and no more loading than answering."""
 
+from functools import partial
+from threading import Event
+
 import pytest
 from torch import nn
 
 from inference.serving.lowers import REST, LowerCache, Use
+from tests.processes import wait_until
 
 LOAD_S = 2.0
 
@@ -18,7 +22,7 @@ class Files:
 
     def get(self, name: str, use: Use | None = None) -> bool:
         """Whether it can be had."""
-        return self.cache.get(name, lambda: self._load(name), use or Use()) is not None
+        return self.cache.get(name, lambda: self._load(name), use or Use(), wait=True) is not None
 
     def batch(self, *names: str) -> list[str]:
         """Which of them one batch gets."""
@@ -71,10 +75,68 @@ def test_what_was_used_longest_ago_goes_first() -> None:
     files = Files(room=2)
     for name in "aba":
         files.batch(name)
-    files.batch("c")
+    assert files.batch("c") == []  # how big it is, is not known before it is read
+    assert files.batch("c") == ["c"]
     files.read.clear()
     assert files.batch("a", "c") == ["a", "c"]
     assert files.read == []
+
+
+def test_who_does_not_wait_has_nothing_until_it_is_there_and_one_is_loaded_at_a_time() -> None:
+    cache, begun, go_on = LowerCache(budget_bytes=80), Event(), Event()
+
+    def load() -> nn.Module:
+        begun.set()
+        go_on.wait()
+        return nn.Linear(10, 1, bias=False)
+
+    assert cache.get("first", load, Use()) is None
+    begun.wait()
+    begun.clear()
+    for name in ("first", "second"):
+        assert cache.get(name, load, Use()) is None
+    assert not begun.wait(0.2)
+    go_on.set()
+    for name in ("first", "second"):
+        wait_until(partial(cache.get, name, load, Use()))
+    assert cache.loads == 2
+
+
+def test_what_failed_is_an_error_until_it_can_be_had() -> None:
+    files = Files(room=1)
+
+    def fail() -> nn.Module:
+        raise OSError("no such disk")
+
+    assert files.cache.get("a", fail, Use(), wait=True) is None
+    assert "no such disk" in files.cache.last_error
+    assert not files.get("a")  # and is not tried again
+    files.cache.try_again()
+    assert files.cache.last_error == ""
+    assert files.get("a")
+
+
+def test_a_refusal_is_no_error_any_more_once_there_is_room() -> None:
+    files = Files(room=1)
+    in_use = Use()
+    files.get("a", in_use)
+    for _ in range(2):
+        assert not files.get("b")
+    assert "fit HMI_LOWER_CACHE_MB" in files.cache.last_error
+    del in_use
+    assert files.get("b")
+    assert files.cache.last_error == ""
+
+
+def test_what_is_named_no_more_goes_with_its_errors() -> None:
+    files = Files(room=1)
+    for _ in range(2):
+        files.batch("local", "full")
+    files.cache.keep({"local"})
+    assert files.cache.last_error == ""
+    assert files.cache.used_bytes == 40
+    files.cache.keep(set())
+    assert files.cache.used_bytes == 0
 
 
 def test_a_refusal_is_logged_once_and_forgotten_with_the_next_manifest(
@@ -84,7 +146,7 @@ def test_a_refusal_is_logged_once_and_forgotten_with_the_next_manifest(
     for _ in range(5):
         files.batch("local", "full")
     assert len(caplog.records) == 1
-    files.cache.keep({"local", "full"})
+    files.cache.try_again()
     assert files.cache.last_error == ""
     files.batch("local", "full")
     assert "full" in files.cache.last_error

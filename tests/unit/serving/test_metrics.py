@@ -13,14 +13,14 @@ from inference.engine.rows import Hits, ModelIdentity, Outcome, StageSeconds
 from inference.manifest import Manifest, ServedRoot
 from inference.queueing.messages import InferInput, InferReply, InferRequest, TimingsMs
 from inference.serving.busiest import REVIEW_S
-from inference.serving.metric_families import LEVELS
+from inference.serving.metric_families import FRESH_KEPT, LEVELS
 from inference.serving.metrics import Standing, WorkerMetrics, places_of
 from tests.unit.serving.outcomes import CHAIN, ROOT, TABLE, a_failure, a_row, an_answer
 from tests.unit.serving.test_busiest import Clock
 
 MANIFEST = Manifest(Path(), roots={ROOT: ServedRoot(ROOT, "tiny", {}, "")}, tables={TABLE: "acme/medicine"})
 STANDING = Standing(resident_hplms=3, resident_bytes=4096, backlog_rows=7, slot_mismatches=0)
-REQUEST = InferRequest("1", "acme", "mood", 1, "d", (InferInput("hi"),), 130.0, 100.0, "reply-stream")
+REQUEST = InferRequest("1", "acme", "mood", 1, "d", ROOT, (InferInput("hi"),), 130.0, 100.0, "reply-stream")
 
 
 class Figures:
@@ -110,6 +110,14 @@ def test_an_hplm_that_was_there_is_a_hit_and_one_that_was_loaded_is_none(figures
     assert figures("hmi_worker_adapter_hits_total") == 0
     figures.batch(an_answer(a_row()), an_answer(a_row()), a_failure(a_row(hplm="never there")))
     assert figures("hmi_worker_adapter_hits_total") == 1
+
+
+def test_what_was_loaded_and_never_used_is_forgotten_some_day(figures: Figures) -> None:
+    load = figures.metrics.timed_load(lambda model: model.hplm)
+    for number in range(FRESH_KEPT + 1):
+        load(ModelIdentity("acme", "mood", 1, f"h{number}"))
+    figures.batch(an_answer(a_row(hplm="h0")), an_answer(a_row(hplm="h1")))
+    assert figures("hmi_worker_adapter_hits_total") == 1  # h0, which was loaded longest ago
 
 
 def test_an_hplm_that_cannot_be_loaded_is_counted_and_still_raises(figures: Figures) -> None:

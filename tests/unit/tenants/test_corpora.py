@@ -49,6 +49,7 @@ def test_the_report_counts_and_warns(tmp_path: Path) -> None:
         "duplicate_rows": [2],
         "characters": {"min": 7, "mean": 10.3, "max": 15},
         "words_per_row": {"min": 2, "mean": 2.3, "max": 3},
+        "words_histogram": [0, 0, 3],
         "warnings": [
             "1 texts (33.3%) repeat an earlier one (the first: texts 2).",
             "Only 3 texts, each on a line of its own. Are line ends missing?",

@@ -231,6 +231,7 @@ def test_the_report_counts_and_warns(tmp_path: Path) -> None:
         "conflicting_rows": [31],
         "characters": {"min": 10, "mean": 13.5, "max": 14},
         "words_per_row": {"min": 3, "mean": 3.0, "max": 3},
+        "words_histogram": [0, 0, 32],
     }
     assert report["warnings"] == [
         "1 row of train (3.1%) repeats the text of an earlier row (row 31).",

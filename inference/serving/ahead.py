@@ -1,0 +1,46 @@
+"""Prepared in the background, taken by the loop."""
+
+from collections.abc import Callable
+from concurrent.futures import Future
+from threading import Thread
+from typing import Generic, TypeVar
+
+Made = TypeVar("Made")
+
+
+class Ahead(Generic[Made]):
+    """One piece of work at a time, in a thread of its own that keeps no process from ending. What it gave
+    waits until it is taken by whoever began it."""
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+        self._future: Future[Made] | None = None
+
+    @property
+    def under_way(self) -> bool:
+        """Whether something was begun and not yet taken."""
+        return self._future is not None
+
+    def begin(self, work: Callable[[], Made]) -> None:
+        """Start it; only when nothing is under way."""
+        assert self._future is None
+        future = self._future = Future[Made]()
+
+        def run() -> None:
+            try:
+                future.set_result(work())
+            except BaseException as error:  # noqa: BLE001 - it is raised to whoever takes the result
+                future.set_exception(error)
+
+        Thread(target=run, name=self._name, daemon=True).start()
+
+    def take(self, *, wait: bool = False) -> Made | None:
+        """What the work gave, once; raises what it raised. None when nothing was begun, or, without ``wait``,
+        when it is not done yet."""
+        future = self._future
+        if future is None or not (wait or future.done()):
+            return None
+        try:
+            return future.result()
+        finally:
+            self._future = None

@@ -1,0 +1,26 @@
+"""Files that take as long to read as a test wants."""
+
+import os
+from pathlib import Path
+
+
+class HeldFile:
+    """In place of the file stands a pipe: who opens it waits, as for a disk that answers no more."""
+
+    def __init__(self, path: Path) -> None:
+        self._path, self._content = path, path.read_bytes()
+        path.unlink()
+        os.mkfifo(path)
+
+    def put_back(self) -> None:
+        """The file is there for whoever opens it from now on."""
+        restored = self._path.parents[1] / "restored"
+        restored.write_bytes(self._content)
+        restored.replace(self._path)
+
+    def release(self) -> None:
+        """The same, and the one who waits reads it too; is there none yet, then as soon as there is one."""
+        pipe = os.open(self._path, os.O_WRONLY)
+        self.put_back()
+        with os.fdopen(pipe, "wb") as reader:
+            reader.write(self._content)

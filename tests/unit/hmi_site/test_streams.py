@@ -1,0 +1,72 @@
+"""Which requests are streams, and that these hear of the end of the web server."""
+
+import asyncio
+import os
+import signal
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from hmi_site.streams import StreamsApart
+
+LIVE = "/t/acme/jobs/6f2d4c1e-0000-4000-8000-000000000000/live/"
+
+
+@pytest.fixture(autouse=True)
+def handlers() -> Iterator[None]:
+    """What hears of signals is as before after the test."""
+    kept = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
+    yield
+    for number, handler in kept.items():
+        signal.signal(number, handler)
+
+
+class Lanes:
+    """Notes which application a request came to, and whether streams were ended."""
+
+    def __init__(self) -> None:
+        self.seen: list[str] = []
+        self.application = StreamsApart(
+            self._lane("stream"), others=self._lane("other"), end_streams=lambda: self.seen.append("ended")
+        )
+
+    async def ask(self, path: str, kind: str = "http") -> None:
+        """Send a request there."""
+        await self.application({"type": kind, "path": path}, _nothing, _nothing)
+
+    def _lane(self, name: str) -> Any:
+        async def lane(scope: Any, receive: Any, send: Any) -> None:
+            self.seen.append(name)
+
+        return lane
+
+
+async def _nothing(*_: object) -> None:
+    """No message comes or goes."""
+
+
+def test_only_the_address_of_a_stream_is_one() -> None:
+    lanes = Lanes()
+
+    async def ask() -> None:
+        for path in (LIVE, "/", "/t/acme/jobs/", f"{LIVE}more", "/t/a/b/jobs/1/live/"):
+            await lanes.ask(path)
+        await lanes.ask(LIVE, "lifespan")
+
+    asyncio.run(ask())
+    assert lanes.seen == ["stream", "other", "other", "other", "other", "other"]
+
+
+def test_streams_end_when_the_server_is_told_to_stop_and_the_server_hears_of_it_too() -> None:
+    lanes = Lanes()
+    signal.signal(signal.SIGTERM, lambda *_: lanes.seen.append("server"))
+
+    async def stop() -> None:
+        await lanes.ask(LIVE)
+        await lanes.ask(LIVE)
+        os.kill(os.getpid(), signal.SIGTERM)
+        await asyncio.sleep(0.05)
+
+    asyncio.run(stop())
+    assert lanes.seen == ["stream", "stream", "server", "ended"]
