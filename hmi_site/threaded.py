@@ -26,15 +26,31 @@ OF_THE_BODY = {b"content-type": "CONTENT_TYPE", b"content-length": "CONTENT_LENG
 
 
 class Threaded:
-    """The application, in so many threads; a request that finds none free waits for one."""
+    """The application, in so many threads; a request that finds none free waits for one. ``at_end`` is called
+    when the server stops, after its last request."""
 
-    def __init__(self, application: Application, *, threads: int) -> None:
-        self._application = application
+    def __init__(
+        self, application: Application, *, threads: int, at_end: Callable[[], object] = lambda: None
+    ) -> None:
+        self._application, self._at_end = application, at_end
         self._threads = ThreadPoolExecutor(threads, "web")
 
     async def __call__(self, scope: Message, receive: Receive, send: Send) -> None:
-        if scope["type"] != "http":
+        if scope["type"] == "http":
+            await self._answer(scope, receive, send)
+        elif scope["type"] == "lifespan":
+            await self._live(receive, send)
+        else:
             raise NotImplementedError(f"no {scope['type']} here")
+
+    async def _live(self, receive: Receive, send: Send) -> None:
+        await receive()
+        await send({"type": "lifespan.startup.complete"})
+        await receive()
+        await asyncio.get_running_loop().run_in_executor(self._threads, self._at_end)
+        await send({"type": "lifespan.shutdown.complete"})
+
+    async def _answer(self, scope: Message, receive: Receive, send: Send) -> None:
         loop = asyncio.get_running_loop()
         caller = Caller(loop, receive, send)
         body = Body(caller, await receive())

@@ -11,7 +11,9 @@ class VersionTreeConfig(AppConfig):
     default_auto_field = "django.db.models.BigAutoField"
 
     def ready(self) -> None:
-        from tenants.signals import serving_changed
+        from tenants.signals import check_requested, serving_changed
+        from versiontree.services.nudges import check_nudge_send
         from versiontree.serving import manifest_publish_on_commit
 
         serving_changed.connect(manifest_publish_on_commit)
+        check_requested.connect(check_nudge_send)

@@ -1,7 +1,8 @@
 """How well a root's vocabulary and length fit an upload, before anything is trained on it."""
 
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import islice
 from pathlib import Path
 from typing import Final
 
@@ -9,7 +10,8 @@ from django.conf import settings
 
 from tenants.errors import ErrorCode, HmiError
 from tenants.formats.fit import Fit, TooLong, fit_warnings, tokenizer_fit
-from tenants.formats.sampling import Part, Texts, corpus_texts, dataset_texts, sample
+from tenants.formats.sampling import Part, Place, Texts, corpus_texts, dataset_texts, sample
+from tenants.formats.tokens import TokenRow, rows_as_tokens
 from tenants.models import Corpus, Dataset, Split, Task
 from tenants.storage import stored_path
 from versiontree.artifacts import ArtifactStore
@@ -21,6 +23,7 @@ from versiontree.models.version import VersionKind
 
 TOKENIZER_FILE: Final = "tokenizer.json"
 CONFIG_FILE: Final = "root.json"
+ROWS_SHOWN: Final = 5
 
 
 def root_to_fit(name: str) -> Version:
@@ -36,16 +39,33 @@ def corpus_fit(version: Version, corpus: Corpus) -> Fit:
 
     Raises ``model_not_ready`` (the root), ``not_found`` (the file is gone).
     """
-    return _fit(version, [_corpus_part(corpus)], corpus_texts, TooLong.PIECES)
+    return _fit(version, upload_parts(corpus), corpus_texts, TooLong.PIECES)
 
 
 def dataset_fit(version: Version, dataset: Dataset) -> Fit:
     """What the root above the version makes of rows of all splits, drawn evenly. Raises as ``corpus_fit``."""
-    order = list(Split)
-    splits = sorted(dataset.splits.all(), key=lambda split: order.index(Split(split.split)))
-    parts = [Part(stored_path(one.sha256), one.rows, one.size_bytes, one.split) for one in splits]
     windows = dataset.task == Task.QUESTION_ANSWERING
-    return _fit(version, parts, dataset_texts, TooLong.WINDOWS if windows else TooLong.CUT)
+    return _fit(version, upload_parts(dataset), dataset_texts, TooLong.WINDOWS if windows else TooLong.CUT)
+
+
+def upload_parts(upload: Corpus | Dataset) -> list[Part]:
+    """The canonical files of a corpus, or of the splits of a dataset."""
+    if isinstance(upload, Corpus):
+        return [_corpus_part(upload)]
+    order = list(Split)
+    splits = sorted(upload.splits.all(), key=lambda split: order.index(Split(split.split)))
+    return [Part(stored_path(one.sha256), one.rows, one.size_bytes, one.split) for one in splits]
+
+
+def corpus_tokens(version: Version, corpus: Corpus) -> list[TokenRow]:
+    """The first texts of a corpus as the root above the version reads them. Raises as ``corpus_fit``."""
+    return _tokens(version, _first_rows(stored_path(corpus.sha256), None), corpus_texts)
+
+
+def dataset_tokens(version: Version, dataset: Dataset) -> list[TokenRow]:
+    """The first rows of train as the root above the version reads them. Raises as ``corpus_fit``."""
+    train = next(split for split in dataset.splits.all() if split.split == Split.TRAIN)
+    return _tokens(version, _first_rows(stored_path(train.sha256), Split.TRAIN.value), dataset_texts)
 
 
 def corpus_warnings(version: Version, corpus: Corpus) -> dict[str, list[str]]:
@@ -108,6 +128,23 @@ def _read(
         )
     except FileNotFoundError as error:
         raise HmiError(ErrorCode.NOT_FOUND, "The file of this upload is gone.") from error
+
+
+def _first_rows(path: Path, split: str | None) -> Iterator[tuple[Place, str]]:
+    try:
+        with path.open(encoding="utf-8", newline="\n") as lines:
+            for number, line in enumerate(islice(lines, ROWS_SHOWN), start=1):
+                yield Place(number, split), line
+    except FileNotFoundError as error:
+        raise HmiError(ErrorCode.NOT_FOUND, "The file of this upload is gone.") from error
+
+
+def _tokens(
+    version: Version, rows: Iterable[tuple[Place, str]], texts_of: Callable[[str], Texts]
+) -> list[TokenRow]:
+    folder = _root_folder(version)
+    read = ((place, texts_of(line)) for place, line in rows)
+    return rows_as_tokens(read, tokenizer=folder / TOKENIZER_FILE, max_tokens=_max_tokens(folder))
 
 
 def _corpus_part(corpus: Corpus) -> Part:

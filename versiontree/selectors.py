@@ -5,11 +5,13 @@ from dataclasses import dataclass
 from typing import TypeVar
 from uuid import UUID
 
-from django.db.models import Model, Prefetch, Q, QuerySet, Sum
+from django.conf import settings
+from django.db.models import Model, OuterRef, Prefetch, Q, QuerySet, Subquery, Sum
 from tree_queries.query import TreeQuerySet
 
 from tenants.errors import ErrorCode, HmiError
 from tenants.models import Corpus, Tenant
+from tenants.remembering import remembered
 from versiontree.chains import compacted_by, without_compacted
 from versiontree.errors import not_found
 from versiontree.models import (
@@ -34,11 +36,13 @@ Row = TypeVar("Row", bound=Model)
 
 @dataclass(frozen=True, slots=True)
 class ResolvedModel:
-    """Exactly which version answers: it travels with the request."""
+    """Exactly which version answers: it travels with the request. ``root`` is the root's name,
+    ``root_digest`` that of its weights, by which workers know it."""
 
     tenant_slug: str
     hplm_name: str
     root: str
+    root_digest: str
     version_number: int
     digest: str
     task: str
@@ -64,24 +68,17 @@ def resolve_model(tenant: Tenant, reference: str) -> ResolvedModel:
     Raises ``invalid_field`` (not a reference), ``not_found`` (unknown, deleted or another tenant's),
     ``model_not_ready`` (there, but nothing of it can answer yet).
     """
-    wanted = parse_reference(reference)
-    if wanted.tenant not in (None, tenant.slug):
-        raise not_found("hPLM", param="model")
-    version = _version_by_number(tenant, wanted) if wanted.number else _version_by_alias(tenant, wanted)
-    hplm = version.hplm if version else None
-    if version is None or hplm is None:
-        raise _why_unresolved(tenant, wanted)
-    return ResolvedModel(
-        tenant_slug=tenant.slug,
-        hplm_name=wanted.hplm,
-        root=version.root.name,
-        version_number=version.number,
-        digest=version.digest,
-        task=hplm.task,
-        labels=tuple(version.config.get("labels", ())),
-        hplm_id=hplm.pk,
-        pairs=takes_pairs(hplm.task, version.config),
-    )
+    return _resolve(tenant, _own_reference(tenant, reference))
+
+
+def resolve_model_lately(tenant: Tenant, reference: str) -> ResolvedModel:
+    """`resolve_model`, as it was at most HMI_MODEL_CACHE_S ago: an alias that moves and an hPLM that is
+    deleted show that much later. What was refused is asked again each time.
+    """
+    wanted = _own_reference(tenant, reference)
+    which = f"@{wanted.alias}" if wanted.number is None else f":{wanted.number}"
+    name = f"model:{tenant.pk}/{wanted.hplm}{which}"
+    return remembered(name, lambda: _resolve(tenant, wanted), settings.HMI_MODEL_CACHE_S)
 
 
 def roots_all() -> QuerySet[Root]:
@@ -261,17 +258,39 @@ def _links_upwards(version: Version) -> list[VersionArtifact]:
     return sorted(links, key=lambda link: distance[link.version_id])
 
 
-def _version_by_alias(tenant: Tenant, wanted: ModelReference) -> Version | None:
-    rows = Alias.objects.for_tenant(tenant).select_related("version__hplm", "version__root")
-    alias = rows.filter(hplm__name=wanted.hplm, hplm__deleted_at=None, name=wanted.alias).first()
-    return alias.version if alias else None
+def _own_reference(tenant: Tenant, reference: str) -> ModelReference:
+    wanted = parse_reference(reference)
+    if wanted.tenant not in (None, tenant.slug):
+        raise not_found("hPLM", param="model")
+    return wanted
 
 
-def _version_by_number(tenant: Tenant, wanted: ModelReference) -> Version | None:
-    rows = Version.objects.for_tenant(tenant).select_related("hplm", "root")
-    return rows.filter(
-        hplm__name=wanted.hplm, hplm__deleted_at=None, number=wanted.number or 0, state=VersionState.READY
+def _resolve(tenant: Tenant, wanted: ModelReference) -> ResolvedModel:
+    rows = Version.objects.for_tenant(tenant).filter(hplm__name=wanted.hplm, hplm__deleted_at=None)
+    if wanted.number is None:
+        rows = rows.filter(aliases__name=wanted.alias)
+    else:
+        rows = rows.filter(number=wanted.number, state=VersionState.READY)
+    root = Version.unscoped.filter(kind=VersionKind.ROOT, root=OuterRef("root")).order_by("-number")
+    found = rows.values_list(
+        *("number", "digest", "config", "root__name", "hplm_id", "hplm__task"),
+        Subquery(root.values("digest")[:1]),
     ).first()
+    if found is None:
+        raise _why_unresolved(tenant, wanted)
+    number, digest, config, root_name, hplm_id, task, root_digest = found
+    return ResolvedModel(
+        tenant_slug=tenant.slug,
+        hplm_name=wanted.hplm,
+        root=root_name,
+        root_digest=root_digest,
+        version_number=number,
+        digest=digest,
+        task=task,
+        labels=tuple(config.get("labels", ())),
+        hplm_id=hplm_id,
+        pairs=takes_pairs(task, config),
+    )
 
 
 def _why_unresolved(tenant: Tenant, wanted: ModelReference) -> HmiError:

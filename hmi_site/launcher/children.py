@@ -73,13 +73,14 @@ def web(address: str, port: int) -> tuple[Child, Ready]:
     child = _python(
         "web",
         [
-            *("-m", "granian", "--interface", "asginl", "--host", address, "--port", str(port), "--no-ws"),
-            *("--backpressure", threads),
+            *("-m", "granian", "--interface", "asgi", "--host", address, "--port", str(port), "--no-ws"),
+            *("--backpressure", str(settings.HMI_WEB_THREADS + settings.HMI_LIVE_STREAMS)),
             *("--log-config", str(_log_config_file())),
             *("--workers-kill-timeout", str(WEB_STOP_S), "hmi_site.asgi:application"),
         ],
         HMI_PORT=str(port),
         HMI_WEB_THREADS=threads,
+        HMI_LIVE_STREAMS=str(settings.HMI_LIVE_STREAMS),
         HMI_DB_POOL=str(settings.HMI_DB_POOL or WEB_POOL),
     )
     child.stop_timeout_s = WEB_STOP_S + 5

@@ -6,9 +6,14 @@ create without a race, take ``quota_lock`` first, in the same transaction.
 
 from datetime import UTC, datetime, timedelta
 
+from django.conf import settings
+
 from tenants.errors import ErrorCode, HmiError
 from tenants.models import Quota, Tenant
-from tenants.selectors import quota_of, requests_today, storage_used
+from tenants.remembering import remembered
+from tenants.selectors import quota_of, requests_allowed, storage_used
+from tenants.services.unwritten import allowance_key
+from tenants.services.usage import usage_unwritten
 
 
 def quota_lock(*, tenant: Tenant) -> Quota:
@@ -43,10 +48,20 @@ def quota_check_storage(*, tenant: Tenant, adding_bytes: int, beside_uploads: in
 
 
 def quota_check_requests(*, tenant: Tenant) -> None:
-    """May the tenant send one more infer request today (UTC)? Otherwise ``quota_exceeded``."""
+    """May the tenant send one more infer request today (UTC)? Otherwise ``quota_exceeded``.
+
+    Requests that this process counted are known at once; the quota, and what others counted, as it was
+    written down HMI_USAGE_INTERVAL_S ago.
+    """
+    today = datetime.now(UTC).date()
+    limit, written = remembered(
+        allowance_key(tenant.pk, today),
+        lambda: requests_allowed(tenant, today),
+        settings.HMI_USAGE_INTERVAL_S,
+    )
     _check(
-        limit=quota_of(tenant).max_requests_per_day,
-        used=requests_today(tenant),
+        limit=limit,
+        used=written + usage_unwritten(tenant=tenant, day=today),
         asked=1,
         what="requests a day",
         retry_after=_seconds_to_midnight(),

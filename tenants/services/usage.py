@@ -1,10 +1,14 @@
 """Counting infer requests."""
 
+import atexit
 from datetime import UTC, date, datetime
 
-from django.db.models import F
+from django.conf import settings
 
-from tenants.models import Tenant, UsageDay
+from tenants.models import Tenant
+from tenants.services.unwritten import Count, Unwritten
+
+_unwritten = Unwritten()
 
 
 def usage_record(
@@ -16,19 +20,26 @@ def usage_record(
     failed: bool = False,
     day: date | None = None,
 ) -> None:
-    """Add one request to the tenant's row for this hPLM and day (UTC)."""
-    key = {"tenant": tenant, "hplm_name": hplm_name, "day": day or datetime.now(UTC).date()}
-    if _add(key, inputs, tokens, failed):
-        return
-    # The first request of the day: whoever else inserts the row at this moment, all then add to it.
-    UsageDay.unscoped.bulk_create([UsageDay(**key)], ignore_conflicts=True)
-    _add(key, inputs, tokens, failed)
+    """Add one request to the tenant's row for this hPLM and day (UTC).
+
+    It is written down within HMI_USAGE_INTERVAL_S, together with all others of that time; at once where that
+    is 0. What the database does not take is kept until it does. A process that is killed loses what it has
+    not written.
+    """
+    count = Count(requests=1, inputs=inputs, tokens=tokens, failed=int(failed))
+    _unwritten.add(tenant.pk, day or datetime.now(UTC).date(), hplm_name, count)
+    if settings.HMI_USAGE_INTERVAL_S:
+        _unwritten.write_within(settings.HMI_USAGE_INTERVAL_S)
+    else:
+        _unwritten.write()
 
 
-def _add(key: dict[str, object], inputs: int, tokens: int, failed: bool) -> int:
-    return UsageDay.unscoped.filter(**key).update(
-        requests=F("requests") + 1,
-        inputs=F("inputs") + inputs,
-        tokens=F("tokens") + tokens,
-        failed=F("failed") + int(failed),
-    )
+@atexit.register
+def usage_write() -> bool:
+    """Write down what this process has counted, as it does before it ends; whether the database took it."""
+    return _unwritten.write_or_log()
+
+
+def usage_unwritten(*, tenant: Tenant, day: date) -> int:
+    """The tenant's requests of that day that this process has counted and not written down."""
+    return _unwritten.requests(tenant.pk, day)

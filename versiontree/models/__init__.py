@@ -2,6 +2,7 @@
 
 from versiontree.models.alias import Alias, AliasMove
 from versiontree.models.artifact import Artifact, VersionArtifact
+from versiontree.models.coverage import Coverage
 from versiontree.models.domain import Domain
 from versiontree.models.hplm import Hplm
 from versiontree.models.job import Job, JobEvent
@@ -13,6 +14,7 @@ __all__ = [
     "Alias",
     "AliasMove",
     "Artifact",
+    "Coverage",
     "Domain",
     "Hplm",
     "Job",

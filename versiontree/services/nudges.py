@@ -1,4 +1,4 @@
-"""Telling Celery that a job is queued. The message is only a nudge: the job row is the truth."""
+"""Telling Celery that there is work. A message is only a nudge: the row of the job or check is the truth."""
 
 import logging
 from typing import Final
@@ -10,7 +10,10 @@ from django.db import transaction
 log = logging.getLogger(__name__)
 
 RUN_JOB_TASK: Final = "workers.run_job"
+RUN_CHECK_TASK: Final = "workers.run_check"
+COVERAGE_TASK: Final = "workers.measure_coverage"
 TRAINING_QUEUE: Final = "training"
+DEFAULT_QUEUE: Final = "default"
 # Somebody may be waiting for the answer to a request: a broker that is down must not hold them for long.
 IMPATIENT: Final = {"max_retries": 1, "socket_connect_timeout": 2.0, "socket_timeout": 2.0}
 
@@ -21,20 +24,25 @@ def job_nudge(*, job_id: UUID, priority: int) -> None:
     On Redis the transport keeps a list for each of the priorities 0, 3, 6 and 9, and workers empty them in
     that order.
     """
-    transaction.on_commit(lambda: _send(job_id, priority))
+    transaction.on_commit(lambda: _send(RUN_JOB_TASK, [str(job_id)], TRAINING_QUEUE, priority))
 
 
-def _send(job_id: UUID, priority: int) -> None:
+def check_nudge_send(*, check_id: UUID, **_: object) -> None:
+    """Send the id of a check of uploads to the default queue; what ``tenants.signals`` asks for."""
+    _send(RUN_CHECK_TASK, [str(check_id)], DEFAULT_QUEUE, 0)
+
+
+def coverage_nudge(*, kind: str, upload_id: int) -> None:
+    """Have it measured how much of a ``corpus`` or ``dataset`` each table holds."""
+    _send(COVERAGE_TASK, [kind, upload_id], DEFAULT_QUEUE, 0)
+
+
+def _send(task: str, args: list[str | int], queue: str, priority: int) -> None:
     try:
         with current_app.connection_for_write(transport_options=IMPATIENT) as connection:
             current_app.send_task(
-                RUN_JOB_TASK,
-                args=[str(job_id)],
-                queue=TRAINING_QUEUE,
-                priority=priority,
-                connection=connection,
-                retry=False,
+                task, args=args, queue=queue, priority=priority, connection=connection, retry=False
             )
     except Exception:
-        # The job stays queued and the reaper nudges again, so a broker that is down delays it and no more.
-        log.exception("Job %s is queued, but the broker took no message", job_id)
+        # It is asked for again, so a broker that is down delays it and no more.
+        log.exception("%s waits for %s, but the broker took no message", args, task)

@@ -21,9 +21,11 @@ from tenants.services.api_keys import api_key_create
 from tenants.services.members import member_add
 from tenants.services.tenants import tenant_create
 from tests.integration.jobs.world import World, make_world
+from tests.integration.queueing.requests import depth
 from tests.processes import InferenceWorker, wait_until
 from tests.services import running
 from tests.unit.tiny import tiny_hplm, tiny_root
+from versiontree.selectors import resolve_model
 
 Ask = Callable[..., Any]
 WEB_CAPACITY = 4
@@ -80,6 +82,11 @@ def _make_served(scratch: Path) -> Served:
     )
 
 
+def root_of(served: Served) -> str:
+    """The digest of the root that both hPLMs have."""
+    return resolve_model(served.world.tenant, "mood").root_digest
+
+
 def _key(tenant: Tenant, scope: str) -> str:
     return api_key_create(tenant=tenant, name=scope, scopes=[scope], created_by=None)[1]
 
@@ -112,7 +119,7 @@ def busy(worker: InferenceWorker, redis_url: str) -> Iterator[InferenceWorker]:
     """The worker, as long as it computes something: it takes nothing, but its heart beats. It goes on after
     the test at the latest."""
     with Redis.from_url(redis_url) as client:
-        wait_until(lambda: client.xlen(keys.REQUESTS) == 0, worker)
+        wait_until(lambda: depth(client) == 0, worker)
         worker.pause()
         client.persist(keys.worker(worker.name))
     yield worker

@@ -11,14 +11,12 @@ from redis import Redis
 
 from inference.api.admission import Asking, Standing, admit, expected_wait_s, no_room
 from inference.api.client import close_gateway
-from inference.queueing import keys
 from inference.queueing.heartbeat import Heartbeat
 from inference.queueing.status import Recently, State, WorkerStatus
 from inference.queueing.transport import QueueFull, RequestQueue
 from tenants.errors import HmiError
-from tests.integration.infer_api.conftest import Ask, Served
-from tests.integration.queueing.requests import a_request
-from versiontree.models import Version
+from tests.integration.infer_api.conftest import Ask, Served, root_of
+from tests.integration.queueing.requests import OTHER_ROOT, ROOT, a_request, depth
 
 TENANTS = ("acme", "globex", "initech")
 tenants = st.sampled_from(TENANTS)
@@ -27,17 +25,18 @@ seconds = st.floats(0.001, 1000.0)
 counts = st.dictionaries(tenants, st.integers(0, 500))
 
 
-def worker(rate: float = 0.0, *, state: State = "ready", root: str = "mini", name: str = "w") -> WorkerStatus:
-    return WorkerStatus(name, state, "cpu", "float32", roots=(root,), recently=Recently(behind_per_s=rate))
+def worker(rate: float = 0.0, *, state: State = "ready", root: str = ROOT, name: str = "w") -> WorkerStatus:
+    recently = Recently(behind_per_s=rate)
+    return WorkerStatus(name, state, "cpu", "float32", ("mini",), (root,), recently=recently)
 
 
 def asking(tenant: str = "acme", within_s: float = 5.0, weight: float = 1.0) -> Asking:
-    return Asking(tenant, "mini", within_s, weight)
+    return Asking(tenant, ROOT, "mini", within_s, weight)
 
 
 def refusal(asked: Asking, *workers: WorkerStatus, outstanding: Mapping[str, int] | None = None) -> HmiError:
     with pytest.raises(HmiError) as refused:
-        admit(asked, Standing(workers, outstanding or {}))
+        admit(asked, Standing(workers, {ROOT: outstanding or {}}))
     return refused.value
 
 
@@ -50,14 +49,16 @@ def test_an_empty_queue_refuses_nobody(tenant: str, within_s: float, measured: l
 def test_who_has_nothing_outstanding_is_let_in_however_many_others_wait(
     within_s: float, others: dict[str, int], rate: float
 ) -> None:
-    admit(asking("acme", within_s), Standing([worker(rate)], others))
+    admit(asking("acme", within_s), Standing([worker(rate)], {ROOT: others}))
 
 
 @given(counts, seconds, st.lists(rates))
 def test_while_one_worker_keeps_up_nobody_is_refused(
     outstanding: dict[str, int], within_s: float, measured: list[float]
 ) -> None:
-    admit(asking(within_s=within_s), Standing([worker(rate) for rate in [*measured, 0.0]], outstanding))
+    admit(
+        asking(within_s=within_s), Standing([worker(rate) for rate in [*measured, 0.0]], {ROOT: outstanding})
+    )
 
 
 @given(counts, tenants, tenants, rates)
@@ -88,7 +89,7 @@ def test_whoever_is_refused_would_have_waited_too_long_and_hears_when_to_come_ba
     asked = asking(tenant, within_s)
     wait = expected_wait_s(asked, outstanding, [worker(rate)])
     if wait <= within_s:
-        admit(asked, Standing([worker(rate)], outstanding))
+        admit(asked, Standing([worker(rate)], {ROOT: outstanding}))
         return
     refused = refusal(asked, worker(rate), outstanding=outstanding)
     assert (refused.code, refused.status) == ("queue_full", 429)
@@ -120,8 +121,8 @@ def test_the_time_to_come_back_follows_from_what_was_measured(settings: Settings
         ([worker(state="draining")], "none"),
         ([worker(state="loading")], "loading"),
         ([worker(state="draining"), worker(state="loading")], "loading"),
-        ([worker(root="other")], "root"),
-        ([worker(root="other"), worker(state="loading")], "root"),
+        ([worker(root=OTHER_ROOT)], "root"),
+        ([worker(root=OTHER_ROOT), worker(state="loading")], "root"),
     ],
 )
 def test_what_nobody_serves_is_refused_with_the_reason(workers: list[WorkerStatus], reason: str) -> None:
@@ -137,9 +138,8 @@ def test_what_nobody_serves_is_refused_with_the_reason(workers: list[WorkerStatu
 @pytest.fixture
 def announce(empty_queue: Redis, served: Served) -> Iterator[Any]:
     """Has the API see one worker: ``announce("ready", root=..., rate=...)``."""
-    root = Version.unscoped.get(hplm__name="mood", number=1).root.name
 
-    def beat(state: State, *, root: str = root, rate: float = 0.0) -> None:
+    def beat(state: State, *, root: str = root_of(served), rate: float = 0.0) -> None:
         Heartbeat(empty_queue, "w", worker(rate, state=state, root=root).to_json).beat()
 
     yield beat
@@ -159,23 +159,33 @@ def test_a_request_that_nobody_can_serve_is_not_queued(
     assert answer.status_code == 503
     assert answer.json()["error"]["details"] == {"reason": reason}
     assert int(answer["Retry-After"]) > 0
-    assert empty_queue.xlen(keys.REQUESTS) == 0
+    assert depth(empty_queue) == 0
 
 
 def test_a_request_that_would_come_too_late_is_not_queued_and_one_with_time_is(
-    ask: Ask, announce: Any, empty_queue: Redis
+    ask: Ask, announce: Any, empty_queue: Redis, served: Served
 ) -> None:
     announce("ready", rate=2.0)
     for serial in range(10):
-        RequestQueue(empty_queue, capacity=100).submit(a_request(f"r{serial}"))
+        RequestQueue(empty_queue, capacity=100).submit(a_request(f"r{serial}", root=root_of(served)))
     late = ask("mood", timeout_s=1.5)
     assert (late.status_code, late.json()["error"]["code"]) == (429, "queue_full")
     assert late.json()["error"]["details"] == {"expected_wait_s": 5.0, "waiting": 10, "yours": 10}
     assert int(late["Retry-After"]) == 4
-    assert empty_queue.xlen(keys.REQUESTS) == 10
+    assert depth(empty_queue) == 10
     announce("ready", rate=1000.0)
     assert ask("mood", timeout_s=0.1).status_code == 504  # nobody answers here
-    assert empty_queue.xlen(keys.REQUESTS) == 11
+    assert depth(empty_queue) == 11
+
+
+def test_those_who_wait_for_other_workers_are_in_nobodys_way(
+    ask: Ask, announce: Any, empty_queue: Redis
+) -> None:
+    announce("ready", rate=2.0)
+    for serial in range(10):
+        RequestQueue(empty_queue, capacity=100).submit(a_request(f"r{serial}", root=OTHER_ROOT))
+    assert ask("mood", timeout_s=0.1).status_code == 504  # nobody answers here
+    assert depth(empty_queue) == 11
 
 
 def test_what_was_seen_a_moment_ago_refuses_nobody(ask: Ask, announce: Any, empty_queue: Redis) -> None:

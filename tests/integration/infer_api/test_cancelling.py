@@ -8,8 +8,9 @@ from rest_framework.test import APIClient
 
 from inference.queueing import keys
 from tenants.models import User
-from tests.integration.infer_api.conftest import Ask, Served
+from tests.integration.infer_api.conftest import Ask, Served, root_of
 from tests.integration.infer_api.waiting import Waiting, wait_for_queued
+from tests.integration.queueing.requests import depth
 from tests.processes import InferenceWorker
 
 
@@ -25,12 +26,12 @@ def test_a_cancelled_call_is_answered_at_once(
     call = Waiting(served, **{"X-Request-Id": "job-7_a"})
     wait_for_queued(queue, 1)
     if taken:
-        queue.xreadgroup(keys.GROUP, busy.name, {keys.REQUESTS: ">"})
+        queue.xreadgroup(keys.GROUP, busy.name, {keys.requests(root_of(served)): ">"})
     assert take_back(served.key, "job-7_a").status_code == 204
     answer = call.answer()
     assert (answer.status_code, answer.json()["error"]["code"]) == (409, "cancelled")
     assert answer["X-Request-Id"] == "job-7_a"
-    assert queue.xlen(keys.REQUESTS) == 0
+    assert depth(queue) == 0
     assert take_back(served.key, "job-7_a").status_code == 404
 
 
@@ -59,7 +60,7 @@ def test_two_tenants_may_use_one_name_and_one_tenant_may_not_use_it_twice_at_onc
     again = client.post("/api/v1/infer", body, format="json", headers={"X-Request-Id": "same"})
     assert (again.status_code, again.json()["error"]["code"]) == (409, "conflict")
     assert again.json()["error"]["param"] == "X-Request-Id"
-    assert queue.xlen(keys.REQUESTS) == 1
+    assert depth(queue) == 1
     busy.resume()
     assert call.answer().status_code == 200
     again = client.post("/api/v1/infer", body, format="json", headers={"X-Request-Id": "same"})
@@ -77,7 +78,7 @@ def test_a_name_that_could_mean_something_else_is_refused(
     error = answer.json()["error"]
     assert (answer.status_code, error["code"], error["param"]) == (422, "invalid_field", "X-Request-Id")
     assert answer["X-Request-Id"] != name
-    assert queue.xlen(keys.REQUESTS) == 0
+    assert depth(queue) == 0
 
 
 def test_cancelling_needs_what_asking_needs(db: None, served: Served, viewer: User) -> None:

@@ -37,7 +37,7 @@ def test_who_hangs_up_has_cancelled(
     wait_for_queued(queue, 2)
     first.close()
     wait_for_queued(queue, 1)
-    assert queue.hgetall(keys.OUTSTANDING) == {b"acme": b"1"}
+    assert [int(count) for count in queue.hvals(keys.OUTSTANDING)] == [1]
     busy.resume()
     assert second.recv(12) == b"HTTP/1.1 200"
     second.close()

@@ -10,6 +10,7 @@ from inference.queueing import keys
 from tenants.models import UsageDay
 from tests.integration.infer_api.conftest import Served
 from tests.integration.infer_api.waiting import Waiting, wait_for_queued
+from tests.integration.queueing.requests import depth
 from tests.processes import InferenceWorker
 
 pytestmark = pytest.mark.django_db
@@ -67,7 +68,7 @@ def test_a_call_in_flight_is_not_begun_twice(served: Served, busy: InferenceWork
     assert code_of(again) == (409, "in_flight")
     assert int(again["Retry-After"]) > 0
     assert code_of(post(served, "k1")) == (422, "invalid_field")
-    assert redis.xlen(keys.REQUESTS) == 1
+    assert depth(redis) == 1
     busy.resume()
     answer = first.answer()
     assert answer.status_code == 200

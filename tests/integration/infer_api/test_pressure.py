@@ -12,9 +12,9 @@ from pytest_django import Settings
 from rest_framework.test import APIClient
 
 from inference.api.client import close_gateway
-from inference.queueing import keys
 from tenants.models import UsageDay
 from tests.integration.infer_api.conftest import Ask, Served
+from tests.integration.queueing.requests import depth
 from tests.processes import InferenceWorker, wait_until
 
 
@@ -41,7 +41,7 @@ def test_a_full_queue_says_when_to_come_back_and_answers_what_it_took(
     for thread in threads:
         thread.start()
     with redis.Redis.from_url(redis_url) as client:
-        wait_until(lambda: client.xlen(keys.REQUESTS) == 2)
+        wait_until(lambda: depth(client) == 2)
     refused = ask("mood")
     assert (refused.status_code, refused.json()["error"]["code"]) == (429, "queue_full")
     assert int(refused["Retry-After"]) > 0
@@ -68,7 +68,7 @@ def test_a_deadline_that_passes_is_a_timeout_and_counts(
     assert failures(served) == before + 1
     busy.resume()
     with redis.Redis.from_url(redis_url) as connection:
-        wait_until(lambda: connection.xlen(keys.REQUESTS) == 0)
+        wait_until(lambda: depth(connection) == 0)
 
 
 def test_no_request_waits_longer_than_the_installation_allows(
@@ -89,7 +89,7 @@ def test_without_a_ready_worker_nothing_is_accepted(
     answer = ask("mood")
     assert (answer.status_code, answer.json()["error"]["code"]) == (503, "worker_unavailable")
     assert int(answer["Retry-After"]) > 0
-    assert redis_client.xlen(keys.REQUESTS) == 0
+    assert depth(redis_client) == 0
     assert list(UsageDay.objects.for_tenant(served.world.tenant).values()) == before
 
 

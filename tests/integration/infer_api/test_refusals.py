@@ -8,10 +8,10 @@ import redis
 from pytest_django import Settings
 from rest_framework.test import APIClient
 
-from inference.queueing import keys
 from tenants.models import Quota, User
 from tenants.services.tenants import tenant_resume, tenant_suspend
 from tests.integration.infer_api.conftest import Ask, Served
+from tests.integration.queueing.requests import depth
 
 LONE = "\ud83d"
 
@@ -20,7 +20,7 @@ LONE = "\ud83d"
 def nothing_is_queued(redis_client: redis.Redis) -> Any:
     """A refused request never reaches the queue."""
     yield
-    assert redis_client.xlen(keys.REQUESTS) == 0
+    assert depth(redis_client) == 0
 
 
 def post_raw(served: Served, body: bytes) -> Any:

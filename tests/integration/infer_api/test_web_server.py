@@ -5,8 +5,8 @@ import threading
 import httpx
 import redis
 
-from inference.queueing import keys
 from tests.integration.infer_api.conftest import WEB_CAPACITY, Served
+from tests.integration.queueing.requests import depth
 from tests.processes import InferenceWorker, wait_until
 
 OWN = WEB_CAPACITY // 2
@@ -27,7 +27,7 @@ def test_a_full_queue_refuses_the_next_request_while_everything_else_still_answe
         for thread in waiting:
             thread.start()
         with redis.Redis.from_url(redis_url) as queue:
-            wait_until(lambda: queue.xlen(keys.REQUESTS) == OWN)
+            wait_until(lambda: depth(queue) == OWN)
         refused = infer()
         assert (refused.status_code, refused.json()["error"]["code"]) == (429, "queue_full")
         assert int(refused.headers["Retry-After"]) > 0

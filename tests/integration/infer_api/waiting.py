@@ -7,8 +7,8 @@ from django.db import connection
 from redis import Redis
 from rest_framework.test import APIClient
 
-from inference.queueing import keys
 from tests.integration.infer_api.conftest import Served
+from tests.integration.queueing.requests import depth
 from tests.processes import wait_until
 
 
@@ -34,4 +34,4 @@ class Waiting:
 
 def wait_for_queued(redis: Redis, count: int) -> None:
     """Until so many requests are outstanding."""
-    wait_until(lambda: redis.xlen(keys.REQUESTS) == count)
+    wait_until(lambda: depth(redis) == count)

@@ -15,11 +15,13 @@ from tenants.models import (
     Quota,
     Tenant,
     UnscopedQuery,
+    Upload,
+    UploadCheck,
     UsageDay,
 )
 from tests.integration.world import World
 
-OWNED = [ApiKey, AuditEvent, Corpus, Dataset, DatasetSplit, Membership, Quota, UsageDay]
+OWNED = [ApiKey, AuditEvent, Corpus, Dataset, DatasetSplit, Membership, Quota, Upload, UploadCheck, UsageDay]
 SHA = "a" * 64
 
 

@@ -1,15 +1,17 @@
 """Counting infer requests, and refusing what the quota does not allow."""
 
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from datetime import UTC, date, datetime, timedelta
 from typing import Any
 
 import pytest
-from django.db import connection
+from django.db import OperationalError, connection
+from pytest_django import Settings
 
-from tenants.errors import ErrorCode
+from tenants.errors import ErrorCode, HmiError
 from tenants.models import Quota, UsageDay
+from tenants.remembering import moments
 from tenants.selectors import quota_of, requests_today, usage_of
 from tenants.services.quotas import (
     quota_check_active_jobs,
@@ -19,8 +21,10 @@ from tenants.services.quotas import (
     quota_check_storage,
     quota_lock,
 )
-from tenants.services.usage import usage_record
+from tenants.services.unwritten import Count, Unwritten
+from tenants.services.usage import usage_record, usage_write
 from tests.integration.world import World, make_world
+from tests.processes import wait_until
 from tests.unit.tenants.files import refused
 
 
@@ -65,6 +69,88 @@ def test_no_request_is_lost_or_counted_twice_under_threads(transactional_db: Non
     assert [sum(row[name] for row in rows) for name in ("requests", "inputs", "tokens")] == [200, 400, 600]
 
 
+@pytest.fixture
+def batched(settings: Settings) -> Iterator[Settings]:
+    """Usage is written down once a minute; what a test leaves goes nowhere."""
+    settings.HMI_USAGE_INTERVAL_S = 60.0
+    moments().clear()
+    yield settings
+    usage_write()
+    moments().clear()
+
+
+def use(world: World, times: int) -> None:
+    for _ in range(times):
+        usage_record(tenant=world.tenant, hplm_name="mood", inputs=2, tokens=30)
+
+
+def test_what_came_within_the_interval_is_written_in_one_statement(
+    world: World, batched: Settings, django_assert_num_queries: Any
+) -> None:
+    with django_assert_num_queries(0):
+        use(world, 100)
+        usage_record(tenant=world.other, hplm_name="spam", inputs=1, tokens=5, failed=True)
+    assert counted(world) == []
+    with django_assert_num_queries(1):
+        usage_write()
+    assert counted(world) == [
+        {"hplm_name": "mood", "requests": 100, "inputs": 200, "tokens": 3000, "failed": 0}
+    ]
+    with django_assert_num_queries(0):
+        usage_write()
+
+
+def test_it_is_written_without_anybody_asking(transactional_db: None) -> None:
+    world, unwritten, day = make_world(), Unwritten(), date(2026, 1, 1)
+    for times in (1, 2):
+        unwritten.add(world.tenant.pk, day, "mood", Count(times, 1, 1, 0))
+        unwritten.write_within(0.05)
+        wait_until(lambda: not unwritten.requests(world.tenant.pk, day))
+    wait_until(lambda: [row["requests"] for row in counted(world)] == [3])
+
+
+def test_what_could_not_be_written_then_is_written_later(
+    transactional_db: None, caplog: pytest.LogCaptureFixture
+) -> None:
+    world, unwritten, user = make_world(), Unwritten(), connection.settings_dict["USER"]
+    with connection.cursor() as cursor:
+        cursor.execute(f'ALTER ROLE "{user}" NOLOGIN')
+        try:
+            unwritten.add(world.tenant.pk, date(2026, 1, 1), "mood", Count(1, 1, 1, 0))
+            unwritten.write_within(0.05)
+            wait_until(lambda: "could not be written down yet" in caplog.text)
+            assert counted(world) == []
+        finally:
+            cursor.execute(f'ALTER ROLE "{user}" LOGIN')
+    wait_until(lambda: [row["requests"] for row in counted(world)] == [1])
+
+
+def test_what_the_database_does_not_take_is_kept(world: World, caplog: pytest.LogCaptureFixture) -> None:
+    unwritten, day = Unwritten(), date(2026, 1, 1)
+
+    def down(*_: object) -> None:
+        raise OperationalError("the server has gone away")
+
+    unwritten.add(world.tenant.pk, day, "mood", Count(1, 2, 3, 0))
+    with connection.execute_wrapper(down):
+        assert not unwritten.write_or_log()
+    assert "the server has gone away" in caplog.text
+    unwritten.add(world.tenant.pk, day, "mood", Count(1, 2, 3, 1))
+    assert unwritten.requests(world.tenant.pk, day) == 2
+    assert unwritten.write_or_log()
+    assert counted(world) == [{"hplm_name": "mood", "requests": 2, "inputs": 4, "tokens": 6, "failed": 1}]
+    assert unwritten.requests(world.tenant.pk, day) == 0
+
+
+def test_the_counts_of_a_tenant_that_was_deleted_keep_nobody_else_s_from_being_written(world: World) -> None:
+    unwritten, day = Unwritten(), date(2026, 1, 1)
+    for tenant_id in (world.tenant.pk, 10**9):
+        unwritten.add(tenant_id, day, "mood", Count(1, 1, 1, 0))
+    unwritten.write()
+    assert [row["requests"] for row in counted(world)] == [1]
+    assert UsageDay.unscoped.count() == 1
+
+
 CHECKS: list[tuple[str, Callable[..., None]]] = [
     ("max_domains", quota_check_domains),
     ("max_hplms", quota_check_hplms),
@@ -99,6 +185,45 @@ def test_requests_of_today_count_and_the_error_says_when_to_come_back(world: Wor
     error = refused(ErrorCode.QUOTA_EXCEEDED, lambda: quota_check_requests(tenant=world.tenant))
     assert error.retry_after is not None
     assert 1 <= error.retry_after <= 24 * 3600
+
+
+def test_a_quota_counts_what_is_not_written_yet(
+    world: World, batched: Settings, django_assert_num_queries: Any
+) -> None:
+    Quota.unscoped.filter(tenant=world.tenant).update(max_requests_per_day=3)
+    use(world, 1)
+    usage_write()
+    with django_assert_num_queries(1):
+        quota_check_requests(tenant=world.tenant)
+        use(world, 1)
+        quota_check_requests(tenant=world.tenant)
+    use(world, 1)
+    for write in (lambda: None, usage_write):
+        write()
+        error = refused(ErrorCode.QUOTA_EXCEEDED, lambda: quota_check_requests(tenant=world.tenant))
+        assert error.details is not None
+        assert (error.details["limit"], error.details["used"]) == (3, 3)
+    quota_check_requests(tenant=world.other)
+
+
+def test_what_another_process_counted_and_a_new_quota_show_once_the_interval_is_over(
+    world: World, batched: Settings
+) -> None:
+    batched.HMI_USAGE_INTERVAL_S = 0.2
+    Quota.unscoped.filter(tenant=world.tenant).update(max_requests_per_day=5)
+    quota_check_requests(tenant=world.tenant)
+    UsageDay.unscoped.create(tenant=world.tenant, hplm_name="mood", day=datetime.now(UTC).date(), requests=5)
+    wait_until(lambda: not may_ask(world))
+    Quota.unscoped.filter(tenant=world.tenant).update(max_requests_per_day=6)
+    wait_until(lambda: may_ask(world))
+
+
+def may_ask(world: World) -> bool:
+    try:
+        quota_check_requests(tenant=world.tenant)
+    except HmiError:
+        return False
+    return True
 
 
 def test_a_tenant_without_a_quota_row_has_the_defaults(world: World) -> None:

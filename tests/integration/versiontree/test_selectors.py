@@ -1,15 +1,18 @@
 """Reading the tree: what a reference means, who sees what, and in how many queries."""
 
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from django.db import connection
 from django.test.utils import CaptureQueriesContext
-from pytest_django import DjangoAssertNumQueries
+from pytest_django import DjangoAssertNumQueries, Settings
 
 from tenants.errors import ErrorCode, HmiError
+from tenants.remembering import moments
 from tests.integration.versiontree import grove
 from tests.integration.versiontree.grove import Household
+from tests.processes import wait_until
 from versiontree.models import Hplm, Job, Version
 from versiontree.selectors import (
     build_inputs,
@@ -21,6 +24,7 @@ from versiontree.selectors import (
     jobs_of,
     parents_ready_for,
     resolve_model,
+    resolve_model_lately,
     tree_for,
     version_visible_to,
     versions_visible_to,
@@ -36,6 +40,20 @@ pytestmark = pytest.mark.django_db
 @pytest.fixture
 def model(domain: Version, acme: Household) -> Version:
     return grove.ready_hplm(domain, "spam", acme)
+
+
+@pytest.fixture
+def remembering(settings: Settings) -> Iterator[Settings]:
+    """For a minute, which models were meant."""
+    settings.HMI_MODEL_CACHE_S = 60.0
+    moments().clear()
+    yield settings
+    moments().clear()
+
+
+def number_of(acme: Household, reference: str) -> int:
+    """The version that a reference meant of late."""
+    return resolve_model_lately(acme.tenant, reference).version_number
 
 
 def refusal(acme: Household, reference: str) -> ErrorCode:
@@ -64,6 +82,8 @@ def test_a_reference_means_the_default_an_alias_or_a_number(model: Version, acme
     resolved = resolve_model(acme.tenant, "spam")
     assert (resolved.tenant_slug, resolved.hplm_name, resolved.digest) == ("acme", "spam", second.digest)
     assert (resolved.task, resolved.labels, resolved.hplm_id) == ("classification", ("no", "yes"), hplm.pk)
+    root = Version.unscoped.get(kind="root")
+    assert (resolved.root, resolved.root_digest) == (root.name, root.digest)
 
 
 def test_resolving_takes_one_query(
@@ -72,6 +92,62 @@ def test_resolving_takes_one_query(
     for reference in ("acme/spam", "spam:1"):
         with django_assert_num_queries(1):
             resolve_model(acme.tenant, reference)
+
+
+def test_a_promotion_and_a_rollback_show_once_the_time_is_over(
+    model: Version, acme: Household, remembering: Settings
+) -> None:
+    remembering.HMI_MODEL_CACHE_S = 0.2
+    assert number_of(acme, "spam") == 1
+    grove.do_jobs(hplm_update(hplm=grove.hplm_of(model), dataset=acme.dataset, actor=None))
+    wait_until(lambda: number_of(acme, "spam") == 2)
+    alias_move(hplm=grove.hplm_of(model), name="default", version=model, actor=None)
+    wait_until(lambda: number_of(acme, "spam") == 1)
+    hplm_delete(hplm=grove.hplm_of(model), actor=None)
+    with pytest.raises(HmiError, match="no such hPLM"):
+        wait_until(lambda: number_of(acme, "spam") != 1)
+
+
+def test_until_then_a_reference_means_what_it_meant_and_asks_nothing(
+    model: Version, acme: Household, remembering: Settings, django_assert_num_queries: DjangoAssertNumQueries
+) -> None:
+    assert [number_of(acme, reference) for reference in ("spam", "spam:1")] == [1, 1]
+    grove.do_jobs(hplm_update(hplm=grove.hplm_of(model), dataset=acme.dataset, actor=None))
+    with django_assert_num_queries(0):
+        assert [number_of(acme, reference) for reference in ("acme/spam", "spam@default", "spam:1")] == [
+            1
+        ] * 3
+    assert number_of(acme, "spam:2") == 2
+
+
+def test_an_alias_that_looks_like_a_number_is_none(
+    model: Version, acme: Household, remembering: Settings
+) -> None:
+    hplm = grove.hplm_of(model)
+    second = grove.do_jobs(hplm_update(hplm=hplm, dataset=acme.dataset, actor=None))
+    alias_move(hplm=hplm, name="1", version=second, actor=None)
+    assert [number_of(acme, reference) for reference in ("spam@1", "spam:1", "spam@1")] == [2, 1, 2]
+
+
+def test_what_was_not_there_is_there_as_soon_as_it_is(
+    root: Version, acme: Household, remembering: Settings
+) -> None:
+    with pytest.raises(HmiError, match="no such hPLM"):
+        number_of(acme, "spam")
+    version = grove.new_hplm(root, "spam", acme)
+    with pytest.raises(HmiError, match="it is building"):
+        number_of(acme, "spam")
+    grove.do_jobs(version)
+    assert number_of(acme, "spam") == 1
+
+
+def test_what_is_remembered_of_one_tenant_is_not_another_s(
+    model: Version, acme: Household, globex: Household, remembering: Settings
+) -> None:
+    assert number_of(acme, "acme/spam") == 1
+    for reference in ("acme/spam", "spam"):
+        with pytest.raises(HmiError, match="no such hPLM"):
+            number_of(globex, reference)
 
 
 @pytest.mark.parametrize(

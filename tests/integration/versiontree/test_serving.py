@@ -145,9 +145,8 @@ def test_who_stops_sharing_counts_is_told_to_workers_at_once(
 
 def test_a_manifest_that_would_say_the_same_is_left_alone(model: Version, manifest: Path) -> None:
     before = manifest.stat()
-    revision = manifest_publish()
-    assert manifest.stat() == before or manifest.stat().st_mtime_ns == before.st_mtime_ns
-    assert read(manifest)["revision"] == revision
+    manifest_publish()
+    assert (manifest.stat().st_ino, manifest.stat().st_mtime_ns) == (before.st_ino, before.st_mtime_ns)
 
 
 @pytest.mark.parametrize("wreck", ["", "{", "[]", '{"format": 1}'])

@@ -1,0 +1,139 @@
+"""Counts of infer requests that wait in memory to be written down together, in one statement."""
+
+import logging
+import threading
+from collections import defaultdict
+from dataclasses import astuple, dataclass
+from datetime import date
+from typing import Final
+
+from django.db import InterfaceError, OperationalError, connection
+
+from tenants.models import Tenant, UsageDay
+from tenants.remembering import moments
+
+log = logging.getLogger(__name__)
+
+# Rows are locked in their order, so that two processes cannot wait for each other. Counts of a tenant that
+# was deleted meanwhile have no row to go to.
+UPSERT: Final = """
+    INSERT INTO {usage} AS kept (tenant_id, hplm_name, day, requests, inputs, tokens, failed)
+    SELECT new.*
+    FROM unnest(%s::bigint[], %s::text[], %s::date[], %s::bigint[], %s::bigint[], %s::bigint[], %s::bigint[])
+        AS new (tenant_id, hplm_name, day, requests, inputs, tokens, failed)
+    JOIN {tenants} ON {tenants}.id = new.tenant_id
+    ORDER BY new.tenant_id, new.day, new.hplm_name
+    ON CONFLICT (tenant_id, day, hplm_name) DO UPDATE SET
+        requests = kept.requests + EXCLUDED.requests,
+        inputs = kept.inputs + EXCLUDED.inputs,
+        tokens = kept.tokens + EXCLUDED.tokens,
+        failed = kept.failed + EXCLUDED.failed
+"""
+
+
+@dataclass(slots=True)
+class Count:
+    """Requests, added up."""
+
+    requests: int = 0
+    inputs: int = 0
+    tokens: int = 0
+    failed: int = 0
+
+    def add(self, other: "Count") -> None:
+        """Those of the other as well."""
+        self.requests += other.requests
+        self.inputs += other.inputs
+        self.tokens += other.tokens
+        self.failed += other.failed
+
+
+Counts = dict[int, dict[tuple[date, str], Count]]
+"""By the tenant's id, then by day and hPLM."""
+
+
+class Unwritten:
+    """What this process has counted and not written yet; for any number of threads."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._writing = threading.Lock()
+        self._counts: Counts = _none()
+        self._timer: threading.Timer | None = None
+
+    def add(self, tenant_id: int, day: date, hplm_name: str, count: Count) -> None:
+        """Count; returns at once."""
+        with self._lock:
+            self._counts[tenant_id][day, hplm_name].add(count)
+
+    def requests(self, tenant_id: int, day: date) -> int:
+        """How many of the tenant on that day are not written yet."""
+        with self._lock:
+            rows = self._counts.get(tenant_id, {})
+            return sum(count.requests for (of, _), count in rows.items() if of == day)
+
+    def write(self) -> None:
+        """Write all; what cannot be written is kept for the next time, and the database's error raised."""
+        with self._writing:
+            with self._lock:
+                counts, self._counts = self._counts, _none()
+            if not counts:
+                return
+            try:
+                _upsert(counts)
+            except Exception:
+                self._take_back(counts)
+                raise
+            moments().delete_many(
+                allowance_key(tenant_id, day) for tenant_id, rows in counts.items() for day, _ in rows
+            )
+
+    def write_or_log(self) -> bool:
+        """Whether all could be written."""
+        try:
+            self.write()
+        except (OperationalError, InterfaceError) as error:
+            log.error("Usage could not be written down yet: %s", error)
+            return False
+        return True
+
+    def write_within(self, seconds: float) -> None:
+        """Write that much later, in a thread of its own, unless one waits to do so already."""
+        with self._lock:
+            if self._timer is None:
+                self._timer = threading.Timer(seconds, self._write_on_time, (seconds,))
+                self._timer.daemon = True
+                self._timer.start()
+
+    def _write_on_time(self, seconds: float) -> None:
+        with self._lock:
+            self._timer = None
+        written = self.write_or_log()
+        connection.close()
+        if not written:
+            self.write_within(seconds)
+
+    def _take_back(self, counts: Counts) -> None:
+        for tenant_id, rows in counts.items():
+            for (day, hplm_name), count in rows.items():
+                self.add(tenant_id, day, hplm_name, count)
+
+
+def allowance_key(tenant_id: int, day: date) -> str:
+    """Where the cache has how much of the tenant's quota is written down as used on that day."""
+    return f"allowance:{tenant_id}:{day}"
+
+
+def _none() -> Counts:
+    return defaultdict(lambda: defaultdict(Count))
+
+
+def _upsert(counts: Counts) -> None:
+    rows = [
+        (tenant_id, hplm_name, day, *astuple(count))
+        for tenant_id, of_tenant in counts.items()
+        for (day, hplm_name), count in of_tenant.items()
+    ]
+    statement = UPSERT.format(usage=UsageDay._meta.db_table, tenants=Tenant._meta.db_table)
+    with connection.cursor() as cursor:
+        cursor.execute(statement, [list(column) for column in zip(*rows, strict=True)])

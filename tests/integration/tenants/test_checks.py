@@ -1,0 +1,255 @@
+"""What is made of uploads: small ones at once, large ones by a worker."""
+
+import json
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+from uuid import UUID
+
+import pytest
+from django.db import connections
+from django.utils import timezone
+from pytest_django import Settings
+
+from tenants.models import Corpus, Dataset, Quota, Upload, UploadCheck
+from tenants.selectors import storage_used
+from tenants.services.checks import check_run, checks_expire, checks_nudge_lost
+from tenants.services.uploads import upload_create, upload_receive, uploads_expire
+from tenants.signals import check_requested
+from tests.integration.tenants.content import CORPUS, audit_of, nothing_is_left, stored, stream
+from tests.integration.tenants.tus import CHECKS, begun, send, sent
+from tests.integration.world import World, make_world
+from tests.unit.tenants.files import jsonl, texts
+
+CONTENT = CORPUS.encode()
+
+
+@pytest.fixture
+def committed(transactional_db: None, upload_root: Path) -> World:
+    """The small world, in transactions that really commit."""
+    return make_world()
+
+
+@pytest.fixture
+def large(settings: Settings) -> None:
+    """Nothing is small enough to be checked at once."""
+    settings.HMI_CHECK_INLINE_BYTES = 0
+
+
+@pytest.fixture
+def nudged() -> Any:
+    """The ids of checks that a worker was asked to take."""
+    asked: list[UUID] = []
+
+    def note(check_id: UUID, **_: Any) -> None:
+        asked.append(check_id)
+
+    receivers, check_requested.receivers = check_requested.receivers, []
+    check_requested.connect(note)
+    yield asked
+    check_requested.receivers = receivers
+
+
+def ask(client: Any, **fields: Any) -> Any:
+    """Ask for a check."""
+    return client.post(CHECKS, fields, format="json")
+
+
+def test_a_corpus_of_an_upload_is_stored_and_the_upload_is_used_up(
+    committed: World, upload_root: Path
+) -> None:
+    client = committed.client(committed.developer)
+    answer = ask(client, kind="corpus", name="news", files={"file": sent(client, CONTENT)})
+    assert (answer.status_code, answer.json()["state"]) == (201, "stored"), answer.json()
+    corpus = Corpus.unscoped.get(pk=answer.json()["corpus"])
+    assert (corpus.name, corpus.rows, corpus.created_by) == ("news", 50, committed.developer)
+    assert corpus.report["file"]["filename"] == "news.txt"
+    assert not Upload.unscoped.exists()
+    assert stored(upload_root) == {f"{corpus.sha256[:2]}/{corpus.sha256}"}
+    event = audit_of(committed.tenant).first()
+    assert event is not None
+    assert (event.verb, event.actor) == ("corpus.upload", committed.developer)
+
+
+def test_a_dataset_of_three_uploads_is_stored_by_a_key(committed: World) -> None:
+    _, plaintext = committed.key()
+    client = committed.client(key=plaintext)
+    files = {
+        split: sent(
+            client, jsonl(texts(20, start=start)).encode(), f"{split}.jsonl", address="/api/v1/uploads"
+        )
+        for split, start in (("train", 0), ("dev", 20), ("test", 40))
+    }
+    answer = client.post(
+        "/api/v1/checks",
+        {"kind": "dataset", "name": "mood", "task": "classification", "files": files},
+        format="json",
+    )
+    assert answer.json()["state"] == "stored", answer.json()
+    dataset = Dataset.unscoped.get(pk=answer.json()["dataset"])
+    assert {split.split: split.rows for split in dataset.splits.all()} == dict.fromkeys(files, 20)
+
+
+def test_a_check_that_stores_nothing_leaves_the_upload_for_later(world: World) -> None:
+    client = world.client(world.developer)
+    key = sent(client, CONTENT)
+    answer = ask(client, kind="corpus", files={"file": key}, stores=False).json()
+    assert (answer["state"], answer["found"]["report"]["rows"]) == ("passed", 50)
+    assert not Corpus.unscoped.exists()
+    assert ask(client, kind="corpus", name="news", files={"file": key}).json()["state"] == "stored"
+
+
+def test_bad_rows_are_told_with_row_line_reason_and_content(world: World) -> None:
+    bad = jsonl([*texts(20), {"text": "", "label": "good"}, {"text": "x", "label": None}])
+    client = world.client(world.developer)
+    key = sent(client, bad.encode(), "mood.jsonl")
+    answer = ask(client, kind="dataset", name="mood", task="classification", files={"train": key}).json()
+    assert (answer["state"], answer["refusal"]["code"]) == ("refused", "empty_text")
+    assert [(one["file"], one["row"], one["line"]) for one in answer["faults"]] == [
+        ("mood.jsonl", 21, 21),
+        ("mood.jsonl", 22, 22),
+    ]
+    assert "blank" in answer["faults"][0]["reason"]
+    assert answer["faults"][0]["content"] == '{"text": "", "label": "good"}'
+    assert Upload.unscoped.filter(pk=key).exists()
+
+
+def test_rows_that_cannot_even_be_read_are_told_with_the_others(world: World) -> None:
+    rows_of = [*(json.dumps(row) for row in texts(20)), "{no json", '{"text": "", "label": "good"}', "[]"]
+    client = world.client(world.developer)
+    key = sent(client, "\n".join(rows_of).encode(), "mood.jsonl")
+    answer = ask(client, kind="dataset", name="mood", task="classification", files={"train": key}).json()
+    assert [(one["row"], one["content"][:8]) for one in answer["faults"]] == [
+        (21, "{no json"),
+        (22, '{"text":'),
+        (23, "[]"),
+    ]
+    table = "text,label\n" + "a text,good\nanother,bad\n" * 10 + "one,two,three\nlonely\n"
+    key = sent(client, table.encode(), "mood.csv")
+    answer = ask(client, kind="dataset", name="mood", task="classification", files={"train": key}).json()
+    assert [(one["row"], one["content"]) for one in answer["faults"]] == [
+        (21, "one,two,three"),
+        (22, "lonely"),
+    ]
+
+
+def test_an_upload_that_is_not_complete_is_refused(world: World) -> None:
+    client = world.client(world.developer)
+    address = begun(client, 100)
+    send(client, address, b"a" * 40)
+    refused = ask(client, kind="corpus", name="news", files={"file": address.rpartition("/")[2]})
+    assert (refused.status_code, refused.json()["error"]["details"]) == (409, {"offset": 40, "size": 100})
+
+
+def test_what_another_uploaded_cannot_be_used(world: World) -> None:
+    key = sent(world.client(world.developer), CONTENT)
+    refused = ask(world.client(world.owner), kind="corpus", name="news", files={"file": key})
+    assert refused.status_code == 404
+
+
+@pytest.mark.parametrize(
+    ("fields", "param"),
+    [
+        ({"kind": "corpus", "files": {}}, "files"),
+        ({"kind": "corpus", "files": {"train": str(UUID(int=1))}}, "files"),
+        ({"kind": "dataset", "files": {"train": str(UUID(int=1))}}, "task"),
+        ({"kind": "corpus", "files": {"file": "no-id"}}, "files.file"),
+        ({"kind": "model", "files": {"file": str(UUID(int=1))}}, "kind"),
+    ],
+)
+def test_what_cannot_be_meant_is_refused(world: World, fields: dict[str, Any], param: str) -> None:
+    refused = ask(world.client(world.developer), **fields)
+    assert (refused.status_code, refused.json()["error"]["param"]) == (422, param)
+
+
+def test_an_upload_and_what_is_made_of_it_do_not_count_twice(committed: World) -> None:
+    limit = len(CONTENT) + 100
+    Quota.unscoped.update_or_create(tenant=committed.tenant, defaults={"max_storage_bytes": limit})
+    client = committed.client(committed.developer)
+    answer = ask(client, kind="corpus", name="news", files={"file": sent(client, CONTENT)}).json()
+    assert answer["state"] == "stored", answer
+    assert storage_used(committed.tenant) == len(CONTENT)
+
+
+def test_a_large_upload_waits_for_a_worker(committed: World, large: None, nudged: list[UUID]) -> None:
+    client = committed.client(committed.developer)
+    answer = ask(client, kind="corpus", name="news", files={"file": sent(client, CONTENT)})
+    assert (answer.status_code, answer.json()["state"]) == (202, "waiting")
+    key = UUID(answer.json()["id"])
+    assert nudged == [key]
+    check_run(check_id=key)
+    assert client.get(f"{CHECKS}/{key}").json()["state"] == "stored"
+    check_run(check_id=key)  # the message came twice
+    assert Corpus.unscoped.count() == 1
+
+
+def test_what_somebody_works_on_is_left_alone(committed: World, large: None, nudged: list[UUID]) -> None:
+    client = committed.client(committed.developer)
+    key = UUID(ask(client, kind="corpus", name="news", files={"file": sent(client, CONTENT)}).json()["id"])
+    other = connections["default"].copy()
+    with other.cursor() as cursor:
+        cursor.execute("SELECT pg_try_advisory_lock(%s)", [key.int & (2**63 - 1)])
+    check_run(check_id=key)
+    assert UploadCheck.unscoped.get().state == "waiting"
+    other.close()  # as when its process dies
+    check_run(check_id=key)
+    assert UploadCheck.unscoped.get().state == "stored"
+
+
+def test_a_check_whose_message_was_lost_is_asked_for_again(
+    committed: World, large: None, nudged: list[UUID]
+) -> None:
+    client = committed.client(committed.developer)
+    key = UUID(ask(client, kind="corpus", name="news", files={"file": sent(client, CONTENT)}).json()["id"])
+    checks_nudge_lost()
+    assert nudged == [key]
+    UploadCheck.unscoped.update(nudged_at=timezone.now() - timedelta(seconds=31))
+    checks_nudge_lost()
+    assert nudged == [key, key]
+
+
+def test_files_that_end_every_worker_are_given_up(committed: World, large: None, nudged: list[UUID]) -> None:
+    client = committed.client(committed.developer)
+    key = UUID(ask(client, kind="corpus", name="news", files={"file": sent(client, CONTENT)}).json()["id"])
+    UploadCheck.unscoped.update(state="running", attempts=3)
+    check_run(check_id=key)
+    check = UploadCheck.unscoped.get()
+    assert check.refusal is not None
+    assert (check.state, check.refusal["code"]) == ("refused", "internal")
+
+
+def test_an_upload_does_not_expire_while_a_worker_is_to_read_it(
+    committed: World, large: None, nudged: list[UUID]
+) -> None:
+    client = committed.client(committed.developer)
+    key = UUID(ask(client, kind="corpus", name="news", files={"file": sent(client, CONTENT)}).json()["id"])
+    Upload.unscoped.update(expires_at=timezone.now() - timedelta(hours=1))
+    assert uploads_expire() == 0
+    check_run(check_id=key)
+    assert UploadCheck.unscoped.get().state == "stored"
+
+
+def test_checks_that_ended_long_ago_are_forgotten(world: World) -> None:
+    client = world.client(world.developer)
+    ask(client, kind="corpus", files={"file": sent(client, CONTENT)}, stores=False)
+    assert checks_expire() == 0
+    UploadCheck.unscoped.update(finished_at=timezone.now() - timedelta(hours=49))
+    assert checks_expire() == 1
+
+
+def test_a_whole_file_of_a_form_becomes_an_upload(world: World) -> None:
+    upload = upload_receive(
+        tenant=world.tenant,
+        filename="a.txt",
+        size=len(CONTENT),
+        stream=stream(CONTENT),
+        actor=world.developer,
+    )
+    assert upload.is_complete
+
+
+def test_nothing_is_left_of_a_tenant_that_threw_everything_away(committed: World, upload_root: Path) -> None:
+    upload_create(tenant=committed.tenant, filename="a", size=0, actor=committed.developer)
+    Upload.unscoped.update(expires_at=timezone.now())
+    uploads_expire()
+    assert nothing_is_left(upload_root)

@@ -1,0 +1,123 @@
+"""Reads of the tree for those who look around in it: a branch and a page at a time, and of each version only
+what a list shows. Each says whose rows it returns."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any
+
+from django.contrib.postgres.expressions import ArraySubquery
+from django.db.models import Count, OuterRef, Q, QuerySet
+from django.db.models.fields.json import KT
+
+from tenants.models import Task, Tenant
+from versiontree.models import Alias, Hplm, Version
+from versiontree.models.version import VersionKind
+
+_COLUMNS = (
+    "kind", "number", "state", "tenant_id", "root_id", "root__name", "domain_id", "domain__name", "hplm_id",
+    "hplm__name", "hplm__task", "parent__number", "parent__domain_id", "parent__domain__name",
+    "pointing", "metric", "value",
+)  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Branch:
+    """Where things grow: a domain of a root, or the root itself where ``domain`` is None."""
+
+    root: int
+    domain: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Brief:
+    """A version as a list shows it. ``of`` is the id of what it is a version of; ``value`` was measured on
+    the test split, in ``metric``. Of a first version, ``above`` is the branch it grows from.
+    """
+
+    kind: VersionKind
+    of: int
+    name: str
+    task: str
+    number: int
+    state: str
+    shared: bool
+    aliases: tuple[str, ...]
+    metric: str
+    value: float | None
+    branch: Branch
+    above: Branch
+    above_name: str
+    above_number: int | None
+
+
+def branches_seen_by(tenant: Tenant) -> list[Brief]:
+    """All versions of roots, and of the platform's and the tenant's domains, the oldest first; one query."""
+    seen = Q(tenant=None) | Q(tenant=tenant)
+    return _briefs(Version.unscoped.filter(seen).exclude(kind=VersionKind.HPLM))
+
+
+def hplm_counts(tenant: Tenant) -> dict[Branch, int]:
+    """How many of the tenant's hPLMs hang directly on each branch; one query."""
+    first = _living_versions(tenant).filter(number=1).order_by()
+    counted = first.values_list("root_id", "parent__domain_id").annotate(Count("pk"))
+    return {Branch(root, domain): count for root, domain, count in counted}
+
+
+def hplms_found(tenant: Tenant, *, words: str = "", branch: Branch | None = None) -> QuerySet[Hplm]:
+    """The tenant's hPLMs by name: those on a branch, those with these words in their name."""
+    found = Hplm.objects.for_tenant(tenant).filter(deleted_at=None)
+    if branch is not None:
+        first = Version.objects.for_tenant(tenant).filter(
+            hplm=OuterRef("pk"), number=1, root=branch.root, parent__domain=branch.domain
+        )
+        found = found.filter(pk__in=first.values("hplm"))
+    for word in words.split():
+        found = found.filter(name__icontains=word)
+    return found.order_by("name")
+
+
+def hplm_briefs(tenant: Tenant, hplms: Iterable[Hplm]) -> list[Brief]:
+    """The versions of these hPLMs of the tenant, by name, the oldest first; one query."""
+    return _briefs(_living_versions(tenant).filter(hplm__in=[hplm.pk for hplm in hplms]))
+
+
+def _living_versions(tenant: Tenant) -> QuerySet[Version]:
+    return Version.objects.for_tenant(tenant).filter(kind=VersionKind.HPLM, hplm__deleted_at=None)
+
+
+def _briefs(versions: QuerySet[Version]) -> list[Brief]:
+    aliases = Alias.unscoped.filter(version=OuterRef("pk")).order_by("name").values("name")
+    rows = versions.order_by("hplm__name", "domain__name", "root__name", "number").annotate(
+        pointing=ArraySubquery(aliases),
+        metric=KT("metrics__evaluate__metric"),
+        value=KT("metrics__evaluate__value"),
+    )
+    return [_brief(row) for row in rows.values(*_COLUMNS)]
+
+
+def _brief(row: dict[str, Any]) -> Brief:
+    kind = VersionKind(row["kind"])
+    return Brief(
+        kind=kind,
+        of=row[f"{kind.value}_id"],
+        name=row[f"{kind.value}__name"],
+        task=Task(row["hplm__task"]).label if kind == VersionKind.HPLM else "",
+        number=row["number"],
+        state=row["state"],
+        shared=row["tenant_id"] is None,
+        aliases=tuple(row["pointing"]),
+        metric=row["metric"] or "",
+        value=_number(row["value"]),
+        branch=Branch(row["root_id"], row["domain_id"]),
+        above=Branch(row["root_id"], row["parent__domain_id"]),
+        above_name=row["parent__domain__name"] or row["root__name"],
+        above_number=row["parent__number"],
+    )
+
+
+def _number(written: str | None) -> float | None:
+    """What a report has where a figure should be; an imported one may have anything there."""
+    try:
+        return float(written) if written else None
+    except ValueError:
+        return None
