@@ -80,5 +80,5 @@ def _place_of(user: User, slug: str, role: Role) -> Place:
 def _sign_in_first(request: HttpRequest) -> HttpResponseBase:
     """A page goes to sign in and comes back; a fragment takes its whole page there."""
     if getattr(request, "htmx", False):
-        return HttpResponseClientRedirect(reverse("frontend:login"))
+        return HttpResponseClientRedirect(reverse("account_login"))
     return redirect_to_login(request.get_full_path())

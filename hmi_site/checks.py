@@ -114,10 +114,23 @@ def check_exposure(**_: Any) -> list[CheckMessage]:
         messages.append(
             Error("HMI_DEBUG is on while others can reach the site.", hint="Unset it.", id="hmi.E008")
         )
+    if not local and "*" in settings.ALLOWED_HOSTS:
+        hint = "Set HMI_ALLOWED_HOSTS to the names that people use."
+        problem = "Any host name is taken, and stands in the links of e-mails that anybody may ask for."
+        messages.append(Caution(problem, hint=hint, id="hmi.W006"))
     if settings.HMI_PORT < PRIVILEGED_PORTS and os.getuid() != 0:
         hint = "Use a port from 1024, or a proxy."
         messages.append(Caution(f"HMI_PORT {settings.HMI_PORT} may need root.", hint=hint, id="hmi.W003"))
     return messages
+
+
+@register(Tags.security, deploy=True)
+def check_mail(**_: Any) -> list[CheckMessage]:
+    """Links that set a password belong into a mailbox, not into a log."""
+    if not settings.EMAIL_BACKEND.endswith(".console.EmailBackend"):
+        return []
+    hint = "Name a mail server in HMI_EMAIL_URL: smtp://user:password@host:587."
+    return [Caution("E-mails are written to the log.", hint=hint, id="hmi.W007")]
 
 
 @register()

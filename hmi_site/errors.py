@@ -138,6 +138,12 @@ def internal(request: HttpRequest) -> HttpResponse:
     return answer(request, error, "500.html")
 
 
+def too_often(request: HttpRequest) -> HttpResponse:
+    """429: what django-allauth answers to whoever sends the forms of accounts again and again."""
+    message = "That was asked too often from here. Wait a minute and try again."
+    return answer(request, HmiError(ErrorCode.LOCKED_OUT, message, retry_after=60))
+
+
 def csrf_failure(request: HttpRequest, reason: str = "") -> HttpResponse:
     """A form whose protection token is missing or old."""
     message = "The page was open too long or came from elsewhere; go back, reload it and try again."

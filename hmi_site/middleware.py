@@ -1,14 +1,28 @@
 """Guards in front of every view, and the pages of errors that views raise."""
 
 from collections.abc import Callable
+from typing import Any
 
+from allauth.mfa.models import Authenticator
+from allauth.mfa.utils import is_mfa_enabled
+from csp.constants import HEADER, SELF, UNSAFE_EVAL, UNSAFE_INLINE
+from csp.utils import build_policy
+from django.conf import settings
+from django.contrib import messages
 from django.http import HttpRequest, HttpResponse
+from django.shortcuts import redirect
 
+from hmi_site.accounts import second_factor_required
 from hmi_site.body_limits import body_limit
-from hmi_site.errors import answer
+from hmi_site.errors import API_PREFIX, answer
 from tenants.errors import ErrorCode, HmiError
 
 GetResponse = Callable[[HttpRequest], HttpResponse]
+
+ADMINISTRATION = "/admin/"
+PERMISSIONS = "camera=(), display-capture=(), geolocation=(), microphone=(), payment=(), usb=()"
+STAYS_OPEN = ("account_", "mfa_", "health-")
+FACTOR_FIRST = "Staff of this installation sign in with a second factor: set yours up on the site first."
 
 
 class RequestGuard:
@@ -24,6 +38,52 @@ class RequestGuard:
         except HmiError as error:
             return answer(request, error)
         return self.get_response(request)
+
+
+class BrowserRules:
+    """What a browser may do with a page: the content policy of settings.py, and no sensors or payments.
+
+    The pages of the administration are unfold's: they set styles on elements, and its Alpine.js makes
+    functions of attributes. So they, and no others, may do that.
+    """
+
+    def __init__(self, get_response: GetResponse) -> None:
+        self.get_response = get_response
+        self._policy = build_policy()
+        self._looser = build_policy(
+            update={"style-src": [SELF, UNSAFE_INLINE], "script-src": [SELF, UNSAFE_EVAL]}
+        )
+
+    def __call__(self, request: HttpRequest) -> HttpResponse:
+        response = self.get_response(request)
+        looser = request.path.startswith(ADMINISTRATION)
+        response.headers[HEADER] = self._looser if looser else self._policy
+        response.headers["Permissions-Policy"] = PERMISSIONS
+        return response
+
+
+class StaffSecondFactor:
+    """Leads staff who have no second factor to the page that sets one up, if HMI_STAFF_TOTP asks for it."""
+
+    def __init__(self, get_response: GetResponse) -> None:
+        self.get_response = get_response
+
+    def __call__(self, request: HttpRequest) -> HttpResponse:
+        return self.get_response(request)
+
+    def process_view(self, request: HttpRequest, *_: Any) -> HttpResponse | None:
+        """The pages of one's own account stay open: the factor is set up there. Health asks no database."""
+        match, user = request.resolver_match, request.user
+        if not settings.HMI_STAFF_TOTP or (match and (match.url_name or "").startswith(STAYS_OPEN)):
+            return None
+        if not user.is_authenticated or not second_factor_required(user):
+            return None
+        if is_mfa_enabled(user, [Authenticator.Type.TOTP]):
+            return None
+        if request.path.startswith(API_PREFIX):
+            return answer(request, HmiError(ErrorCode.FORBIDDEN, FACTOR_FIRST))
+        messages.warning(request, FACTOR_FIRST)
+        return redirect("mfa_activate_totp")
 
 
 class ErrorPages:

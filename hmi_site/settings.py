@@ -5,7 +5,10 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
+from csp.constants import NONE, SELF
+
 from hmi_site import env, secret_key, services
+from hmi_site.account_settings import *  # noqa: F403
 from hmi_site.embedded.runtime_dir import runtime_dir
 from inference.logs import LEVELS, STYLES, log_config
 
@@ -24,16 +27,24 @@ HMI_REDIS_BIN = env.optional_path("HMI_REDIS_BIN")
 HMI_HOST = env.text("HMI_HOST", "127.0.0.1")
 HMI_PORT = env.integer("HMI_PORT", 8000, minimum=1, maximum=65535)
 HMI_WEB_THREADS = env.integer("HMI_WEB_THREADS", 128, minimum=2, maximum=4096)
+# Pages that follow a job live; each holds a connection, but no thread.
+HMI_LIVE_STREAMS = env.integer("HMI_LIVE_STREAMS", 256, minimum=0, maximum=65536)
 HMI_DEVICE = env.text("HMI_DEVICE", "auto")
 HMI_DTYPE = env.choice("HMI_DTYPE", "auto", ("auto", "bfloat16", "float16", "float32"))
 HMI_TRAIN_THREADS = env.integer("HMI_TRAIN_THREADS", 0, minimum=0)
 # Each request that waits holds a thread of the web server; the others stay free for pages, health and 429.
 HMI_INFER_CAPACITY = env.integer("HMI_INFER_CAPACITY", max(1, HMI_WEB_THREADS * 3 // 4), minimum=1)
 HMI_INFER_DEADLINE_S = env.decimal("HMI_INFER_DEADLINE_S", 30.0, minimum=0.001)
+# For how long what infer requests ask of the database each time is remembered; 0 asks it each time.
+HMI_KEY_CACHE_S = env.decimal("HMI_KEY_CACHE_S", 5.0, minimum=0.0, maximum=60.0)
+HMI_MODEL_CACHE_S = env.decimal("HMI_MODEL_CACHE_S", 1.0, minimum=0.0, maximum=60.0)
+HMI_USAGE_INTERVAL_S = env.decimal("HMI_USAGE_INTERVAL_S", 1.0, minimum=0.0, maximum=60.0)
 HMI_MAX_INPUTS = env.integer("HMI_MAX_INPUTS", 256, minimum=1)
 HMI_MAX_INPUT_BYTES = env.integer("HMI_MAX_INPUT_BYTES", 2 * 1024**2, minimum=1)
 HMI_MAX_BODY_BYTES = env.integer("HMI_MAX_BODY_BYTES", 16 * 1024**2, minimum=1)
-HMI_UPLOAD_MAX_BYTES = env.integer("HMI_UPLOAD_MAX_BYTES", 1024**3, minimum=1)
+HMI_UPLOAD_MAX_BYTES = env.integer("HMI_UPLOAD_MAX_BYTES", 4 * 1024**3, minimum=1)
+HMI_UPLOAD_LIFE_H = env.decimal("HMI_UPLOAD_LIFE_H", 48.0, minimum=0.01)
+HMI_CHECK_INLINE_BYTES = env.integer("HMI_CHECK_INLINE_BYTES", 8 * 1024**2, minimum=0)
 HMI_IMPORT_MAX_BYTES = env.integer("HMI_IMPORT_MAX_BYTES", 16 * 1024**3, minimum=1)
 # What tries artifacts that came from elsewhere, in a process of its own: the web process loads no models.
 HMI_ARTIFACT_TRIAL = (sys.executable, "-m", "inference.hplm.trial")
@@ -52,10 +63,26 @@ CSRF_TRUSTED_ORIGINS = env.words("HMI_TRUSTED_ORIGINS", [])
 HMI_HTTPS = env.flag("HMI_HTTPS", False)
 SESSION_COOKIE_SECURE = CSRF_COOKIE_SECURE = HMI_HTTPS
 SECURE_PROXY_SSL_HEADER = ("HTTP_X_FORWARDED_PROTO", "https") if HMI_HTTPS else None
+SECURE_SSL_REDIRECT = HMI_HTTPS
+# Asked for on the machine itself, past the proxy.
+SECURE_REDIRECT_EXEMPT = [r"^health/", r"^metrics$"]
 SECURE_HSTS_SECONDS = 31_536_000 if HMI_HTTPS else 0
+# What other hosts of the domain speak, and for ever, is not for one installation to say.
+SILENCED_SYSTEM_CHECKS = ["security.W005", "security.W021"]
+HMI_TRUSTED_PROXIES = env.integer("HMI_TRUSTED_PROXIES", 0, minimum=0, maximum=16)
 SECURE_REFERRER_POLICY = "same-origin"
 SESSION_COOKIE_SAMESITE = CSRF_COOKIE_SAMESITE = "Lax"
 X_FRAME_OPTIONS = "DENY"
+CONTENT_SECURITY_POLICY = {
+    "DIRECTIVES": {
+        "default-src": [SELF],
+        "img-src": [SELF, "data:"],
+        "object-src": [NONE],
+        "base-uri": [NONE],
+        "form-action": [SELF],
+        "frame-ancestors": [NONE],
+    }
+}
 CSRF_FAILURE_VIEW = "hmi_site.errors.csrf_failure"
 HMI_METRICS_TOKEN = env.text("HMI_METRICS_TOKEN")
 # Two installations on one machine share the host name, and browsers do not part cookies by port.
@@ -77,16 +104,21 @@ INSTALLED_APPS = [
     "drf_spectacular_sidecar",
     "django_htmx",
     "tree_queries",
+    "axes",
     "tenants",
     "versiontree",
     "inference.api",
     "frontend",
+    "allauth",  # behind frontend, whose templates are to be found first
+    "allauth.account",
+    "allauth.mfa",
     "hmi_site",
 ]
 MIDDLEWARE = [
     "hmi_site.request_log.RequestLog",
     "hmi_site.metrics.requests.RequestMetrics",
     "django.middleware.security.SecurityMiddleware",
+    "hmi_site.middleware.BrowserRules",
     "hmi_site.middleware.RequestGuard",
     "whitenoise.middleware.WhiteNoiseMiddleware",
     "django.contrib.sessions.middleware.SessionMiddleware",
@@ -96,7 +128,10 @@ MIDDLEWARE = [
     "django.contrib.messages.middleware.MessageMiddleware",
     "django.middleware.clickjacking.XFrameOptionsMiddleware",
     "django_htmx.middleware.HtmxMiddleware",
+    "allauth.account.middleware.AccountMiddleware",
+    "hmi_site.middleware.StaffSecondFactor",
     "hmi_site.middleware.ErrorPages",
+    "axes.middleware.AxesMiddleware",
 ]
 ROOT_URLCONF = "hmi_site.urls"
 WSGI_APPLICATION = "hmi_site.wsgi.application"
@@ -115,14 +150,6 @@ TEMPLATES: list[dict[str, Any]] = [
     }
 ]
 AUTH_USER_MODEL = "tenants.User"
-LOGIN_URL = "/login/"
-LOGIN_REDIRECT_URL = "/"
-LOGOUT_REDIRECT_URL = "/login/"
-AUTH_PASSWORD_VALIDATORS = [
-    {"NAME": "django.contrib.auth.password_validation.UserAttributeSimilarityValidator"},
-    {"NAME": "django.contrib.auth.password_validation.MinimumLengthValidator"},
-    {"NAME": "django.contrib.auth.password_validation.CommonPasswordValidator"},
-]
 
 # --- PostgreSQL, Redis, Celery ----------------------------------------------------------------------------
 DATABASE_URL = env.text("DATABASE_URL")
@@ -144,6 +171,13 @@ if HMI_DB_POOL:
     # Without a time limit a request waits 30 s for a database that is down.
     DATABASES["default"]["OPTIONS"]["pool"] = {"min_size": 1, "max_size": HMI_DB_POOL, "timeout": 3}
 DEFAULT_AUTO_FIELD = "django.db.models.BigAutoField"
+
+# In the memory of each process. What infer requests ask is kept for moments, apart from everything else.
+LOCAL_MEMORY = "django.core.cache.backends.locmem.LocMemCache"
+CACHES = {
+    "default": {"BACKEND": LOCAL_MEMORY},
+    "moments": {"BACKEND": LOCAL_MEMORY, "LOCATION": "moments", "OPTIONS": {"MAX_ENTRIES": 50_000}},
+}
 
 HMI_EMBEDDED_REDIS = not env.text("REDIS_URL")
 REDIS_URL = (
@@ -222,6 +256,8 @@ SPECTACULAR_SETTINGS = {
     "SCHEMA_PATH_PREFIX": "/api/v1",
     "COMPONENT_SPLIT_REQUEST": True,
     "ENUM_NAME_OVERRIDES": {
+        "CheckKind": "tenants.models.upload_check.CheckKind",
+        "CheckState": "tenants.models.upload_check.CheckState",
         "JobKind": "versiontree.models.job.JobKind",
         "JobState": "versiontree.models.job.JobState",
         "VersionKind": "versiontree.models.version.VersionKind",
@@ -247,4 +283,5 @@ LOGGING["loggers"] |= {
     name: {"handlers": [], "level": "INFO", "propagate": True}
     for name in ("django", "django.server", "_granian")
 }
-LOGGING["loggers"]["httpx"] = {"level": "WARNING"}
+for name in ("httpx", "axes"):
+    LOGGING["loggers"][name] = {"level": "WARNING"}

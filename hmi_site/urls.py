@@ -1,11 +1,16 @@
 """Every URL root of the site."""
 
+from allauth.account.decorators import secure_admin_login
 from django.contrib import admin
 from django.urls import URLPattern, URLResolver, include, path
-from drf_spectacular.views import SpectacularAPIView, SpectacularSwaggerView
+from drf_spectacular.views import SpectacularAPIView
+from drf_spectacular.views import SpectacularSwaggerSplitView as SwaggerView
 
 from hmi_site import errors, health
 from hmi_site.metrics.views import metrics
+
+# There is one way in, with its lock-out and its second factor.
+admin.site.login = secure_admin_login(admin.site.login)  # type: ignore[method-assign]
 
 urlpatterns: list[URLPattern | URLResolver] = [
     path("health/live", health.live, name="health-live"),
@@ -13,14 +18,21 @@ urlpatterns: list[URLPattern | URLResolver] = [
     path("metrics", metrics, name="metrics"),
     path("admin/", admin.site.urls),
     path("api/schema/", SpectacularAPIView.as_view(), name="schema"),
-    path("api/docs/", SpectacularSwaggerView.as_view(url_name="schema"), name="docs"),
+    path(
+        "api/docs/",
+        SwaggerView.as_view(url_name="schema", template_name="frontend/api_docs.html"),
+        name="docs",
+    ),
+    path("api/v1/", include("inference.api.urls")),  # first: it is asked for most
     path("api/v1/", include("tenants.api.urls")),
     path("api/v1/", include("versiontree.api.urls")),
-    path("api/v1/", include("inference.api.urls")),
+    path("", include("allauth.account.urls")),
+    path("second-factor/", include("allauth.mfa.urls")),
     path("", include("frontend.urls")),
 ]
 
 handler400 = errors.bad_request
 handler403 = errors.forbidden
 handler404 = errors.not_found
+handler429 = errors.too_often
 handler500 = errors.internal

@@ -21,6 +21,8 @@ class ErrorCode(StrEnum):
     FORBIDDEN = "forbidden"
     NOT_FOUND = "not_found"
     METHOD_NOT_ALLOWED = "method_not_allowed"
+    UNSUPPORTED_VERSION = "unsupported_version"
+    UNSUPPORTED_TYPE = "unsupported_type"
     CONFLICT = "conflict"
     HAS_DEPENDENTS = "has_dependents"
     MODEL_NOT_READY = "model_not_ready"
@@ -29,6 +31,7 @@ class ErrorCode(StrEnum):
 
     QUOTA_EXCEEDED = "quota_exceeded"
     QUEUE_FULL = "queue_full"
+    LOCKED_OUT = "locked_out"
     DEADLINE_EXCEEDED = "deadline_exceeded"
     WORKER_UNAVAILABLE = "worker_unavailable"
     DATABASE_UNAVAILABLE = "database_unavailable"
@@ -38,6 +41,7 @@ class ErrorCode(StrEnum):
     INVALID_ENCODING = "invalid_encoding"
     EMPTY_FILE = "empty_file"
     FILE_TOO_LARGE = "file_too_large"
+    CHECKSUM_MISMATCH = "checksum_mismatch"
     NOT_TEXT = "not_text"
     LINE_TOO_LONG = "line_too_long"
     MALFORMED_ROW = "malformed_row"
@@ -68,10 +72,13 @@ class ErrorCode(StrEnum):
 _NOT_422: dict[ErrorCode, int] = {
     ErrorCode.BODY_TOO_LARGE: 413,
     ErrorCode.FILE_TOO_LARGE: 413,
+    ErrorCode.CHECKSUM_MISMATCH: 460,  # as the tus protocol has it
     ErrorCode.UNAUTHENTICATED: 401,
     ErrorCode.FORBIDDEN: 403,
     ErrorCode.NOT_FOUND: 404,
     ErrorCode.METHOD_NOT_ALLOWED: 405,
+    ErrorCode.UNSUPPORTED_VERSION: 412,
+    ErrorCode.UNSUPPORTED_TYPE: 415,
     ErrorCode.CONFLICT: 409,
     ErrorCode.HAS_DEPENDENTS: 409,
     ErrorCode.MODEL_NOT_READY: 409,
@@ -81,6 +88,7 @@ _NOT_422: dict[ErrorCode, int] = {
     ErrorCode.INVALID_TRANSITION: 409,
     ErrorCode.QUOTA_EXCEEDED: 429,
     ErrorCode.QUEUE_FULL: 429,
+    ErrorCode.LOCKED_OUT: 429,
     ErrorCode.DEADLINE_EXCEEDED: 504,
     ErrorCode.WORKER_UNAVAILABLE: 503,
     ErrorCode.DATABASE_UNAVAILABLE: 503,

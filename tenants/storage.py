@@ -14,6 +14,7 @@ from tenants.formats.failures import bad_file
 from tenants.workspaces import sweep, sync, workspace
 
 CHUNK_BYTES = 1 << 20
+ARRIVING = ".arriving"
 ABANDONED_AFTER_S = 24 * 3600.0
 
 
@@ -33,6 +34,14 @@ class Measured:
     size: int
 
 
+@dataclass(frozen=True, slots=True)
+class Kept:
+    """A whole file that is on disk already, and may be read as often as one likes."""
+
+    path: Path
+    measured: Measured
+
+
 class UploadStore:
     """The folder of uploads. Files come in under a workspace and are renamed into their place."""
 
@@ -42,6 +51,10 @@ class UploadStore:
     def path(self, sha256: str) -> Path:
         """Where the file with this checksum lies, or would."""
         return self.root / sha256[:2] / sha256
+
+    def arriving(self, key: object) -> Path:
+        """Where a file lies while it comes in piece by piece, and until something is made of it."""
+        return self.root / ARRIVING / str(key)
 
     @contextmanager
     def workspace(self) -> Iterator[Path]:

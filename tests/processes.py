@@ -97,11 +97,11 @@ class InferenceWorker(Program):
 
 
 class CeleryWorker(Program):
-    """`celery worker` on the training queue, as the launcher starts it; in a process group of its own."""
+    """`celery worker` on a queue, as the launcher starts it; in a process group of its own."""
 
-    def __init__(self, env: Mapping[str, str], folder: Path) -> None:
+    def __init__(self, env: Mapping[str, str], folder: Path, queue: str = "training") -> None:
         ready_file = folder / f"ready-{time.monotonic_ns()}"
-        options = "-A hmi_site worker --queues training --concurrency 1 --without-gossip --without-mingle"
+        options = f"-A hmi_site worker --queues {queue} --concurrency 1 --without-gossip --without-mingle"
         super().__init__(
             *f"-m celery --quiet {options} --loglevel INFO --hostname {ready_file.name}@%h".split(),
             env={**os.environ, **env, "HMI_READY_FILE": str(ready_file), "OMP_NUM_THREADS": "1"},

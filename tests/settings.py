@@ -70,3 +70,5 @@ from hmi_site.settings import *  # noqa: E402, F403
 
 PASSWORD_HASHERS = ["django.contrib.auth.hashers.MD5PasswordHasher"]
 CELERY_BROKER_TRANSPORT_OPTIONS = {"max_retries": 1}
+# Tests see at once what they change; those of the caches say for how long it is remembered.
+HMI_KEY_CACHE_S = HMI_MODEL_CACHE_S = HMI_USAGE_INTERVAL_S = 0.0

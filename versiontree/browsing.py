@@ -20,7 +20,7 @@ _COLUMNS = (
 )  # fmt: skip
 
 
-@dataclass(frozen=True, slots=True, order=True)
+@dataclass(frozen=True, slots=True)
 class Branch:
     """Where things grow: a domain of a root, or the root itself where ``domain`` is None."""
 

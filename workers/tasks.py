@@ -6,6 +6,8 @@ from uuid import UUID
 
 from celery import shared_task
 
+from tenants.services.checks import check_run, checks_expire, checks_nudge_lost
+from tenants.services.uploads import uploads_expire
 from versiontree.services.collect import artifacts_collect
 from versiontree.services.compact import domains_compact_due
 from versiontree.services.jobs import jobs_reap
@@ -34,17 +36,41 @@ def run_shards(job_id: str) -> None:
         log.error("The process that helped job %s ended with %d", job_id, code)
 
 
+@shared_task(name="workers.run_check")
+def run_check(check_id: str) -> None:
+    """Check uploads that are too large to be checked while a request waits."""
+    if code := run_apart(partial(check_run, check_id=UUID(check_id))):
+        log.error("The process of check %s ended with %d", check_id, code)
+
+
+@shared_task(name="workers.measure_coverage")
+def measure_coverage(kind: str, upload_id: int) -> None:
+    """Find out how much of an upload the tables of each root and domain hold."""
+    if code := run_apart(partial(measuring, kind, upload_id)):
+        log.error("The process that measured the coverage of %s %d ended with %d", kind, upload_id, code)
+
+
+def measuring(kind: str, upload_id: int) -> None:
+    """In a process of its own: only there NumPy and torch are loaded."""
+    from workers.coverage import coverage_measure
+
+    coverage_measure(kind, upload_id)
+
+
 @shared_task(name="workers.collect")
 def collect() -> None:
-    """Remove artifacts and staging folders that nothing needs any more, and compact long chains."""
+    """Remove artifacts, staging folders and uploads that nothing needs any more, and compact long chains."""
+    checks_expire()
+    uploads_expire()
     artifacts_collect()
     domains_compact_due()
 
 
 @shared_task(name="workers.reap")
 def reap() -> None:
-    """Return jobs whose worker died to the queue, and nudge those whose message was lost."""
+    """Return jobs whose worker died to the queue, and nudge those jobs and checks whose message was lost."""
     jobs_reap()
+    checks_nudge_lost()
 
 
 @shared_task(name="workers.publish_manifest")

@@ -1,12 +1,19 @@
-"""Forms for uploads."""
+"""Forms for uploads.
 
+A file comes in pieces before the form does, and then the form names its upload; or it comes with the
+form, from a browser without scripts.
+"""
+
+from collections.abc import Sequence
 from typing import Any
+from uuid import UUID
 
 from django import forms
+from django.core.files.uploadedfile import UploadedFile
 
 from tenants.formats.check import DEFAULT_SEPARATOR
 from tenants.formats.rows import NEEDED
-from tenants.models import Split, Task
+from tenants.models import Task
 
 LONGEST_NAME = 100
 
@@ -17,41 +24,81 @@ def _name_field() -> forms.CharField:
     )
 
 
-class CorpusForm(forms.Form):
+def _file_field(label: str, *, help_text: str = "", required: bool = False) -> forms.FileField:
+    return forms.FileField(
+        label=label,
+        required=required,
+        allow_empty_file=True,
+        help_text=help_text,
+        error_messages={"required": "Choose a file."},
+    )
+
+
+class UploadForm(forms.Form):
+    """A form with files, each beside a hidden field for the id of its upload."""
+
+    use_required_attribute = False
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self.file_names = [name for name, field in self.fields.items() if isinstance(field, forms.FileField)]
+        for name in self.file_names:
+            self.fields[_upload_field(name)] = forms.UUIDField(required=False, widget=forms.HiddenInput)
+
+    def full_clean(self) -> None:
+        """A file whose upload is named need not come with the form."""
+        needed = [name for name in self.file_names if self.fields[name].required]
+        for name in needed:
+            self.fields[name].required = not self.data.get(_upload_field(name))
+        super().full_clean()
+        for name in needed:
+            self.fields[name].required = True
+
+    def options(self) -> dict[str, Any]:
+        """What the services take beside the files."""
+        return {}
+
+    def given(self) -> "dict[str, UploadedFile[Any] | UUID]":
+        """What each file is for -> the id of its upload, or the file itself."""
+        found = {
+            name: self.cleaned_data.get(_upload_field(name)) or self.cleaned_data.get(name)
+            for name in self.file_names
+        }
+        return {name: file for name, file in found.items() if file is not None}
+
+
+def _upload_field(name: str) -> str:
+    return f"{name}_upload"
+
+
+class CorpusForm(UploadForm):
     """A corpus: plain text of a field."""
 
     name = _name_field()
-    file = forms.FileField(
-        label="Text file",
-        allow_empty_file=True,
+    file = _file_field(
+        "Text file",
+        required=True,
         help_text="UTF-8, one text (a sentence or a paragraph) per line; or JSON lines with a field text.",
     )
 
-    def upload(self) -> dict[str, Any]:
-        """The file as the services take it."""
-        file = self.cleaned_data["file"]
-        return {"stream": file, "filename": file.name}
 
-
-class DatasetForm(forms.Form):
+class DatasetForm(UploadForm):
     """A dataset: labelled rows in one to three files."""
 
     name = _name_field()
     task = forms.ChoiceField(
         label="Task", choices=Task.choices, initial=Task.CLASSIFICATION, widget=forms.RadioSelect
     )
-    train = forms.FileField(
-        label="Training file",
-        allow_empty_file=True,
+    train = _file_field(
+        "Training file",
+        required=True,
         help_text="JSON lines, CSV or TSV; CoNLL for tagging, SQuAD answers for questions. The columns are"
         " text and label, labels or value, and text_pair where there are two texts; tokens and tags; or"
         " question, context and answers.",
     )
-    dev = forms.FileField(label="Development file", required=False, allow_empty_file=True)
-    test = forms.FileField(
-        label="Test file",
-        required=False,
-        allow_empty_file=True,
+    dev = _file_field("Development file")
+    test = _file_field(
+        "Test file",
         help_text="What you leave out is set aside from the training file, a tenth each.",
     )
     text_column = forms.CharField(label="Column of the text, tokens or question", required=False)
@@ -73,20 +120,26 @@ class DatasetForm(forms.Form):
         help_text="For published data that cannot be changed. Measures on it flatter, and pages say so.",
     )
 
-    more = ("dev", "test", "text_column", "pair_column", "label_column", "separator", "allow_leaks")
-    more_label = "More files, columns and leaks"
+    more = ("text_column", "pair_column", "label_column", "separator", "allow_leaks")
+    more_label = "Columns of other names, and leaks"
+    columns_found = False
 
-    def upload(self) -> dict[str, Any]:
-        """Task, files, column mapping and choices as the services take them."""
+    def options(self) -> dict[str, Any]:
+        """Task, column mapping and choices as the services take them."""
         cleaned = self.cleaned_data
-        given = {split: cleaned.get(split) for split in Split.values}
         return {
             "task": cleaned["task"],
-            "files": {split: (file.name, file) for split, file in given.items() if file is not None},
             "columns": self._columns() or None,
             "separator": cleaned["separator"] or DEFAULT_SEPARATOR,
             "allow_leaks": cleaned["allow_leaks"],
         }
+
+    def offer_columns(self, found: Sequence[str]) -> None:
+        """Let each column be chosen among those that a file has, where its names were not understood."""
+        for name in ("text_column", "pair_column", "label_column"):
+            offered = [("", "By its own name"), *((column, column) for column in found)]
+            self.fields[name].widget = forms.Select(choices=offered)
+        self.columns_found = True
 
     def _columns(self) -> dict[str, str]:
         """Canonical column -> what was filled in for it."""

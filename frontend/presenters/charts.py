@@ -86,6 +86,22 @@ def histogram_bars(least: float, most: float, counts: Sequence[int]) -> list[Bar
     ]
 
 
+def doubling_bars(counts: Sequence[int]) -> list[Bar]:
+    """How many lengths are 0, 1, 2 to 3, 4 to 7, and so on; from the first that there are."""
+    top = max(counts, default=0) or 1
+    first = next((digits for digits, count in enumerate(counts) if count), 0)
+    return [
+        Bar(_doubling(digits), count / top, f"{count:,}")
+        for digits, count in enumerate(counts)
+        if digits >= first
+    ]
+
+
+def _doubling(digits: int) -> str:
+    least, most = (1 << digits) >> 1, (1 << digits) - 1
+    return f"{least:,}" if least == most else f"{least:,} to {most:,}"
+
+
 def _span(begin: float, end: float) -> str:
     return f"{begin:.4g}" if begin == end else f"{begin:.4g} to {end:.4g}"
 

@@ -2,15 +2,21 @@
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime
+from itertools import zip_longest
 from typing import Any
+from uuid import UUID
 
 from django.urls import reverse
 
-from frontend.presenters.charts import Bar, counted_bars, histogram_bars
+from frontend.presenters.charts import Bar, counted_bars, doubling_bars, histogram_bars
 from frontend.presenters.pieces import Piece, pieces_of
-from tenants.models import Corpus, Dataset, Split, Task, Tenant
+from tenants.arriving import arrived
+from tenants.errors import HmiError
+from tenants.models import CheckKind, Corpus, Dataset, Split, Task, Tenant, Upload, UploadCheck
+from tenants.storage import upload_store
 
 Report = Mapping[str, Any]
 
@@ -25,6 +31,17 @@ class DataRow:
     size: int
     at: datetime
     url: str
+
+
+@dataclass(frozen=True, slots=True)
+class UploadRow:
+    """A file that nothing was made of; `arrived` in 0..1."""
+
+    pk: UUID
+    name: str
+    arrived: float
+    size: int
+    until: datetime
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,6 +102,17 @@ def dataset_rows(tenant: Tenant, datasets: Iterable[Dataset]) -> list[DataRow]:
     ]
 
 
+def upload_rows(uploads: Iterable[Upload]) -> list[UploadRow]:
+    """Files that nothing was made of; those whose file has just gone are left out."""
+    found = []
+    for upload in uploads:
+        with suppress(HmiError):
+            here = arrived(upload_store().arriving(upload.pk))
+            share = here / upload.size_bytes if upload.size_bytes else 1.0
+            found.append(UploadRow(upload.pk, upload.filename, share, upload.size_bytes, upload.expires_at))
+    return found
+
+
 def corpus_rows(tenant: Tenant, corpora: Iterable[Corpus]) -> list[DataRow]:
     """Corpora for a list."""
     return [
@@ -131,6 +159,12 @@ def answer_panel(report: Report) -> tuple[str, str, list[Bar]]:
     return "Labels", "spans" if report["task"] == Task.TAGGING else "rows", counted_bars(total)
 
 
+def length_bars(report: Report) -> list[Bar]:
+    """How long the rows of all splits are, in words; nothing of reports from before this was counted."""
+    counted = [split.get("words_histogram", []) for split in report["splits"].values()]
+    return doubling_bars([sum(counts) for counts in zip_longest(*counted, fillvalue=0)])
+
+
 def answer_facts(report: Report) -> list[Fact]:
     """Figures about the answers of train, as its task has them."""
     train = report["splits"]["train"]
@@ -159,7 +193,16 @@ def dataset_context(report: Report) -> dict[str, Any]:
         "counted": counted,
         "bars": bars,
         "facts": answer_facts(report),
+        "length_bars": length_bars(report),
     }
+
+
+def found_context(check: UploadCheck) -> dict[str, Any]:
+    """What the panels of a check that passed need."""
+    report, rows = check.found["report"], check.found["rows"]
+    if check.kind == CheckKind.CORPUS:
+        return {"report": report, "rows": rows}
+    return {"rows": preview_rows(rows), **dataset_context(report)}
 
 
 def task_of(dataset: Dataset) -> str:

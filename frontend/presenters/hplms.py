@@ -1,46 +1,57 @@
 """A tenant's hPLMs as pages show them."""
 
 import json
-from collections.abc import Iterable
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from django.http import HttpRequest
 
-from frontend.presenters.versions import is_default, is_ready, parent_name, version_row
-from versiontree.models import Hplm, Version
+from frontend.presenters.metrics import written
+from frontend.presenters.tree import answering
+from frontend.presenters.wording import metric_words
+from frontend.status import Style, style_of
+from tenants.models import UsageDay
+from versiontree.browsing import Brief
+from versiontree.models import Hplm
+from versiontree.models.version import VersionState
+
+ILL_SHARE = 0.05
+"""From this share of failed requests on, an hPLM is not well."""
 
 
 @dataclass(frozen=True, slots=True)
 class HplmRow:
     """An hPLM by the version that answers for it, or by its newest one while none does.
 
-    `state` is that of the newest version when it is being built or failed, so that a list shows what goes on.
+    `state` is that of the newest version when it is being built or failed, so that a list shows what goes on;
+    `health` says whether it answers.
     """
 
     name: str
     task: str
     state: str
+    health: Style
     ready: bool
     number: int
     parent: str
-    domain_id: int | None
     metric: str
     metric_name: str
 
 
-def hplm_rows(versions: Iterable[Version]) -> list[HplmRow]:
-    """The hPLMs among the versions of a tree (parents before children), by name."""
-    grouped: dict[Hplm, list[Version]] = {}
-    known: dict[int | None, Version] = {}
-    for version in versions:
-        known[version.pk] = version
-        if version.hplm is not None:
-            grouped.setdefault(version.hplm, []).append(version)
-    rows = []
-    for hplm, group in grouped.items():
-        group.sort(key=lambda version: version.number)
-        rows.append(_hplm_row(hplm, group, parent=known[group[0].parent_id]))
-    return sorted(rows, key=lambda row: row.name)
+def hplm_rows(briefs: Iterable[Brief], usage: Iterable[UsageDay] = ()) -> list[HplmRow]:
+    """A row for each hPLM among these versions, by name; `usage` is what health is judged by."""
+    histories: dict[str, list[Brief]] = defaultdict(list)
+    for brief in briefs:
+        histories[brief.name].append(brief)
+    asked: Counter[str] = Counter()
+    failed: Counter[str] = Counter()
+    for day in usage:
+        asked[day.hplm_name] += day.requests
+        failed[day.hplm_name] += day.failed
+    return [
+        _hplm_row(history, _health(history, asked[name], failed[name])) for name, history in histories.items()
+    ]
 
 
 def curl_snippet(request: HttpRequest, hplm: Hplm) -> str:
@@ -53,18 +64,25 @@ def curl_snippet(request: HttpRequest, hplm: Hplm) -> str:
     )
 
 
-def _hplm_row(hplm: Hplm, versions: list[Version], *, parent: Version) -> HplmRow:
-    answering = next((version for version in versions if is_default(version)), None)
-    shown, newest = answering or versions[-1], versions[-1]
-    row = version_row(shown)
+def _health(history: Sequence[Brief], asked: int, failed: int) -> Style:
+    if answering(history) is None:
+        return style_of(history[-1].state)
+    if asked and failed / asked >= ILL_SHARE:
+        return Style(f"{failed / asked:.0%} failed", "danger")
+    return Style("Healthy", "success") if asked else Style("Ready", "neutral")
+
+
+def _hplm_row(history: Sequence[Brief], health: Style) -> HplmRow:
+    answers, first, newest = answering(history), history[0], history[-1]
+    shown = answers or newest
     return HplmRow(
-        name=hplm.name,
-        task=hplm.get_task_display(),
-        state=shown.state if is_ready(newest) else newest.state,
-        ready=answering is not None,
+        name=shown.name,
+        task=shown.task,
+        state=shown.state if newest.state == VersionState.READY else newest.state,
+        health=health,
+        ready=answers is not None,
         number=shown.number,
-        parent=parent_name(parent),
-        domain_id=parent.domain_id,
-        metric=row.metric,
-        metric_name=row.metric_name,
+        parent=f"{first.above_name} v{first.above_number}",
+        metric="" if shown.value is None else written(shown.metric, shown.value),
+        metric_name=metric_words(shown.metric),
     )

@@ -8,10 +8,10 @@ from uuid import UUID
 from django.utils import timezone
 
 from frontend.presenters.metrics import metric_name, written
-from frontend.presenters.progress import UNTOLD
 from frontend.presenters.wording import metric_words
-from versiontree.models import Job, JobEvent, Version
+from versiontree.models import Job, Version
 from versiontree.models.job import JobState
+from versiontree.queue_selectors import queue_places
 
 ADVICE = {
     "job_crashed": "The fault is on our side. Try again; if it happens twice, tell your administrator.",
@@ -22,7 +22,6 @@ ADVICE = {
     "out_of_disk": "The platform has no room left: tell your administrator, then try again.",
     "out_of_memory": "Not even one row fits: use shorter texts, or tell your administrator.",
 }
-EVENTS_SHOWN = 40
 _HEADLINE = ("metric", "value")
 _ENDED_BADLY = (JobState.FAILED, JobState.CANCELLED)
 ADVICE_OTHERWISE = "Try again; if it happens twice, tell your administrator."
@@ -51,10 +50,11 @@ class JobRow:
     error_message: str
     advice: str
     outcome: str
+    place: int | None
 
 
-def job_row(job: Job) -> JobRow:
-    """The row of one job; its version's owner should be loaded already."""
+def job_row(job: Job, place: int | None = None) -> JobRow:
+    """The row of one job, `place` its place in the queue; its version's owner should be loaded already."""
     return JobRow(
         pk=job.pk,
         after=job.after_id,
@@ -75,23 +75,8 @@ def job_row(job: Job) -> JobRow:
         error_message=job.error_message if job.state == JobState.FAILED else "",
         advice=ADVICE.get(job.error_code, ADVICE_OTHERWISE),
         outcome=_outcome(job),
+        place=place,
     )
-
-
-@dataclass(frozen=True, slots=True)
-class EventRow:
-    """One line of a job's history."""
-
-    at: datetime
-    kind: str
-    message: str
-
-
-def latest_events(job: Job) -> list[EventRow]:
-    """What happened last, newest first."""
-    return [
-        EventRow(event.at, event.kind, _told(event)) for event in job.events.order_by("-pk")[:EVENTS_SHOWN]
-    ]
 
 
 def first_job_of(version: Version) -> Job:
@@ -100,8 +85,10 @@ def first_job_of(version: Version) -> Job:
 
 
 def job_rows(jobs: Iterable[Job]) -> list[JobRow]:
-    """The rows of a list, in the order given."""
-    return [job_row(job) for job in jobs]
+    """The rows of a list, in the order given, each with its place in the queue; one query."""
+    listed = list(jobs)
+    places = queue_places(listed)
+    return [job_row(job, places.get(job.pk)) for job in listed]
 
 
 def figures(metrics: Mapping[str, object]) -> list[tuple[str, str]]:
@@ -115,14 +102,6 @@ def figures(metrics: Mapping[str, object]) -> list[tuple[str, str]]:
         for name, value in sorted(metrics.items())
         if name not in _HEADLINE and isinstance(value, int | float | str) and not isinstance(value, bool)
     ]
-
-
-def _told(event: JobEvent) -> str:
-    """The event's own words; a report of figures has none, so the figures speak."""
-    if event.message or event.kind != "metrics":
-        return event.message
-    told = {name: value for name, value in event.data.items() if name not in UNTOLD}
-    return ", ".join(f"{name} {figure}" for name, figure in figures(told))
 
 
 def _stage(job: Job) -> str:

@@ -1,66 +1,188 @@
-"""The version tree as nested nodes: root, its domains, their hPLMs, and the versions of those."""
+"""The version tree as it is drawn: roots, their domains, and hPLMs, a page of each branch at a time."""
 
-from collections.abc import Iterable
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
-from django.urls import reverse
-
-from frontend.presenters.version_page import version_url
-from frontend.presenters.versions import VersionRow, version_row
-from tenants.models import Tenant
-from versiontree.models import Version
+from frontend.presenters.metrics import written
+from frontend.presenters.wording import metric_words
+from versiontree.browsing import Branch, Brief
+from versiontree.models.alias import DEFAULT_ALIAS
 from versiontree.models.version import VersionKind
 
-LABELS = {VersionKind.ROOT: "Root", VersionKind.DOMAIN: "Domain", VersionKind.HPLM: "hPLM"}
+PER_BRANCH = 25
+VERSIONS_SHOWN = 4
+
+
+@dataclass(frozen=True, slots=True)
+class Chip:
+    """One version in its node."""
+
+    number: int
+    state: str
+    aliases: tuple[str, ...]
 
 
 @dataclass(slots=True)
 class Node:
-    """A root, domain or hPLM with its versions (newest first) and what grows from it."""
+    """A root, domain or hPLM with its newest versions, and what hangs on it as far as it is shown.
 
-    kind: str
-    label: str
+    `inside` counts what hangs directly on it, `shown` how many of them come up to the last one drawn.
+    """
+
+    kind: VersionKind
+    pk: int
     name: str
-    note: str
     shared: bool
-    url: str
-    versions: list[VersionRow] = field(default_factory=list)
+    note: str
+    above: str
+    earlier: int
+    versions: list[Chip]
+    inside: int = 0
+    opened: bool = False
     children: list["Node"] = field(default_factory=list)
+    shown: int = 0
+
+    @property
+    def key(self) -> str:
+        """Its name within the page."""
+        return f"{self.kind.value}-{self.pk}"
+
+    @property
+    def hidden(self) -> int:
+        """How many follow those that are drawn."""
+        return self.inside - self.shown
 
 
-def tree_of(tenant: Tenant, versions: Iterable[Version]) -> list[Node]:
-    """The roots as nested nodes; `versions` are in tree order (a parent before its children)."""
-    nodes: dict[tuple[str, int], Node] = {}
-    by_version: dict[int, Node] = {}
-    roots: list[Node] = []
-    for version in versions:
-        key = version.kind, version.owner.pk
-        if key not in nodes:
-            nodes[key] = _node(tenant, version)
-            siblings = roots if version.parent_id is None else by_version[version.parent_id].children
-            siblings.append(nodes[key])
-        nodes[key].versions.insert(0, version_row(version))
-        by_version[version.pk] = nodes[key]
-    for node in nodes.values():
-        node.children.sort(key=lambda child: (child.kind, child.name))
-    return roots
+class Drawing:
+    """Lays out what is seen of the tree: `branches` are the versions of roots and domains, `counts` how many
+    hPLMs hang on each."""
+
+    def __init__(self, branches: Sequence[Brief], counts: dict[Branch, int]) -> None:
+        self._counts = counts
+        self._histories: dict[Branch, list[Brief]] = defaultdict(list)
+        for brief in branches:
+            self._histories[brief.branch].append(brief)
+        self._below: dict[Branch, list[Branch]] = defaultdict(list)
+        for branch, history in self._histories.items():
+            if branch.domain is not None:
+                self._below[history[0].above].append(branch)
+
+    @property
+    def hplms(self) -> int:
+        """How many hang on all branches together."""
+        return sum(self._counts.values())
+
+    @property
+    def size(self) -> int:
+        """How many nodes there are."""
+        return self.hplms + len(self._histories)
+
+    def roots(self) -> list[Branch]:
+        """Those without anything above them, by name."""
+        return [branch for branch in self._histories if branch.domain is None]
+
+    def named(self, words: str) -> set[Branch]:
+        """The branches whose name has these words."""
+        wanted = words.lower().split()
+        return {
+            branch
+            for branch, history in self._histories.items()
+            if all(word in history[0].name.lower() for word in wanted)
+        }
+
+    def history(self, branch: Branch) -> list[Brief]:
+        """Its versions, the oldest first."""
+        return self._histories[branch]
+
+    def branch_of(self, kind: str, pk: int) -> Branch | None:
+        """The branch that a root or a domain is."""
+        if kind == VersionKind.ROOT:
+            return Branch(pk) if Branch(pk) in self._histories else None
+        return next((branch for branch in self._histories if branch.domain == pk), None)
+
+    def closed(self, branch: Branch) -> Node:
+        """The node alone."""
+        node = node_of(self._histories[branch])
+        node.inside = len(self._below[branch]) + self._counts.get(branch, 0)
+        return node
+
+    def hplms_from(self, branch: Branch, start: int) -> slice:
+        """Which of the branch's hPLMs, by name, are among the next that hang on it: domains come first."""
+        domains = len(self._below[branch])
+        return slice(max(0, start - domains), max(0, start + PER_BRANCH - domains))
+
+    def opened(self, branch: Branch, start: int, hplms: Sequence[Node]) -> Node:
+        """The node with the next of what hangs on it, from `start` on."""
+        node = self.closed(branch)
+        domains = self._below[branch][start : start + PER_BRANCH]
+        node.children = [*map(self.closed, domains), *hplms]
+        node.opened, node.shown = True, start + len(node.children)
+        return node
+
+    def outlined(self) -> list[Node]:
+        """The roots and what grows directly from them, hPLMs left out."""
+        return [self.opened(root, 0, []) if self._below[root] else self.closed(root) for root in self.roots()]
+
+    def pruned(self, kept: set[Branch], hplms: dict[Branch, list[Node]]) -> list[Node]:
+        """The whole way from the roots to these branches and hPLMs, and nothing beside it."""
+        needed = set(kept) | set(hplms)
+        for branch in list(needed):
+            while branch.domain is not None:
+                branch = self._histories[branch][0].above
+                needed.add(branch)
+        return [self._grown(root, needed, hplms) for root in self.roots() if root in needed]
+
+    def whole(self, hplms: dict[Branch, list[Node]]) -> list[Node]:
+        """Everything there is to be seen."""
+        return self.pruned(set(self._histories), hplms)
+
+    def _grown(self, branch: Branch, needed: set[Branch], hplms: dict[Branch, list[Node]]) -> Node:
+        node = self.closed(branch)
+        below = [self._grown(child, needed, hplms) for child in self._below[branch] if child in needed]
+        node.children = [*below, *hplms.get(branch, [])]
+        node.opened, node.shown = bool(node.children), node.inside
+        return node
 
 
-def _node(tenant: Tenant, version: Version) -> Node:
-    kind = VersionKind(version.kind)
+def hplm_nodes(briefs: Iterable[Brief]) -> dict[Branch, list[Node]]:
+    """hPLMs by the branch they hang on."""
+    histories: dict[int, list[Brief]] = defaultdict(list)
+    for brief in briefs:
+        histories[brief.of].append(brief)
+    nodes: dict[Branch, list[Node]] = defaultdict(list)
+    for history in histories.values():
+        nodes[history[0].above].append(node_of(history))
+    return nodes
+
+
+def node_of(history: Sequence[Brief]) -> Node:
+    """The node of something with these versions, the oldest first."""
+    first = history[0]
     return Node(
-        kind=kind.value,
-        label=LABELS[kind],
-        name=version.name,
-        note=version.hplm.get_task_display() if version.hplm else "",
-        shared=version.tenant_id is None,
-        url=_url(tenant, version),
+        kind=first.kind,
+        pk=first.of,
+        name=first.name,
+        shared=first.shared,
+        note=_note(history),
+        above="" if first.above_number is None else f"{first.above_name} v{first.above_number}",
+        earlier=max(0, len(history) - VERSIONS_SHOWN),
+        versions=[Chip(one.number, one.state, one.aliases) for one in history[-VERSIONS_SHOWN:]],
     )
 
 
-def _url(tenant: Tenant, version: Version) -> str:
-    if version.hplm is not None:
-        return reverse("frontend:hplm", args=[tenant.slug, version.hplm.name])
-    if version.domain_id is not None:
-        return reverse("frontend:domain", args=[tenant.slug, version.domain_id])
-    return version_url(tenant, version)
+def answering(history: Sequence[Brief]) -> Brief | None:
+    """The version of an hPLM that answers when nobody says which."""
+    return next((one for one in history if DEFAULT_ALIAS in one.aliases), None)
+
+
+def measured(brief: Brief | None) -> str:
+    """The figure of a version with its name; empty where there is none."""
+    if brief is None or brief.value is None:
+        return ""
+    return f"{metric_words(brief.metric)} {written(brief.metric, brief.value)}"
+
+
+def _note(history: Sequence[Brief]) -> str:
+    figure = measured(answering(history))
+    return ", ".join(part for part in (history[0].task, figure) if part)

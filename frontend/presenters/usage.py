@@ -1,13 +1,15 @@
 """A tenant's usage of the month as the home page shows it."""
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
+from datetime import date, timedelta
 
 from django.template.defaultfilters import filesizeformat
 
-from frontend.presenters.charts import Bar, counted_bars
+from frontend.presenters.charts import Bar
 from tenants.models import Quota, UsageDay
+from tenants.usage_selectors import UsageTotal
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,29 +21,37 @@ class Tile:
     note: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class Usage:
-    """Sums over a period, and the requests of each hPLM."""
+def busiest_bars(busiest: Mapping[str, int], total: UsageTotal) -> list[Bar]:
+    """Requests of the hPLMs that were asked most; a last, quiet bar sums up the others."""
+    top = max(busiest.values(), default=0) or 1
+    bars = [Bar(name, asked / top, f"{asked:,}") for name, asked in busiest.items()]
+    others, rest = total.hplms - len(busiest), total.requests - sum(busiest.values())
+    if others > 0:
+        bars.append(Bar(f"{others:,} more", min(1.0, rest / top), f"{rest:,}", quiet=True))
+    return bars
 
-    requests: int
-    inputs: int
-    tokens: int
-    failed: int
-    bars: list[Bar]
+
+def summed(days: Collection[UsageDay]) -> UsageTotal:
+    """Add up days of one hPLM."""
+    return UsageTotal(
+        requests=sum(day.requests for day in days),
+        inputs=sum(day.inputs for day in days),
+        tokens=sum(day.tokens for day in days),
+        failed=sum(day.failed for day in days),
+        hplms=1,
+    )
 
 
-def usage_sum(days: Iterable[UsageDay]) -> Usage:
-    """Add up days."""
-    total: Counter[str] = Counter()
-    by_model: Counter[str] = Counter()
+def daily_requests(days: Iterable[UsageDay], since: date, until: date) -> list[int]:
+    """Requests of each day from the first to the last, those without any too."""
+    found: Counter[date] = Counter()
     for day in days:
-        total.update(requests=day.requests, inputs=day.inputs, tokens=day.tokens, failed=day.failed)
-        by_model[day.hplm_name] += day.requests
-    return Usage(total["requests"], total["inputs"], total["tokens"], total["failed"], counted_bars(by_model))
+        found[day.day] += day.requests
+    return [found[since + timedelta(days=n)] for n in range((until - since).days + 1)]
 
 
 def usage_tiles(
-    usage: Usage, *, hplms: int, ready: int, max_hplms: int, jobs: int, max_jobs: int
+    usage: UsageTotal, *, hplms: int, ready: int, max_hplms: int, jobs: int, max_jobs: int
 ) -> list[Tile]:
     """The tiles of the home page."""
     return [

@@ -83,12 +83,42 @@ def version_context(tenant: Tenant, steps: Sequence[Step]) -> dict[str, Any]:
         "perplexities": perplexity_rows(pretrained),
         "tables": table_rows(steps),
         "settings": _settings([tuned, converted, pretrained], version.config),
-        "ancestors": [_ancestor(tenant, step, own=step is steps[0]) for step in steps],
+        "ancestors": ancestors_of(tenant, steps),
         "artifacts": _artifacts(steps[0]),
         "licences": _licences(steps),
-        "exports": _exports(tenant, steps) if version.state == VersionState.READY else [],
+        "exports": exports_of(tenant, steps),
         "warnings": [*_leaks(version), *version_warnings(version)],
     }
+
+
+def ancestors_of(tenant: Tenant, steps: Sequence[Step]) -> list[Ancestor]:
+    """The version, and what it stands on up to the root."""
+    return [
+        Ancestor(
+            VersionKind(step.version.kind).label,
+            step.version.name,
+            step.version.number,
+            step.size,
+            "" if step is steps[0] else version_url(tenant, step.version),
+        )
+        for step in steps
+    ]
+
+
+def exports_of(tenant: Tenant, steps: Sequence[Step]) -> list[Export]:
+    """How a ready version is taken elsewhere: alone, or with all it stands on."""
+    version = steps[0].version
+    if version.state != VersionState.READY:
+        return []
+    url = reverse("frontend:version_export", args=[tenant.slug, version.pk])
+    told = [steps[0], *(step for step in steps[1:] if step.version.kind != VersionKind.HPLM)]
+    if len(told) == 1:
+        return [Export("Export", url, told[0].size)]
+    held = {artifact.pk: artifact.size for step in told for artifact in step.artifacts.values()}
+    return [
+        Export("Export", url, told[0].size),
+        Export("With all it stands on", f"{url}?branch=1", sum(held.values())),
+    ]
 
 
 def version_url(tenant: Tenant, version: Version) -> str:
@@ -160,13 +190,6 @@ def _settings(reports: Sequence[Mapping[str, Any]], config: Mapping[str, Any]) -
     return [*rows, *([("best epoch", str(best))] if best else [])]
 
 
-def _ancestor(tenant: Tenant, step: Step, *, own: bool) -> Ancestor:
-    version = step.version
-    url = "" if own else version_url(tenant, version)
-    label = VersionKind(version.kind).label
-    return Ancestor(label, version.name, version.number, step.size, url)
-
-
 def _artifacts(step: Step) -> list[ArtifactRow]:
     return [
         ArtifactRow(PARTS[Role(role)], artifact.digest, artifact.size)
@@ -179,19 +202,6 @@ def _licences(steps: Sequence[Step]) -> list[Licence]:
     said = [Licence(root.name, root.license, root.source_url)]
     said += [Licence(hplm.name, hplm.license, "")] if hplm else []
     return said if any(one.licence or one.source_url for one in said) else []
-
-
-def _exports(tenant: Tenant, steps: Sequence[Step]) -> list[Export]:
-    version = steps[0].version
-    url = reverse("frontend:version_export", args=[tenant.slug, version.pk])
-    told = [steps[0], *(step for step in steps[1:] if step.version.kind != VersionKind.HPLM)]
-    if len(told) == 1:
-        return [Export("Export", url, told[0].size)]
-    held = {artifact.pk: artifact.size for step in told for artifact in step.artifacts.values()}
-    return [
-        Export("Export", url, told[0].size),
-        Export("With all it stands on", f"{url}?branch=1", sum(held.values())),
-    ]
 
 
 def _leaks(version: Version) -> list[str]:

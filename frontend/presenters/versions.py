@@ -7,7 +7,7 @@ from typing import Any
 from uuid import UUID
 
 from frontend.presenters.metrics import metric_name, written
-from versiontree.models import Version
+from versiontree.models import AliasMove, Version
 from versiontree.models.alias import DEFAULT_ALIAS
 from versiontree.models.version import VersionKind, VersionState
 
@@ -20,6 +20,7 @@ class VersionRow:
     PLOT; `job` is the version's first job.
     """
 
+    pk: int
     number: int
     state: str
     aliases: list[str]
@@ -37,6 +38,7 @@ def version_row(version: Version) -> VersionRow:
     """The row of one version; its aliases and jobs should be loaded already."""
     measured = measurements(version)
     return VersionRow(
+        pk=version.pk,
         number=version.number,
         state=version.state,
         aliases=sorted(alias.name for alias in version.aliases.all()),
@@ -69,20 +71,13 @@ def parent_name(version: Version) -> str:
     return f"{version.name} v{version.number}"
 
 
-def names_above(first: Version) -> list[str]:
-    """The names above an hPLM's first version, from the root down."""
-    above = first.domain_or_root()
-    return [above.root.name, above.domain.name] if above.domain else [above.root.name]
-
-
-def is_default(version: Version) -> bool:
-    """Whether it answers when nobody says which; its aliases should be loaded already."""
-    return any(alias.name == DEFAULT_ALIAS for alias in version.aliases.all())
-
-
-def default_of(versions: Sequence[Version]) -> Version:
-    """The version that answers when nobody says which, or the first of the sequence while none does."""
-    return next((version for version in versions if is_default(version)), versions[0])
+def rollback_target(default: Version | None, moves: Sequence[AliasMove]) -> Version | None:
+    """The version that answered before this one did, if it still can; `moves` are the newest first."""
+    if default is None:
+        return None
+    own = [move for move in moves if move.name == DEFAULT_ALIAS and move.to_version_id == default.pk]
+    before = own[0].from_version if own else None
+    return before if before is not None and is_ready(before) else None
 
 
 def is_ready(version: Version) -> bool:

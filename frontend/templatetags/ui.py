@@ -39,6 +39,14 @@ def nav_link(context: RequestContext, name: str, label: str) -> SafeString:
     return format_html(link, url, label)
 
 
+@register.simple_tag(takes_context=True)
+def page_address(context: RequestContext, number: int, key: str = "") -> str:
+    """This address with another page of a list; `key` names the list where there are several."""
+    asked = context["request"].GET.copy()
+    asked[key or "page"] = str(number)
+    return f"?{asked.urlencode()}"
+
+
 @register.filter
 def refused_below(form: Any) -> bool:
     """Whether a field was refused that the form folds away."""

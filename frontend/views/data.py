@@ -1,20 +1,26 @@
 """Corpora and datasets: the list and the pages of one."""
 
 from collections.abc import Callable
+from typing import Any
 
 from django.http import HttpResponse
 from django.views.decorators.http import require_GET, require_POST
 
 from frontend.access import TenantRequest, tenant_page
 from frontend.pages import act, go, show
-from frontend.presenters.data import corpus_rows, dataset_context, dataset_rows, task_of
+from frontend.paging import page_of
+from frontend.presenters.charts import doubling_bars
+from frontend.presenters.coverage import coverage_rows, use_rows
+from frontend.presenters.data import corpus_rows, dataset_context, dataset_rows, task_of, upload_rows
 from tenants.errors import HmiError
 from tenants.formats.fit import Fit, fit_warnings
-from tenants.models import Role
-from tenants.selectors import corpora_of, corpus_of, dataset_of, datasets_of
+from tenants.formats.tokens import TokenRow
+from tenants.models import Corpus, Dataset, Role
+from tenants.selectors import checks_open, corpora_of, corpus_of, dataset_of, datasets_of, uploads_of
 from tenants.services.corpora import corpus_delete
 from tenants.services.datasets import dataset_delete
-from versiontree.fitting import corpus_fit, dataset_fit
+from versiontree.coverages import coverage_ask, coverages_of, versions_made_from
+from versiontree.fitting import corpus_fit, corpus_tokens, dataset_fit, dataset_tokens
 from versiontree.models import Version
 from versiontree.models.version import VersionKind
 from versiontree.selectors import parents_ready_for, version_visible_to
@@ -25,8 +31,17 @@ from versiontree.selectors import parents_ready_for, version_visible_to
 def index(request: TenantRequest) -> HttpResponse:
     """All uploads of the tenant."""
     tenant = request.place.tenant
-    datasets, corpora = dataset_rows(tenant, datasets_of(tenant)), corpus_rows(tenant, corpora_of(tenant))
-    return show(request, "data/index.html", datasets=datasets, corpora=corpora)
+    datasets, corpora = (
+        page_of(request, datasets_of(tenant)),
+        page_of(request, corpora_of(tenant), key="corpora"),
+    )
+    rows: dict[str, Any] = {
+        "datasets": dataset_rows(tenant, datasets),
+        "corpora": corpus_rows(tenant, corpora),
+        "uploads": upload_rows(uploads_of(tenant, request.user)),
+        "checks": checks_open(tenant),
+    }
+    return show(request, "data/index.html", pages={"datasets": datasets, "corpora": corpora}, **rows)
 
 
 @require_GET
@@ -34,7 +49,8 @@ def index(request: TenantRequest) -> HttpResponse:
 def corpus(request: TenantRequest, pk: int) -> HttpResponse:
     """A corpus with its report."""
     corpus = corpus_of(request.place.tenant, pk)
-    return show(request, "data/corpus.html", corpus=corpus, report=corpus.report, roots=_roots(request))
+    found = {"report": corpus.report, "length_bars": doubling_bars(corpus.report.get("words_histogram", []))}
+    return show(request, "data/corpus.html", corpus=corpus, **found, **_about(request, corpus))
 
 
 @require_GET
@@ -43,9 +59,8 @@ def dataset(request: TenantRequest, pk: int) -> HttpResponse:
     """A dataset with its report."""
     dataset = dataset_of(request.place.tenant, pk)
     context = dataset_context(dataset.report)
-    return show(
-        request, "data/dataset.html", dataset=dataset, task=task_of(dataset), roots=_roots(request), **context
-    )
+    about = _about(request, dataset)
+    return show(request, "data/dataset.html", dataset=dataset, task=task_of(dataset), **about, **context)
 
 
 @require_GET
@@ -53,7 +68,7 @@ def dataset(request: TenantRequest, pk: int) -> HttpResponse:
 def corpus_check_fit(request: TenantRequest, pk: int) -> HttpResponse:
     """How well a root fits a corpus."""
     corpus = corpus_of(request.place.tenant, pk)
-    return _fit(request, lambda root: corpus_fit(root, corpus))
+    return _fit(request, lambda root: (corpus_fit(root, corpus), corpus_tokens(root, corpus)))
 
 
 @require_GET
@@ -61,7 +76,21 @@ def corpus_check_fit(request: TenantRequest, pk: int) -> HttpResponse:
 def dataset_check_fit(request: TenantRequest, pk: int) -> HttpResponse:
     """How well a root fits a dataset."""
     dataset = dataset_of(request.place.tenant, pk)
-    return _fit(request, lambda root: dataset_fit(root, dataset))
+    return _fit(request, lambda root: (dataset_fit(root, dataset), dataset_tokens(root, dataset)))
+
+
+@require_GET
+@tenant_page()
+def corpus_coverage(request: TenantRequest, pk: int) -> HttpResponse:
+    """How much of a corpus each table holds."""
+    return _coverage(request, corpus_of(request.place.tenant, pk))
+
+
+@require_GET
+@tenant_page()
+def dataset_coverage(request: TenantRequest, pk: int) -> HttpResponse:
+    """How much of a dataset each table holds."""
+    return _coverage(request, dataset_of(request.place.tenant, pk))
 
 
 @require_POST
@@ -84,18 +113,34 @@ def dataset_remove(request: TenantRequest, pk: int) -> HttpResponse:
     return go(request, "dataset", pk) if refused else go(request, "data")
 
 
+def _about(request: TenantRequest, upload: Corpus | Dataset) -> dict[str, Any]:
+    """What the pages of both say of what can be, or was, built from it."""
+    tenant = request.place.tenant
+    return {"roots": _roots(request), "uses": use_rows(tenant, versions_made_from(tenant, upload))}
+
+
 def _roots(request: TenantRequest) -> list[Version]:
     """The roots that an upload can be held against."""
     return list(parents_ready_for(request.place.tenant).filter(kind=VersionKind.ROOT))
 
 
-def _fit(request: TenantRequest, check: Callable[[Version], Fit]) -> HttpResponse:
+def _coverage(request: TenantRequest, upload: Corpus | Dataset) -> HttpResponse:
+    measured, waiting = coverages_of(request.place.tenant, upload)
+    if waiting:
+        coverage_ask(upload)
+    rows = coverage_rows(request.place.tenant, upload, measured)
+    return show(request, "data/coverage.html", rows=rows, waiting=waiting, address=request.path)
+
+
+def _fit(request: TenantRequest, check: Callable[[Version], tuple[Fit, list[TokenRow]]]) -> HttpResponse:
     chosen = request.GET.get("root", "")
     try:
         root = version_visible_to(
             request.place.tenant, int(chosen) if chosen.isdecimal() else 0, param="root"
         )
-        fit = check(root)
+        fit, tokens = check(root)
     except HmiError as refusal:
         return show(request, "data/fit.html", refusal=refusal)
-    return show(request, "data/fit.html", root=root, fit=fit, warnings=fit_warnings(fit))
+    lengths = doubling_bars([fit.lengths[digits] for digits in range(fit.longest.bit_length() + 1)])
+    found: dict[str, Any] = {"fit": fit, "tokens": tokens, "lengths": lengths, "warnings": fit_warnings(fit)}
+    return show(request, "data/fit.html", root=root, **found)

@@ -9,6 +9,7 @@ from django.views.decorators.http import require_GET, require_http_methods, requ
 from frontend.access import TenantRequest, tenant_page
 from frontend.forms.tree import DomainForm, TextForm
 from frontend.pages import act, go, show
+from frontend.paging import page_of
 from frontend.presenters.hplms import hplm_rows
 from frontend.presenters.jobs import first_job_of
 from frontend.presenters.version_page import version_context
@@ -16,9 +17,10 @@ from frontend.presenters.versions import is_ready, version_rows
 from frontend.refusals import attempt
 from tenants.errors import ErrorCode, HmiError
 from tenants.models import Role
+from versiontree.browsing import Branch, hplm_briefs, hplms_found
 from versiontree.lineage import lineage_of
 from versiontree.models import Domain, Version
-from versiontree.selectors import domain_of, domains_visible_to, tree_for, versions_of
+from versiontree.selectors import domain_of, domains_visible_to, versions_of
 from versiontree.services.compact import domain_compact
 from versiontree.services.domains import domain_create, domain_update
 from versiontree.services.grow import domain_grow
@@ -36,11 +38,12 @@ def domain(request: TenantRequest, pk: int) -> HttpResponse:
     newest = next((version for version in found if is_ready(version)), None)
     learned = version_context(tenant, lineage_of(newest)) if newest else {}
     versions = version_rows(found)
-    hplms = [hplm for hplm in hplm_rows(tree_for(tenant)) if hplm.domain_id == domain.pk]
+    page = page_of(request, hplms_found(tenant, branch=Branch(domain.root_id, domain.pk)))
     own = domain.tenant_id == tenant.pk
     context: dict[str, Any] = {
         "versions": versions,
-        "hplms": hplms,
+        "hplms": hplm_rows(hplm_briefs(tenant, page)),
+        "page": page,
         "own": own,
         "newest": newest,
         "learned": learned,
@@ -65,7 +68,7 @@ def new(request: TenantRequest) -> HttpResponse:
 def update(request: TenantRequest, pk: int) -> HttpResponse:
     """A further version of a domain from more text; its first job's page follows."""
     domain = domain_of(request.place.tenant, pk)
-    form = TextForm(request.place.tenant, request.POST or None)
+    form = TextForm(request.place.tenant, request.POST or None, initial=request.GET.dict())
     version = attempt(form, lambda: _update(request, domain, form)) if form.is_valid() else None
     if version is None:
         return show(request, "domains/update.html", form=form, domain=domain)

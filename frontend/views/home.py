@@ -12,16 +12,31 @@ from django.views.decorators.http import require_GET
 
 from frontend.access import TenantRequest, tenant_page
 from frontend.pages import show
+from frontend.presenters.charts import Bar
 from frontend.presenters.data import DataRow, corpus_rows, dataset_rows
 from frontend.presenters.hplms import hplm_rows
-from frontend.presenters.jobs import JobRow, job_rows
-from frontend.presenters.usage import usage_sum, usage_tiles
-from tenants.models import Tenant
-from tenants.selectors import corpora_of, datasets_of, quota_of, tenants_of, usage_of
-from versiontree.models.job import ACTIVE
-from versiontree.selectors import jobs_of, tree_for
+from frontend.presenters.onboarding import onboarding
+from frontend.presenters.usage import busiest_bars, quota_bars, usage_tiles
+from frontend.views.hplms import recent_usage
+from frontend.views.jobs import active_rows
+from tenants.models import Quota, Tenant
+from tenants.selectors import (
+    api_keys_of,
+    corpora_of,
+    datasets_of,
+    quota_of,
+    requests_today,
+    storage_used,
+    tenants_of,
+)
+from tenants.usage_selectors import busiest_hplms, usage_total
+from versiontree.browsing import hplm_briefs, hplms_found
+from versiontree.models.alias import DEFAULT_ALIAS
+from versiontree.selectors import artifact_bytes, domains_visible_to
 
 RECENT = 5
+BUSIEST_SHOWN = 8
+HPLMS_SHOWN = 8
 
 
 @require_GET
@@ -45,13 +60,31 @@ def favicon(request: HttpRequest) -> HttpResponse:  # noqa: ARG001
 @require_GET
 @tenant_page()
 def home(request: TenantRequest) -> HttpResponse:
-    """hPLMs, running jobs, usage of the month, and the newest data."""
+    """What is still to be set up, running jobs, the newest hPLMs, usage against the quota, new data."""
     tenant = request.place.tenant
-    hplms, running = hplm_rows(tree_for(tenant)), _running(tenant)
-    usage = usage_sum(usage_of(tenant, datetime.now(UTC).date().replace(day=1)))
-    counted = _counted(tenant, ready=sum(hplm.ready for hplm in hplms), hplms=len(hplms), jobs=len(running))
-    context: dict[str, Any] = {"hplms": hplms, "running": running, "usage": usage, "data": _recent(tenant)}
-    return show(request, "home.html", tiles=usage_tiles(usage, **counted), **context)
+    hplms, running = hplms_found(tenant), active_rows(tenant)
+    newest = list(hplms.order_by("-created_at")[:HPLMS_SHOWN])
+    counts = {"hplms": hplms.count(), "ready": hplms.filter(aliases__name=DEFAULT_ALIAS).count()}
+    month = datetime.now(UTC).date().replace(day=1)
+    usage, busiest = usage_total(tenant, month), busiest_hplms(tenant, month, BUSIEST_SHOWN)
+    data, quota = _recent(tenant), quota_of(tenant)
+    context: dict[str, Any] = {
+        "steps": onboarding(
+            data=bool(data),
+            hplms=counts["hplms"] > 0,
+            ready=counts["ready"] > 0,
+            keys=api_keys_of(tenant).exists(),
+            asked=usage.requests > 0,
+        ),
+        "hplms": hplm_rows(hplm_briefs(tenant, newest), recent_usage(tenant, newest)),
+        "running": running,
+        "usage": busiest_bars(busiest, usage),
+        "data": data,
+        "quota": _quota(tenant, quota, hplms=counts["hplms"], jobs=len(running)),
+    }
+    most = {"max_hplms": quota.max_hplms, "max_jobs": quota.max_active_jobs}
+    tiles = usage_tiles(usage, **counts, **most, jobs=len(running))
+    return show(request, "home.html", tiles=tiles, **context)
 
 
 @require_GET
@@ -59,16 +92,18 @@ def home(request: TenantRequest) -> HttpResponse:
 @tenant_page()
 def running(request: TenantRequest) -> HttpResponse:
     """The running jobs alone, for the pages that show them live."""
-    return show(request, "jobs/running.html", running=_running(request.place.tenant))
+    return show(request, "jobs/running.html", running=active_rows(request.place.tenant))
 
 
-def _running(tenant: Tenant) -> list[JobRow]:
-    return job_rows(jobs_of(tenant).filter(state__in=ACTIVE).order_by("created_at"))
-
-
-def _counted(tenant: Tenant, **counts: int) -> dict[str, int]:
-    quota = quota_of(tenant)
-    return {**counts, "max_hplms": quota.max_hplms, "max_jobs": quota.max_active_jobs}
+def _quota(tenant: Tenant, quota: Quota, *, hplms: int, jobs: int) -> list[Bar]:
+    return quota_bars(
+        quota,
+        hplms=hplms,
+        domains=domains_visible_to(tenant).filter(tenant=tenant).count(),
+        jobs=jobs,
+        requests=requests_today(tenant),
+        stored=storage_used(tenant) + artifact_bytes(tenant),
+    )
 
 
 def _recent(tenant: Tenant) -> list[DataRow]:

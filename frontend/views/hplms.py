@@ -1,25 +1,50 @@
 """hPLMs: the page of one, making, updating and deleting one, moving its aliases."""
 
+from collections.abc import Iterable
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
+from django.db.models import QuerySet
 from django.http import HttpResponse
 from django.views.decorators.http import require_GET, require_http_methods, require_POST
 
 from frontend.access import TenantRequest, tenant_page
 from frontend.forms.tree import AliasForm, HplmForm, HplmUpdateForm
 from frontend.pages import act, go, show
-from frontend.presenters.hplms import curl_snippet
+from frontend.paging import page_of
+from frontend.presenters.charts import curve_of
+from frontend.presenters.comparison import comparison_of
+from frontend.presenters.hplms import curl_snippet, hplm_rows
 from frontend.presenters.jobs import first_job_of
 from frontend.presenters.metrics import label_rows
-from frontend.presenters.versions import default_of, measurements, names_above, version_rows
+from frontend.presenters.usage import daily_requests, summed
+from frontend.presenters.version_page import ancestors_of, exports_of
+from frontend.presenters.versions import measurements, rollback_target, version_rows
 from frontend.refusals import attempt
-from tenants.models import Role
+from tenants.models import Role, Tenant, UsageDay
+from tenants.selectors import usage_of
+from versiontree.browsing import hplm_briefs, hplms_found
+from versiontree.lineage import lineage_of
 from versiontree.models import Alias, Hplm, Version
+from versiontree.models.alias import DEFAULT_ALIAS
 from versiontree.selectors import alias_moves_of, aliases_of, hplm_of, versions_of
 from versiontree.services.aliases import alias_move
 from versiontree.services.hplms import hplm_create, hplm_delete, hplm_update
 
 MOVES_SHOWN = 20
+VERSIONS_SHOWN = 10
+USAGE_DAYS = 30
+HEALTH_DAYS = 7
+
+
+@require_GET
+@tenant_page()
+def index(request: TenantRequest) -> HttpResponse:
+    """The tenant's hPLMs by name, a page at a time, perhaps only those with the words of `?q=`."""
+    tenant, words = request.place.tenant, request.GET.get("q", "").strip()
+    page = page_of(request, hplms_found(tenant, words=words))
+    rows = hplm_rows(hplm_briefs(tenant, page), recent_usage(tenant, page))
+    return show(request, "hplms/index.html", hplms=rows, page=page, words=words)
 
 
 @require_GET
@@ -47,7 +72,8 @@ def new(request: TenantRequest) -> HttpResponse:
 def update(request: TenantRequest, name: str) -> HttpResponse:
     """A further version of an hPLM from new data; its first job's page follows."""
     hplm = hplm_of(request.place.tenant, name)
-    form = HplmUpdateForm(request.place.tenant, request.POST or None, task=hplm.task)
+    filled = request.GET.dict()
+    form = HplmUpdateForm(request.place.tenant, request.POST or None, task=hplm.task, initial=filled)
     version = attempt(form, lambda: _update(request, hplm, form)) if form.is_valid() else None
     if version is None:
         return show(request, "hplms/update.html", form=form, hplm=hplm)
@@ -113,19 +139,43 @@ def _move(request: TenantRequest, hplm: Hplm, form: AliasForm) -> Alias:
     )
 
 
+def recent_usage(tenant: Tenant, hplms: Iterable[Hplm]) -> QuerySet[UsageDay]:
+    """The usage of these hPLMs in the last days, by which their health is judged."""
+    since = datetime.now(UTC).date() - timedelta(days=HEALTH_DAYS)
+    return usage_of(tenant, since).filter(hplm_name__in=[hplm.name for hplm in hplms])
+
+
 def _page(request: TenantRequest, hplm: Hplm, form: AliasForm | None) -> HttpResponse:
-    versions = list(versions_of(hplm).prefetch_related("aliases", "jobs"))
-    aliases = list(aliases_of(hplm))
+    tenant = request.place.tenant
+    page = page_of(request, versions_of(hplm).prefetch_related("aliases", "jobs"), VERSIONS_SHOWN)
+    versions, aliases = list(page.object_list), list(aliases_of(hplm))
+    default = next((alias.version for alias in aliases if alias.name == DEFAULT_ALIAS), None)
+    moves = list(alias_moves_of(hplm)[:MOVES_SHOWN])
+    steps = lineage_of(default or versions[0])
     context: dict[str, Any] = {
         "hplm": hplm,
         "ready": bool(aliases),
-        "lineage": names_above(versions[-1]),
+        "default": default,
+        "back": rollback_target(default, moves),
         "labels": versions[0].config.get("labels", []),
         "versions": version_rows(versions),
+        "page": page,
+        "comparison": comparison_of(versions),
         "aliases": aliases,
-        "moves": alias_moves_of(hplm)[:MOVES_SHOWN],
-        "per_label": label_rows(measurements(default_of(versions))),
+        "moves": moves,
+        "per_label": label_rows(measurements(steps[0].version)),
+        "ancestors": ancestors_of(tenant, steps),
+        "exports": exports_of(tenant, steps),
+        "usage": _usage(tenant, hplm),
         "curl": curl_snippet(request, hplm),
         "form": form,
     }
     return show(request, "hplms/hplm.html", **context)
+
+
+def _usage(tenant: Tenant, hplm: Hplm) -> dict[str, Any]:
+    today = datetime.now(UTC).date()
+    since = today - timedelta(days=USAGE_DAYS - 1)
+    days = list(usage_of(tenant, since).filter(hplm_name=hplm.name))
+    curve = curve_of("Requests a day", daily_requests(days, since, today))
+    return {"sum": summed(days), "curve": curve}

@@ -1,38 +1,67 @@
-"""Jobs: the list, the page of one, and its live part."""
+"""Jobs: the list, the page of one, its live part, its log."""
 
 from typing import Any
 from uuid import UUID
 
-from django.http import HttpResponse
+from django.core.handlers.asgi import ASGIRequest
+from django.http import HttpResponse, HttpResponseBase
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_GET, require_POST
 
 from frontend.access import TenantRequest, tenant_page
+from frontend.live import is_full, live_response
 from frontend.pages import act, go, show
-from frontend.presenters.jobs import figures, job_row, job_rows, latest_events
+from frontend.paging import page_of
+from frontend.presenters.job_page import (
+    clone_url,
+    configuration_of,
+    event_rows,
+    params_of,
+    phases_of,
+    where_of,
+)
+from frontend.presenters.jobs import figures, job_row, job_rows
 from frontend.presenters.progress import curves_of, notice_of
-from tenants.models import Role
+from tenants.models import Role, Tenant
+from versiontree.models import Job
+from versiontree.models.job import ACTIVE, TERMINAL
+from versiontree.queue_selectors import job_marks, queue_places
 from versiontree.selectors import job_detail, jobs_of
 from versiontree.services.jobs import job_cancel, job_retry
 
-FINISHED_SHOWN = 50
+EVENTS_SHOWN = 40
+LOG_LINES = 200
+STATES = {"finished": TERMINAL, "failed": {"failed"}, "succeeded": {"succeeded"}, "cancelled": {"cancelled"}}
 
 
 @require_GET
 @tenant_page()
 def index(request: TenantRequest) -> HttpResponse:
-    """What runs, and what ran."""
-    jobs = job_rows(jobs_of(request.place.tenant))
-    running = [job for job in reversed(jobs) if job.active]
-    finished = [job for job in jobs if not job.active][:FINISHED_SHOWN]
-    return show(request, "jobs/index.html", running=running, finished=finished)
+    """What runs, and a page of what ran, perhaps only of one state."""
+    jobs = jobs_of(request.place.tenant)
+    shown = request.GET.get("state", "finished")
+    page = page_of(request, jobs.filter(state__in=STATES.get(shown, TERMINAL)))
+    context: dict[str, Any] = {"finished": job_rows(page), "page": page, "shown": shown}
+    running = active_rows(request.place.tenant)
+    return show(request, "jobs/index.html", running=running, states=list(STATES), **context)
 
 
 @require_GET
 @tenant_page()
 def job(request: TenantRequest, pk: UUID) -> HttpResponse:
     """The page of a job: drawn from the database, so a reload loses nothing."""
-    return show(request, "jobs/job.html", **_live(request, pk))
+    tenant = request.place.tenant
+    mark = job_marks([pk]).get(pk)  # before the rest is read: what comes after it is followed
+    job = job_detail(tenant, pk)
+    return show(
+        request,
+        "jobs/job.html",
+        mark=mark,
+        configuration=configuration_of(job),
+        params=params_of(job),
+        clone=clone_url(tenant, job.version),
+        **_live(tenant, job),
+    )
 
 
 @require_GET
@@ -40,7 +69,29 @@ def job(request: TenantRequest, pk: UUID) -> HttpResponse:
 @tenant_page()
 def progress(request: TenantRequest, pk: UUID) -> HttpResponse:
     """The live part alone; once the job has ended it asks for no more."""
-    return show(request, "jobs/progress.html", swap=True, **_live(request, pk))
+    job = job_detail(request.place.tenant, pk)
+    return show(request, "jobs/progress.html", swap=True, **_live(request.place.tenant, job))
+
+
+@require_GET
+@tenant_page()
+def live(request: TenantRequest, pk: UUID) -> HttpResponseBase:
+    """The stream that says when to ask for the live part; none where nothing happens any more, where too many
+    are open, or where the web server would spend a thread on it."""
+    job = job_detail(request.place.tenant, pk)
+    if not job.is_active or is_full() or not isinstance(request, ASGIRequest):
+        return HttpResponse(status=204)
+    seen = request.headers.get("Last-Event-ID") or request.GET.get("after", "")
+    return live_response(job.pk, seen)
+
+
+@require_GET
+@tenant_page()
+def log(request: TenantRequest, pk: UUID) -> HttpResponse:
+    """All that happened to a job, the newest first, in pages."""
+    job = job_detail(request.place.tenant, pk)
+    page = page_of(request, job.events.order_by("-pk"), LOG_LINES)
+    return show(request, "jobs/log.html", job=job_row(job), page=page, events=event_rows(page))
 
 
 @require_POST
@@ -61,13 +112,18 @@ def retry(request: TenantRequest, pk: UUID) -> HttpResponse:
     return go(request, "job", pk)
 
 
-def _live(request: TenantRequest, pk: UUID) -> dict[str, Any]:
-    tenant = request.place.tenant
-    job = job_detail(tenant, pk)
+def active_rows(tenant: Tenant) -> list[Any]:
+    """The tenant's jobs that are not over, the oldest first; its quota bounds them."""
+    return job_rows(jobs_of(tenant).filter(state__in=ACTIVE).order_by("created_at"))
+
+
+def _live(tenant: Tenant, job: Job) -> dict[str, Any]:
     steps = job_rows(jobs_of(tenant).filter(version=job.version_id).order_by("created_at", "kind"))
     return {
-        "job": job_row(job),
-        "events": latest_events(job),
+        "job": job_row(job, queue_places([job]).get(job.pk)),
+        "where": where_of(job),
+        "events": event_rows(job.events.order_by("-pk")[:EVENTS_SHOWN]),
+        "phases": phases_of(job, job.events.exclude(kind="metrics").order_by("pk")),
         "steps": steps,
         "next": next((step for step in steps if step.after == job.pk and step.active), None),
         "curves": curves_of(job),

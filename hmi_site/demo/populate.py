@@ -8,22 +8,16 @@ from typing import Final
 
 import torch
 from django.conf import settings
-from django.db import transaction
-from django.utils import timezone
 
+from hmi_site.demo.registered import hplms_register
 from inference.hplm.hplm import Hplm as Model
 from tenants.models import Tenant
 from versiontree.artifacts import ArtifactStore, StoredArtifact
-from versiontree.models import Alias, AliasMove, Artifact, Hplm, Version, VersionArtifact
-from versiontree.models.alias import DEFAULT_ALIAS
-from versiontree.models.artifact import Role
-from versiontree.models.version import VersionKind, VersionState
-from versiontree.services.attaching import attaching_begin
+from versiontree.models import Hplm, Version
 from versiontree.serving import manifest_publish
 
 AT_ONCE: Final = 250
 NOISE: Final = 0.01
-REASON: Final = "Populated"
 
 
 def populate(
@@ -43,7 +37,7 @@ def populate(
         made = [_stored(store, like, serial) for serial in some]
         owners = [tenants[serial % len(tenants)] for serial in some]
         names = [f"{like.name}-{serial + 1:05}" for serial in some]
-        _register(like, owners, names, made)
+        hplms_register(like, owners, names, made)
         done += len(some)
         progress(done)
     manifest_publish()
@@ -58,47 +52,3 @@ def _stored(store: ArtifactStore, like: Version, serial: int) -> StoredArtifact:
     with store.workspace("hplm") as folder:
         model.save(folder / "hplm")
         return store.ingest("hplm", folder / "hplm")
-
-
-@transaction.atomic
-def _register(
-    like: Version, owners: Sequence[Tenant], names: Sequence[str], made: Sequence[StoredArtifact]
-) -> None:
-    """A version of each new hPLM, ready and the default."""
-    now = timezone.now()
-    attaching_begin()
-    assert like.hplm is not None
-    task = like.hplm.task
-    hplms = Hplm.unscoped.bulk_create(
-        Hplm(tenant=owner, name=name, task=task) for owner, name in zip(owners, names, strict=True)
-    )
-    versions = Version.unscoped.bulk_create(
-        Version(
-            parent_id=like.parent_id,
-            kind=VersionKind.HPLM,
-            root_id=like.root_id,
-            hplm=hplm,
-            tenant_id=hplm.tenant_id,
-            number=1,
-            config=like.config,
-        )
-        for hplm in hplms
-    )
-    artifacts = Artifact.objects.bulk_create(
-        Artifact(kind=one.kind, digest=one.digest, size=one.size, files=dict(one.files)) for one in made
-    )
-    VersionArtifact.unscoped.bulk_create(
-        VersionArtifact(version=version, artifact=artifact, role=Role.HPLM)
-        for version, artifact in zip(versions, artifacts, strict=True)
-    )
-    for version, artifact in zip(versions, artifacts, strict=True):
-        version.state, version.digest, version.ready_at = VersionState.READY, artifact.digest, now
-        version.metrics = like.metrics
-    Version.unscoped.bulk_update(versions, ["state", "digest", "ready_at", "metrics"])
-    Alias.unscoped.bulk_create(
-        Alias(hplm=version.hplm, name=DEFAULT_ALIAS, version=version, moved_at=now) for version in versions
-    )
-    AliasMove.unscoped.bulk_create(
-        AliasMove(hplm=version.hplm, name=DEFAULT_ALIAS, to_version=version, reason=REASON, moved_at=now)
-        for version in versions
-    )

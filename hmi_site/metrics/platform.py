@@ -13,7 +13,6 @@ from prometheus_client.core import GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
 from hmi_site.health import TIMEOUT_S
-from inference.queueing import keys
 from inference.queueing.status import STATES, WorkerStatus, workers_alive
 from inference.queueing.transport import RequestQueue
 from versiontree.models import Job
@@ -67,20 +66,11 @@ def _of_redis() -> Iterator[Metric]:
 
 def _queue(client: redis.Redis) -> Iterator[Metric]:
     capacity: int = settings.HMI_INFER_CAPACITY
-    delivered = _delivered(client)
-    outstanding = RequestQueue(client, capacity=capacity).depth()
+    queue = RequestQueue(client, capacity=capacity)
+    delivered, outstanding = queue.delivered(), queue.depth()
     yield _gauge("hmi_queue_depth_requests", "Requests that no worker has taken yet", outstanding - delivered)
     yield _gauge("hmi_queue_outstanding_requests", "Requests accepted and not yet answered", outstanding)
     yield _gauge("hmi_queue_capacity_requests", "Requests that may be outstanding at once", capacity)
-
-
-def _delivered(client: redis.Redis) -> int:
-    """Requests that some worker has taken and not answered."""
-    try:
-        pending = client.xpending(keys.REQUESTS, keys.GROUP)
-    except redis.ResponseError:  # no worker was ever here
-        return 0
-    return int(pending["pending"])
 
 
 def _workers(alive: list[WorkerStatus]) -> Iterator[Metric]:

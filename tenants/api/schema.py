@@ -2,7 +2,13 @@
 
 from typing import Any
 
+from drf_spectacular.drainage import set_override
 from drf_spectacular.extensions import OpenApiAuthenticationExtension
+
+from tenants.authentication import ApiKeyAuthentication
+
+# Its subclasses read the same keys.
+set_override(ApiKeyAuthentication, "suppress_collision_warning", True)
 
 
 class ApiKeyScheme(OpenApiAuthenticationExtension):  # type: ignore[no-untyped-call]  # registers itself
@@ -10,6 +16,7 @@ class ApiKeyScheme(OpenApiAuthenticationExtension):  # type: ignore[no-untyped-c
 
     target_class = "tenants.authentication.ApiKeyAuthentication"
     name = "ApiKey"
+    match_subclasses = True
 
     def get_security_definition(self, auto_schema: Any) -> dict[str, str]:
         """The scheme; ``X-Api-Key`` works as well."""

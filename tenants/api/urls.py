@@ -6,9 +6,11 @@ What belongs to a tenant stands at two addresses: ``corpora`` for keys, which kn
 
 from django.urls import include, path
 
+from tenants.api.checks import ChecksView, CheckView
 from tenants.api.corpora import CorporaView, CorpusPreviewView, CorpusView, PlatformCorporaView
 from tenants.api.datasets import DatasetPreviewView, DatasetsView, DatasetView
 from tenants.api.keys import ApiKeysView, ApiKeyView
+from tenants.api.uploads import UploadsView, UploadView
 from tenants.api.who import TenantDetailView, TenantsView, UsageView
 
 in_a_tenant = [
@@ -18,6 +20,10 @@ in_a_tenant = [
     path("datasets", DatasetsView.as_view()),
     path("datasets/preview", DatasetPreviewView.as_view()),
     path("datasets/<int:dataset_id>", DatasetView.as_view()),
+    path("uploads", UploadsView.as_view()),
+    path("uploads/<uuid:upload_id>", UploadView.as_view()),
+    path("checks", ChecksView.as_view()),
+    path("checks/<uuid:check_id>", CheckView.as_view()),
     path("api-keys", ApiKeysView.as_view()),
     path("api-keys/<str:prefix>", ApiKeyView.as_view()),
     path("usage", UsageView.as_view()),

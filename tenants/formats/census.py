@@ -18,15 +18,17 @@ HISTOGRAM_BINS = 12
 
 @dataclass(slots=True)
 class Lengths:
-    """Least, mean and greatest of a series."""
+    """Least, mean and greatest of a series, and how many lie between powers of two."""
 
     least: int = 0
     most: int = 0
     total: int = 0
     count: int = 0
+    doublings: Counter[int] = field(default_factory=Counter)
 
     def add(self, length: int) -> None:
         """Take one more into account."""
+        self.doublings[length.bit_length()] += 1
         self.least = length if not self.count else min(self.least, length)
         self.most = max(self.most, length)
         self.total += length
@@ -36,6 +38,10 @@ class Lengths:
         """For the report; the mean with one decimal."""
         mean = round(self.total / self.count, 1) if self.count else 0.0
         return {"min": self.least, "mean": mean, "max": self.most}
+
+    def histogram(self) -> list[int]:
+        """How many are 0, 1, 2 to 3, 4 to 7, and so on."""
+        return [self.doublings[digits] for digits in range(self.most.bit_length() + 1)]
 
 
 @dataclass(slots=True)
@@ -116,6 +122,7 @@ class Census:
             "conflicting_rows": self.conflicting.first,
             "characters": self.characters.to_json(),
             "words_per_row": self.words.to_json(),
+            "words_histogram": self.words.histogram(),
             **self._of_its_task(),
         }
 

@@ -92,6 +92,7 @@ def corpus_report(draft: CorpusDraft, *, least_words: int = 0) -> dict[str, Any]
         "duplicate_rows": draft.duplicates.first,
         "characters": draft.characters.to_json(),
         "words_per_row": draft.words.to_json(),
+        "words_histogram": draft.words.histogram(),
         "warnings": warnings,
     }
 

@@ -15,7 +15,7 @@ from tenants.formats.failures import RowFaults, bad_file, brought_by
 from tenants.formats.jsonl import read_jsonl
 from tenants.formats.lines import Source, read_lines
 from tenants.formats.normalise import fingerprint
-from tenants.formats.rows import Names, RawRow, column_names
+from tenants.formats.rows import Names, RawRow, Refused, column_names, refuse_at_once
 from tenants.formats.splits import LEAK_LIMIT, carve, leakage, refuse_leakage
 from tenants.formats.table import read_table
 
@@ -93,19 +93,21 @@ def draft_dataset(
     return draft
 
 
-def read_rows(source: Source, task: str, names: Names) -> tuple[str, Iterator[RawRow]]:
+def read_rows(
+    source: Source, task: str, names: Names, refused: Refused = refuse_at_once
+) -> tuple[str, Iterator[RawRow]]:
     """The format of the file, by its name and else by its first characters, and its rows."""
     suffix = Path(source.name).suffix.lower()
     if suffix in {".jsonl", ".ndjson", ".json"}:
-        return "jsonl", read_jsonl(source, names)
+        return "jsonl", read_jsonl(source, names, refused)
     if suffix in {".csv", ".tsv"}:
-        return suffix[1:], read_table(source, names)
+        return suffix[1:], read_table(source, names, refused)
     first = next((line.text for line in read_lines(source) if line.text.strip()), "")
     if first.lstrip().startswith("{"):
-        return "jsonl", read_jsonl(source, names)
+        return "jsonl", read_jsonl(source, names, refused)
     if task == "tagging":
         return "conll", read_conll(source, names)
-    return "csv", read_table(source, names)
+    return "csv", read_table(source, names, refused)
 
 
 def _refuse_splits(files: Mapping[str, Source]) -> None:
@@ -130,14 +132,14 @@ def _read_split(
 ) -> None:
     if source.path.stat().st_size == 0 or not any(line.text.strip() for line in read_lines(source)):
         raise bad_file(ErrorCode.EMPTY_FILE, "the file is empty.", file=source.name)
-    draft.formats[split], rows = read_rows(source, draft.task, names)
+    faults = RowFaults(source.name)
+    draft.formats[split], rows = read_rows(source, draft.task, names, faults.add)
     census = draft.censuses[split] = Census()
     preview = draft.preview[split] = []
     path = draft.paths[split] = workspace / f"{split}.jsonl"
-    faults = RowFaults()
     with path.open("x", encoding="utf-8", newline="\n") as canonical:
         for raw in rows:
-            with faults.noted(raw.row):
+            with faults.noted(raw.row, raw.fields):
                 example = checker.example(raw, source.name)
             if faults.found:
                 continue

@@ -1,5 +1,6 @@
 """How a bad file is reported: what is wrong, and where."""
 
+import json
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -8,6 +9,18 @@ from typing import Any
 from tenants.errors import ErrorCode, HmiError
 
 MOST_FAULTS_NAMED = 20
+MOST_FAULTS_KEPT = 2_000
+LONGEST_CONTENT = 1_000
+
+
+class BadRows(HmiError):
+    """Rows of a file were refused: the first is told in full; ``faults`` has ``file``, ``row``, ``line``,
+    ``reason`` and ``content`` of each, up to a bound, as JSON values.
+    """
+
+    def __init__(self, first: HmiError, faults: list[dict[str, Any]], message: str, details: dict[str, Any]):
+        super().__init__(first.code, message, param=first.param, details=details)
+        self.faults = faults
 
 
 @contextmanager
@@ -25,30 +38,52 @@ def brought_by(field: str) -> Iterator[None]:
 class RowFaults:
     """Rows of one file that were refused: the first is told in full, the others by their numbers."""
 
+    file: str
     first: HmiError | None = None
     rows: list[int] = field(default_factory=list)
+    kept: list[dict[str, Any]] = field(default_factory=list)
     found: int = 0
 
     @contextmanager
-    def noted(self, row: int) -> Iterator[None]:
+    def noted(self, row: int, content: object) -> Iterator[None]:
         """A refusal of this row is kept for ``tell``."""
         try:
             yield
         except HmiError as error:
-            self.first = self.first or error
-            self.found += 1
-            if len(self.rows) < MOST_FAULTS_NAMED:
-                self.rows.append(row)
+            self.add(error, row, content)
+
+    def add(self, error: HmiError, row: int, content: object) -> None:
+        """This row was refused for this reason."""
+        self.first = self.first or error
+        self.found += 1
+        if len(self.rows) < MOST_FAULTS_NAMED:
+            self.rows.append(row)
+        if len(self.kept) < MOST_FAULTS_KEPT:
+            self.kept.append(
+                {
+                    "file": self.file,
+                    "row": row,
+                    "line": (error.details or {}).get("line"),
+                    "reason": error.message.removeprefix(f"{self.file}, "),
+                    "content": _shown(content),
+                }
+            )
 
     def tell(self) -> None:
         """Raise the first refusal, if there was one; its details then have ``rows`` and ``faults``."""
         if self.first is None:
             return
+        message, details = self.first.message, dict(self.first.details or {})
         if self.found > 1:
             others = ", ".join(map(str, self.rows[1:])) + (", …" if self.found > len(self.rows) else "")
-            self.first.message += f" In all {self.found:,} rows are faulty; also rows {others}."
-            self.first.details = {**(self.first.details or {}), "rows": self.rows, "faults": self.found}
-        raise self.first
+            message += f" In all {self.found:,} rows are faulty; also rows {others}."
+            details |= {"rows": self.rows, "faults": self.found}
+        raise BadRows(self.first, self.kept, message, details) from self.first
+
+
+def _shown(content: object) -> str:
+    text = content if isinstance(content, str) else json.dumps(content, ensure_ascii=False, default=str)
+    return text[:LONGEST_CONTENT].encode("utf-8", "replace").decode().replace("\0", "�")
 
 
 def bad_file(

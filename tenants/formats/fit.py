@@ -13,6 +13,7 @@ made for; so the bound lies above them, and what is beyond it is surely foreign.
 """
 
 import json
+from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from enum import StrEnum
@@ -59,6 +60,8 @@ class Fit:
     words: int = 0
     unknown_tokens: int = 0
     longest: int = 0
+    lengths: Counter[int] = field(default_factory=Counter)
+    """How many rows have so many tokens, by the number of binary digits of that."""
     unknown: Found = field(default_factory=Found)
     """Rows that the vocabulary hardly knows: most is unknown, or a word takes very many tokens."""
     partly_unknown: Found = field(default_factory=Found)
@@ -108,7 +111,7 @@ def tokenizer_fit(
     ``max_tokens`` is the longest input of the root with its marks. Raises ``not_found`` or
     ``unsupported_checkpoint`` when the file cannot be read.
     """
-    reader = _open(tokenizer)
+    reader = open_tokenizer(tokenizer)
     unknown = {number for name in UNKNOWN_TOKENS if (number := reader.token_to_id(name)) is not None}
     fit = Fit(of_rows, max_tokens, too_long, byte_level=_is_byte_level(reader))
     for place, texts in rows:
@@ -134,6 +137,7 @@ def _count(fit: Fit, place: Place, read: Encoding, *, marks: int, lost: int) -> 
     fit.words += words
     fit.unknown_tokens += lost
     fit.longest = max(fit.longest, tokens + marks)
+    fit.lengths[(tokens + marks).bit_length()] += 1
     if lost > tokens * MOST_UNKNOWN or (fit.byte_level and tokens > words * MANY_TOKENS_A_WORD):
         fit.unknown.add(place)
     if lost > tokens * MUCH_UNKNOWN:
@@ -179,7 +183,8 @@ def _is_byte_level(reader: Tokenizer) -> bool:
     return any(step["type"] == "ByteLevel" for step in about.get("pretokenizers", [about]))
 
 
-def _open(path: Path) -> Tokenizer:
+def open_tokenizer(path: Path) -> Tokenizer:
+    """A root's tokenizer, which cuts and fills nothing. Raises as ``tokenizer_fit``."""
     if not path.is_file():
         raise HmiError(ErrorCode.NOT_FOUND, "The root has no tokenizer file.", param="root")
     try:

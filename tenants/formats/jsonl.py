@@ -4,21 +4,29 @@ import json
 from collections.abc import Iterator
 from typing import Any
 
-from tenants.errors import ErrorCode
+from tenants.errors import ErrorCode, HmiError
 from tenants.formats.failures import bad_file
 from tenants.formats.lines import Line, Source, read_lines
-from tenants.formats.rows import Names, RawRow, refuse_missing
+from tenants.formats.rows import Names, RawRow, Refused, refuse_at_once, refuse_missing
 
 
-def read_jsonl(source: Source, names: Names) -> Iterator[RawRow]:
-    """The records; blank lines are skipped. Raises ``malformed_row`` or ``missing_column`` with the row."""
+def read_jsonl(source: Source, names: Names, refused: Refused = refuse_at_once) -> Iterator[RawRow]:
+    """The records; blank lines are skipped. ``malformed_row`` and ``missing_column`` go to ``refused``, but
+    for a column that the first record lacks: that is raised, since it will be the columns' names.
+    """
     row = 0
     for line in read_lines(source):
         if not line.text.strip():
             continue
         row += 1
-        found = _object(line, row, source.name)
-        refuse_missing(names, found, file=source.name, row=row, line=line.number)
+        try:
+            found = _object(line, row, source.name)
+            refuse_missing(names, found, file=source.name, row=row, line=line.number)
+        except HmiError as error:
+            if row == 1 and error.code == ErrorCode.MISSING_COLUMN:
+                raise
+            refused(error, row, line.text)
+            continue
         # A null stands for an optional column that this record does not have.
         present = (name for name, value in found.items() if value is not None)
         read = names.among(present)

@@ -1,8 +1,8 @@
 """What a format yields before anything is checked, and which columns a task needs."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NoReturn
 
 from tenants.errors import ErrorCode, HmiError
 from tenants.formats.failures import bad_file
@@ -47,6 +47,15 @@ class RawRow:
     fields: dict[str, Any]
     lines_per_item: int = 0
     """1 where each item of a list has its own line (CoNLL), so that a fault in it can be located."""
+
+
+Refused = Callable[[HmiError, int, object], None]
+"""Told of a row that cannot be read: why, its number, and what stands there; what follows is read on."""
+
+
+def refuse_at_once(error: HmiError, _row: int, _content: object) -> NoReturn:
+    """The first row that cannot be read ends the reading."""
+    raise error
 
 
 def needed_columns(task: str) -> tuple[str, ...]:

@@ -8,17 +8,17 @@ from itertools import chain, islice
 from tenants.errors import ErrorCode
 from tenants.formats.failures import bad_file
 from tenants.formats.lines import LONGEST_LINE_BYTES, Source, read_lines
-from tenants.formats.rows import Names, RawRow, refuse_missing
+from tenants.formats.rows import Names, RawRow, Refused, refuse_at_once, refuse_missing
 
 DELIMITERS = ",\t;|"
 SAMPLE_LINES = 50
 
 
-def read_table(source: Source, names: Names) -> Iterator[RawRow]:
+def read_table(source: Source, names: Names, refused: Refused = refuse_at_once) -> Iterator[RawRow]:
     """The records below the header; blank lines are skipped. The delimiter is found out.
 
-    Raises ``missing_column`` for the header, ``malformed_row`` for quotes out of place, for a field beyond
-    ``LONGEST_LINE_BYTES`` and for a row with more or fewer fields than the header.
+    Raises ``missing_column`` for the header, ``malformed_row`` for quotes out of place and for a field beyond
+    ``LONGEST_LINE_BYTES``. A row with more or fewer fields than the header goes to ``refused``.
     """
     csv.field_size_limit(LONGEST_LINE_BYTES)
     lines = (line.text + "\n" for line in read_lines(source))
@@ -31,7 +31,7 @@ def read_table(source: Source, names: Names) -> Iterator[RawRow]:
     places = {column: header.index(name) for column, name in names.among(header).items()}
     for row, (line, record) in enumerate(records, start=1):
         if len(record) != len(header):
-            raise bad_file(
+            error = bad_file(
                 ErrorCode.MALFORMED_ROW,
                 f"has {len(record)} fields where the header has {len(header)} (delimiter {delimiter!r}).",
                 file=source.name,
@@ -40,6 +40,8 @@ def read_table(source: Source, names: Names) -> Iterator[RawRow]:
                 fields=len(record),
                 expected=len(header),
             )
+            refused(error, row, delimiter.join(record))
+            continue
         yield RawRow(row, line, {column: record[place] for column, place in places.items()})
 
 

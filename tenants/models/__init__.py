@@ -6,12 +6,16 @@ from tenants.models.corpus import Corpus
 from tenants.models.dataset import Dataset, DatasetSplit, Split, Task
 from tenants.models.scoping import TenantScopedManager, UnscopedQuery
 from tenants.models.tenant import Membership, Quota, Role, Tenant
+from tenants.models.upload import Upload
+from tenants.models.upload_check import CheckKind, CheckState, UploadCheck
 from tenants.models.usage import UsageDay
 from tenants.models.user import User
 
 __all__ = [
     "ApiKey",
     "AuditEvent",
+    "CheckKind",
+    "CheckState",
     "Corpus",
     "Dataset",
     "DatasetSplit",
@@ -24,6 +28,8 @@ __all__ = [
     "Tenant",
     "TenantScopedManager",
     "UnscopedQuery",
+    "Upload",
+    "UploadCheck",
     "UsageDay",
     "User",
 ]

@@ -1,5 +1,6 @@
 """Uploading and deleting corpora."""
 
+from collections.abc import Callable
 from typing import Any
 
 from django.conf import settings
@@ -13,14 +14,22 @@ from tenants.services.audit import Actor, audit_record, person
 from tenants.services.intake import filed, files_release, take_in
 from tenants.services.names import clean_name
 from tenants.services.quotas import quota_check_storage, quota_lock
-from tenants.storage import Measured, Readable, measure, upload_store
+from tenants.storage import Kept, Measured, Readable, measure, upload_store
 
 
 def corpus_upload(
-    *, tenant: Tenant | None, name: str, stream: Readable, filename: str, actor: Actor = None
+    *,
+    tenant: Tenant | None,
+    name: str,
+    stream: Readable | Kept,
+    filename: str,
+    actor: Actor = None,
+    frees_bytes: int = 0,
+    then: Callable[[Corpus], object] = lambda _: None,
 ) -> Corpus:
     """Check and store a corpus of the tenant (of the platform, when there is none).
 
+    In the transaction that stores it ``then`` is called, which frees so many bytes of the quota.
     Raises a typed error that says what is wrong with the file and where, ``conflict`` when the name is taken,
     ``quota_exceeded``; then neither row nor file remains.
     """
@@ -30,11 +39,13 @@ def corpus_upload(
         draft = draft_corpus(file=source, workspace=workspace)
         measured = measure(draft.path)
         with filed({draft.path: measured}):
-            _check_quota(tenant, measured)
-            return _corpus_insert(tenant, cleaned, draft, measured, received, actor)
+            _check_quota(tenant, measured, frees_bytes)
+            corpus = _corpus_insert(tenant, cleaned, draft, measured, received, actor)
+            then(corpus)
+            return corpus
 
 
-def corpus_preview(*, stream: Readable, filename: str) -> dict[str, Any]:
+def corpus_preview(*, stream: Readable | Kept, filename: str) -> dict[str, Any]:
     """What an upload would say: ``report`` and the first ``rows``. Nothing is stored."""
     with upload_store().workspace() as workspace:
         source, received = take_in(stream, workspace, filename=filename, key="corpus")
@@ -60,10 +71,10 @@ def _report(draft: CorpusDraft, received: dict[str, Any]) -> dict[str, Any]:
     return corpus_report(draft, least_words=settings.HMI_CORPUS_MIN_WORDS) | {"file": received}
 
 
-def _check_quota(tenant: Tenant | None, measured: Measured) -> None:
+def _check_quota(tenant: Tenant | None, measured: Measured, frees_bytes: int) -> None:
     if tenant is not None:
         quota_lock(tenant=tenant)
-        quota_check_storage(tenant=tenant, adding_bytes=measured.size)
+        quota_check_storage(tenant=tenant, adding_bytes=measured.size, beside_uploads=-frees_bytes)
 
 
 def _corpus_insert(

@@ -1,6 +1,6 @@
 """Uploading, previewing and deleting datasets."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -18,9 +18,9 @@ from tenants.services.audit import Actor, audit_record, person
 from tenants.services.intake import filed, files_release, take_in
 from tenants.services.names import clean_name
 from tenants.services.quotas import quota_check_storage, quota_lock
-from tenants.storage import Measured, Readable, measure, upload_store
+from tenants.storage import Kept, Measured, Readable, measure, upload_store
 
-Files = Mapping[str, tuple[str, Readable]]
+Files = Mapping[str, tuple[str, Readable | Kept]]
 """Split -> (file name, stream)."""
 
 
@@ -34,8 +34,12 @@ def dataset_upload(
     separator: str = DEFAULT_SEPARATOR,
     allow_leaks: bool = False,
     actor: Actor = None,
+    frees_bytes: int = 0,
+    then: Callable[[Dataset], object] = lambda _: None,
 ) -> Dataset:
     """Check and store a dataset; splits that are not given are taken from train.
+
+    In the transaction that stores it ``then`` is called, which frees so many bytes of the quota.
 
     ``columns`` maps the canonical columns of the task (``tenants.formats.rows``) to those of the files,
     ``separator`` parts the labels of a cell, ``allow_leaks`` takes splits that share more texts than they
@@ -48,9 +52,11 @@ def dataset_upload(
         measured = {split: measure(draft.paths[split]) for split in SPLITS}
         with filed({draft.paths[split]: measured[split] for split in SPLITS}):
             quota_lock(tenant=tenant)
-            quota_check_storage(tenant=tenant, adding_bytes=sum(file.size for file in measured.values()))
+            adding = sum(file.size for file in measured.values())
+            quota_check_storage(tenant=tenant, adding_bytes=adding, beside_uploads=-frees_bytes)
             dataset = _dataset_insert(tenant, cleaned, draft, received, actor)
             _splits_insert(dataset, draft, measured)
+            then(dataset)
             return dataset
 
 

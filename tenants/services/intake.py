@@ -10,14 +10,19 @@ from django.db import connection, transaction
 
 from tenants.formats.lines import Source
 from tenants.models import Corpus, DatasetSplit
-from tenants.storage import Measured, Readable, receive, upload_store
+from tenants.storage import Kept, Measured, Readable, receive, upload_store
 
 
-def take_in(stream: Readable, workspace: Path, *, filename: str, key: str) -> tuple[Source, dict[str, Any]]:
-    """Stream an upload to the workspace; where it lies, and what the report says of it."""
+def take_in(
+    stream: Readable | Kept, workspace: Path, *, filename: str, key: str
+) -> tuple[Source, dict[str, Any]]:
+    """Stream an upload to the workspace, unless it is on disk; where it lies, and what the report says."""
     name = clean_filename(filename)
-    path = workspace / f"{key}.upload"
-    measured = receive(stream, path, name=name, limit=settings.HMI_UPLOAD_MAX_BYTES)
+    if isinstance(stream, Kept):
+        path, measured = stream.path, stream.measured
+    else:
+        path = workspace / f"{key}.upload"
+        measured = receive(stream, path, name=name, limit=settings.HMI_UPLOAD_MAX_BYTES)
     return Source(path, name), {"filename": name, "sha256": measured.sha256, "size_bytes": measured.size}
 
 

@@ -5,10 +5,11 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any
 
-from playwright.sync_api import Page
+from playwright.sync_api import FilePayload, Page
 
 from tenants.services.api_keys import api_key_create
 from tenants.services.datasets import dataset_upload
+from tenants.services.uploads import upload_create
 from tests.e2e.kinds import KINDS, TESTED
 from tests.e2e.kinds import question as _question
 from tests.e2e.measures import evaluation, fine_tuning, measured
@@ -26,6 +27,7 @@ from versiontree.models import Job
 from versiontree.services.domains import domain_create
 from versiontree.services.hplms import hplm_create, hplm_update
 from versiontree.services.jobs import job_event, job_fail
+from workers.coverage import coverage_measure
 
 TEXT = "a drug for the heart of the patient, and a good result for the blood of the doctor"
 WORDS = ("Aspirin", "helps", "patient", "{}", "against", "severe", "headache")
@@ -43,6 +45,9 @@ def furnish(world: World, files: ArtifactFiles) -> None:
     tagger = hplm_create(tenant=tenant, name="side-effects", parent=world.root, dataset=spans, actor=owner)
     finish(tagger, {"evaluate": _spans_found()})
     furnish_kinds(world, files)
+    coverage_measure("dataset", world.dataset.pk)
+    coverage_measure("corpus", world.corpus.pk)
+    upload_create(tenant=tenant, filename="leaflets-of-june.txt", size=10**9, actor=owner)
     fail(world)
     run(world)
     api_key_create(tenant=tenant, name="Help desk", scopes=["infer"], created_by=owner)
@@ -112,6 +117,7 @@ def pages_of(world: World) -> dict[str, Callable[[Page], object]]:
     return {
         **ways,
         "try": partial(ask, world, "triage"),
+        "corpus": partial(show_corpus, world),
         "try-spans": partial(ask, world, "side-effects"),
         "try-labels": partial(ask, world, "topics"),
         "try-value": partial(ask, world, "pain-score"),
@@ -120,6 +126,9 @@ def pages_of(world: World) -> dict[str, Callable[[Page], object]]:
         "dataset-questions": partial(check_questions, world),
         "dataset-new": partial(check_dataset, world),
         "dataset-refused": partial(refuse_dataset, world),
+        "dataset-fit": partial(fit_dataset, world),
+        "dataset-bad-rows": partial(bad_rows, world),
+        "dataset-uploading": partial(uploading, world),
     }
 
 
@@ -131,8 +140,9 @@ def _addresses(world: World) -> dict[str, str]:
     return {
         "home": "",
         "tree": "tree/",
+        "tree-found": "tree/?q=t",
+        "hplms": "hplms/",
         "data": "data/",
-        "corpus": f"data/corpora/{world.corpus.pk}/",
         "dataset": f"data/datasets/{world.dataset.pk}/",
         "corpus-new": "data/corpora/new/",
         "domain": f"domains/{world.domain.domain_id}/",
@@ -151,6 +161,7 @@ def _addresses(world: World) -> dict[str, str]:
         "job-running": f"jobs/{running.pk}/",
         "job-failed": f"jobs/{failed.pk}/",
         "job-done": f"jobs/{done.pk}/",
+        "job-log": f"jobs/{running.pk}/log/",
         "keys": "keys/",
         "not-found": "nothing/",
     }
@@ -171,6 +182,46 @@ def refuse_dataset(world: World, page: Page) -> None:
     """Check a file that is not what it should be."""
     choose(world, page, "tickets.csv", b"text,answer\nhello,a\n")
     page.get_by_role("alert").wait_for()
+
+
+def show_corpus(world: World, page: Page) -> None:
+    """The page of a corpus, once it says where to train."""
+    page.goto(f"/t/{world.tenant.slug}/data/corpora/{world.corpus.pk}/")
+    page.get_by_role("link", name="Train here").first.wait_for()
+
+
+def fit_dataset(world: World, page: Page) -> None:
+    """The page of a dataset, held against a root."""
+    page.goto(f"/t/{world.tenant.slug}/data/datasets/{world.dataset.pk}/")
+    page.get_by_role("link", name="Train here").first.wait_for()
+    page.get_by_role("button", name="Check").click()
+    page.get_by_text("Tokens a row").wait_for()
+
+
+def bad_rows(world: World, page: Page) -> None:
+    """Check a file of which some rows are faulty."""
+    rows = [
+        {"text": f"text {number}" if number % 7 else "", "label": "ab"[number % 2]} for number in range(60)
+    ]
+    choose(world, page, "tickets.jsonl", jsonl(rows).encode())
+    page.get_by_text("Download the bad rows").wait_for()
+
+
+def uploading(world: World, page: Page) -> None:
+    """A file on its way, another there, and a connection that broke."""
+    page.goto(f"/t/{world.tenant.slug}/data/datasets/new/")
+    page.get_by_label("Name", exact=True).fill("Tickets of May")
+    file: FilePayload = {
+        "name": "train-of-may.jsonl",
+        "mimeType": "text/plain",
+        "buffer": tickets_file().getvalue(),
+    }
+    page.get_by_label("Training file").set_input_files(file)
+    page.get_by_text("Uploaded and verified").wait_for()
+    page.route("**/uploads/**", lambda route: route.abort())
+    page.get_by_label("Test file").set_input_files({**file, "name": "test-of-may.jsonl", "buffer": b"{}"})
+    page.get_by_text("Waiting for the connection").wait_for()
+    page.unroute("**/uploads/**")
 
 
 def choose(world: World, page: Page, name: str, content: bytes, *, fresh: bool = True) -> None:

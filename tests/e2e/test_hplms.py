@@ -2,6 +2,7 @@
 
 from playwright.sync_api import Page, expect
 
+from tenants.models import AuditEvent
 from tests.e2e.measures import evaluation
 from tests.e2e.tiny_files import TinyFiles
 from tests.e2e.world import WORKER, World, report, start, versions_finish
@@ -20,7 +21,7 @@ def create_hplm(page: Page, name: str) -> None:
     page.get_by_role("button", name="Create hPLM").click()
 
 
-def test_an_hplm_is_created_and_its_job_followed_through_a_reload(signed_in: Page) -> None:
+def test_an_hplm_is_created_and_its_job_followed_to_its_end(signed_in: Page) -> None:
     create_hplm(signed_in, "complaints")
     expect(signed_in.get_by_role("heading", level=1)).to_have_text("Fine-tune complaints v1")
     live = signed_in.locator("#job")
@@ -29,13 +30,11 @@ def test_an_hplm_is_created_and_its_job_followed_through_a_reload(signed_in: Pag
     start(job, 0.25, "train", eta=75)
     expect(live).to_contain_text("25.0%")
     expect(live).to_contain_text("1 min 15 s")
-    signed_in.reload()
-    expect(live).to_contain_text("25.0%")
     report(job, 0.75, "train")
     expect(live).to_contain_text("75.0%")
     job_succeed(job_id=job.pk, worker=WORKER, metrics={}, artifacts=[])
     expect(live).to_contain_text("Succeeded")
-    expect(live).not_to_have_attribute("hx-trigger", "every 1s")
+    expect(live).not_to_have_attribute("hx-trigger", "sse:changed, look")
     expect(signed_in.get_by_role("button", name="Cancel job")).to_have_count(0)
 
 
@@ -44,7 +43,7 @@ def test_a_page_that_shows_an_ended_job_asks_for_nothing_more(signed_in: Page, w
     signed_in.on("request", lambda request: asked.append(request.url))
     signed_in.goto(f"/t/acme/jobs/{jobs_in_order(world.hplm)[0].pk}/")
     signed_in.wait_for_timeout(1500)
-    assert [url for url in asked if "progress" in url] == []
+    assert [url for url in asked if "progress" in url or "/live/" in url] == []
 
 
 def test_a_failed_job_says_why_and_can_be_tried_again(signed_in: Page, world: World) -> None:
@@ -77,28 +76,81 @@ def test_a_name_with_capitals_is_refused_beside_its_field(signed_in: Page) -> No
     expect(signed_in.locator(".errorlist")).to_contain_text("lower-case")
 
 
-def test_the_tree_shows_what_grew_from_what(signed_in: Page) -> None:
+def test_the_tree_shows_what_grew_from_what_and_a_node_opens_its_card(signed_in: Page) -> None:
     signed_in.get_by_role("link", name="Version tree").first.click()
     tree = signed_in.locator(".tree")
-    domain = tree.locator("li", has_text="medicine").last
     expect(tree.locator(":scope > li > .node")).to_contain_text("minilm")
-    expect(domain.or_(tree).get_by_role("link", name="triage").first).to_be_visible()
-    expect(tree.locator(".node.version")).to_contain_text("accuracy 91.7%")
-    expect(tree.locator(".node.version")).to_contain_text("@default")
+    domain = tree.locator("li.domain", has_text="medicine")
+    expect(domain.locator("li.hplm")).to_contain_text("accuracy 91.7%")
+    expect(domain.locator("li.hplm")).to_contain_text("@default")
+    domain.get_by_role("link", name="triage").click()
+    card = signed_in.get_by_label("Card")
+    expect(card).to_contain_text("Grows from medicine v1")
+    card.get_by_role("link", name="Open").click()
+    expect(signed_in.get_by_role("heading", level=1)).to_have_text("triage")
 
 
-def test_an_alias_is_moved_back_to_an_older_version(signed_in: Page, world: World, files: TinyFiles) -> None:
+def test_a_branch_of_the_tree_is_closed_and_opened_and_the_tree_is_searched(signed_in: Page) -> None:
+    signed_in.goto("/t/acme/tree/")
+    limb = signed_in.get_by_role("button", name="medicine: 1 below")
+    limb.click()
+    expect(limb).to_have_attribute("aria-expanded", "false")
+    expect(signed_in.get_by_role("link", name="triage")).to_have_count(0)
+    limb.click()
+    expect(signed_in.get_by_role("link", name="triage")).to_be_visible()
+    signed_in.get_by_label("Search by name").fill("absent")
+    expect(signed_in.get_by_text("Nothing has this name")).to_be_visible()
+    signed_in.get_by_label("Search by name").fill("tri")
+    expect(signed_in.get_by_role("link", name="triage")).to_be_visible()
+    signed_in.wait_for_url("**/tree/?q=tri")
+    signed_in.go_back()
+    expect(signed_in.get_by_label("Search by name")).to_have_value("absent")
+    expect(signed_in.get_by_text("Nothing has this name")).to_be_visible()
+    expect(signed_in.get_by_role("heading", level=1)).to_have_text("Version tree")
+
+
+def test_an_hplm_is_rolled_back_with_one_button_and_a_reason_and_promoted_again(
+    signed_in: Page, world: World, files: TinyFiles
+) -> None:
     assert world.hplm.hplm is not None
     second = hplm_update(hplm=world.hplm.hplm, dataset=world.dataset, actor=world.owner)
     versions_finish(second, {"evaluate": evaluation(right=34)}, files=files)
     signed_in.goto("/t/acme/hplms/triage/")
-    expect(signed_in.get_by_role("row", name="v2")).to_contain_text("@default")
-    signed_in.get_by_text("Move an alias").click()
-    signed_in.get_by_label("Version").select_option("v1")
-    signed_in.get_by_label("Reason").fill("v2 is worse")
-    signed_in.get_by_role("button", name="Move").click()
-    expect(signed_in.get_by_role("row", name="v1")).to_contain_text("@default")
+    versions = signed_in.locator("section", has=signed_in.get_by_role("heading", name="Versions"))
+    expect(versions.get_by_role("row", name="v2")).to_contain_text("@default")
+    compared = signed_in.locator(".compare")
+    expect(compared.get_by_role("row", name="Accuracy")).to_contain_text("91.7%")
+    signed_in.get_by_role("button", name="Roll back").first.click()
+    question = signed_in.get_by_role("dialog", name="Roll back")
+    question.get_by_label("Reason").fill("v2 is worse")
+    question.get_by_role("button", name="Roll back").click()
+    expect(versions.get_by_role("row", name="v1")).to_contain_text("@default")
     expect(signed_in.get_by_text("v2 is worse")).to_be_visible()
+    moved = AuditEvent.unscoped.filter(verb="alias.move", actor=world.owner).latest("pk")
+    assert moved.detail == {"version": 1, "reason": "v2 is worse"}
+    signed_in.get_by_role("button", name="Promote: version 2").click()
+    question = signed_in.get_by_role("dialog", name="Make this version the default?")
+    question.get_by_label("Reason").fill("No, it is not")
+    question.get_by_role("button", name="Promote").click()
+    expect(versions.get_by_role("row", name="v2")).to_contain_text("@default")
+
+
+def test_a_job_is_cloned_into_a_form_with_its_settings(signed_in: Page, world: World) -> None:
+    version = hplm_create(
+        tenant=world.tenant,
+        name="careful",
+        parent=world.domain,
+        dataset=world.dataset,
+        settings={"learning_rate": 0.0004, "biases": False},
+        actor=world.owner,
+    )
+    signed_in.goto(f"/t/acme/jobs/{jobs_in_order(version)[0].pk}/")
+    signed_in.get_by_role("link", name="Clone").click()
+    expect(signed_in.get_by_label("Name", exact=True)).to_have_value("careful-2")
+    expect(signed_in.get_by_label("Parent")).to_have_value(str(world.domain.pk))
+    expect(signed_in.get_by_label("Dataset")).to_have_value(str(world.dataset.pk))
+    expect(signed_in.get_by_label("Learning rate")).to_have_value("0.0004")
+    expect(signed_in.get_by_label("Biases")).to_have_value("false")
 
 
 def test_an_hplm_is_deleted_after_a_question(signed_in: Page) -> None:

@@ -43,13 +43,17 @@ def test_screenshots_of_every_page_fit_their_width(
     furnish(world, files)
     too_wide: dict[str, int] = {}
     for name, page in _opened(browser, live_server, world, size, scheme):
-        target = folder() / f"{name}-{size}-{scheme}.png"
-        target.parent.mkdir(parents=True, exist_ok=True)
-        page.screenshot(path=target, full_page=True, animations="disabled")
-        beyond = page.evaluate("document.documentElement.scrollWidth - document.documentElement.clientWidth")
-        if beyond > 0:
+        if (beyond := picture(page, f"{name}-{size}-{scheme}")) > 0:
             too_wide[name] = beyond
     assert too_wide == {}
+
+
+def picture(page: Page, name: str) -> int:
+    """Keep a picture of the page; by how much it is wider than the window."""
+    target = folder() / f"{name}.png"
+    target.parent.mkdir(parents=True, exist_ok=True)
+    page.screenshot(path=target, full_page=True, animations="disabled")
+    return int(page.evaluate("document.documentElement.scrollWidth - document.documentElement.clientWidth"))
 
 
 def _opened(

@@ -12,7 +12,7 @@ def test_the_owner_signs_in_and_sees_what_the_tenant_has(page: Page, world: Worl
     sign_in(page, world.owner.username)
     expect(page.get_by_role("heading", level=1)).to_have_text("Acme Pharmacy")
     row = page.get_by_role("row", name="triage")
-    expect(row).to_contain_text("Ready")
+    expect(row).to_contain_text("Healthy")
     expect(row).to_contain_text("91.7%")
 
 
@@ -21,7 +21,7 @@ def test_a_wrong_password_is_refused_in_words(page: Page, world: World) -> None:
     page.get_by_label("User name").fill(world.owner.username)
     page.get_by_label("Password").fill(f"not {PASSWORD}")
     page.get_by_role("button", name="Sign in").click()
-    expect(page.get_by_role("alert")).to_contain_text("correct username and password")
+    expect(page.get_by_role("alert")).to_contain_text("user name or the password is not right")
 
 
 def test_signing_in_leads_to_the_page_that_was_asked_for(page: Page, world: World) -> None:

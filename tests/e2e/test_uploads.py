@@ -60,11 +60,50 @@ def test_a_column_of_another_name_can_be_mapped(signed_in: Page) -> None:
     signed_in.goto(NEW_DATASET)
     signed_in.get_by_label("Name", exact=True).fill("Mapped")
     signed_in.get_by_label("Training file").set_input_files(given("rows.csv", rows))
-    signed_in.get_by_text("More files, columns and leaks").click()
+    signed_in.get_by_text("Columns of other names, and leaks").click()
     signed_in.get_by_label("Column of the text").fill("message")
     signed_in.get_by_label("Column of the label").fill("kind")
     signed_in.get_by_role("button", name="Check").click()
     expect(signed_in.locator("#preview")).to_contain_text("text number 0")
+
+
+def test_columns_that_were_not_understood_are_chosen_among_those_of_the_file(signed_in: Page) -> None:
+    rows = b"message,kind\n" + b"".join(b"text number %d,%s\n" % (n, (b"a", b"b")[n % 2]) for n in range(60))
+    check_dataset(signed_in, given("rows.csv", rows))
+    expect(signed_in.get_by_text("Say above which column is which")).to_be_visible()
+    signed_in.get_by_label("Column of the text").select_option("message")
+    signed_in.get_by_label("Column of the label").select_option("kind")
+    signed_in.get_by_role("button", name="Check").click()
+    expect(signed_in.locator("#preview")).to_contain_text("text number 0")
+    signed_in.get_by_role("button", name="Store this dataset").click()
+    expect(signed_in.get_by_role("heading", level=1)).to_have_text("Tickets of May")
+
+
+def test_files_that_are_dropped_together_go_where_their_names_say(signed_in: Page) -> None:
+    signed_in.goto(NEW_DATASET)
+    signed_in.evaluate(
+        """() => {
+            const files = new DataTransfer();
+            for (const name of ["my-test.jsonl", "my-train.jsonl", "validation.jsonl"])
+                files.items.add(new File(["{}"], name));
+            const event = new DragEvent("drop", { dataTransfer: files, bubbles: true, cancelable: true });
+            document.querySelector("[name=train]").dispatchEvent(event);
+        }"""
+    )
+    expect(signed_in.get_by_text("Uploaded and verified")).to_have_count(3)
+    for label, name in (("train", "my-train"), ("dev", "validation"), ("test", "my-test")):
+        field = signed_in.locator(".field", has=signed_in.locator(f"[name={label}]"))
+        expect(field).to_contain_text(f"{name}.jsonl")
+
+
+def test_bad_rows_can_be_downloaded(signed_in: Page) -> None:
+    rows = b"".join(
+        b'{"text": "text %d", "label": "%s"}\n' % (n, b"ab"[n % 2 : n % 2 + 1]) for n in range(40)
+    )
+    check_dataset(signed_in, given("rows.jsonl", rows + b"{broken\n"))
+    with signed_in.expect_download() as download:
+        signed_in.get_by_role("link", name="Download the bad rows").click()
+    assert "{broken" in download.value.path().read_text()
 
 
 def test_a_changed_form_forgets_the_preview_that_no_longer_fits(signed_in: Page) -> None:

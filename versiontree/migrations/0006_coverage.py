@@ -6,33 +6,72 @@ from django.db import migrations, models
 
 
 class Migration(migrations.Migration):
-
     dependencies = [
-        ('tenants', '0006_uploads_and_checks'),
-        ('versiontree', '0005_licences'),
+        ("tenants", "0006_uploads_and_checks"),
+        ("versiontree", "0005_licences"),
     ]
 
     operations = [
         migrations.CreateModel(
-            name='Coverage',
+            name="Coverage",
             fields=[
-                ('id', models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name='ID')),
-                ('trigrams', models.PositiveBigIntegerField(default=0)),
-                ('bigrams', models.PositiveBigIntegerField(default=0)),
-                ('unigrams', models.PositiveBigIntegerField(default=0)),
-                ('fault', models.CharField(blank=True, default='', max_length=300)),
-                ('measured_at', models.DateTimeField(auto_now_add=True)),
-                ('corpus', models.ForeignKey(null=True, on_delete=django.db.models.deletion.CASCADE, related_name='coverages', to='tenants.corpus')),
-                ('dataset', models.ForeignKey(null=True, on_delete=django.db.models.deletion.CASCADE, related_name='coverages', to='tenants.dataset')),
-                ('tenant', models.ForeignKey(on_delete=django.db.models.deletion.CASCADE, related_name='+', to='tenants.tenant')),
-                ('version', models.ForeignKey(on_delete=django.db.models.deletion.CASCADE, related_name='+', to='versiontree.version')),
+                (
+                    "id",
+                    models.BigAutoField(
+                        auto_created=True, primary_key=True, serialize=False, verbose_name="ID"
+                    ),
+                ),
+                ("trigrams", models.PositiveBigIntegerField(default=0)),
+                ("bigrams", models.PositiveBigIntegerField(default=0)),
+                ("unigrams", models.PositiveBigIntegerField(default=0)),
+                ("fault", models.CharField(blank=True, default="", max_length=300)),
+                ("measured_at", models.DateTimeField(auto_now_add=True)),
+                (
+                    "corpus",
+                    models.ForeignKey(
+                        null=True,
+                        on_delete=django.db.models.deletion.CASCADE,
+                        related_name="coverages",
+                        to="tenants.corpus",
+                    ),
+                ),
+                (
+                    "dataset",
+                    models.ForeignKey(
+                        null=True,
+                        on_delete=django.db.models.deletion.CASCADE,
+                        related_name="coverages",
+                        to="tenants.dataset",
+                    ),
+                ),
+                (
+                    "tenant",
+                    models.ForeignKey(
+                        on_delete=django.db.models.deletion.CASCADE, related_name="+", to="tenants.tenant"
+                    ),
+                ),
+                (
+                    "version",
+                    models.ForeignKey(
+                        on_delete=django.db.models.deletion.CASCADE,
+                        related_name="+",
+                        to="versiontree.version",
+                    ),
+                ),
             ],
             options={
-                'ordering': ['id'],
-                'constraints': [models.CheckConstraint(condition=models.Q(('corpus', None), ('dataset', None), _connector='XOR'), name='coverage_is_of_one_upload'), models.UniqueConstraint(fields=('corpus', 'version'), name='coverage_of_corpus_once'), models.UniqueConstraint(fields=('dataset', 'version'), name='coverage_of_dataset_once')],
+                "ordering": ["id"],
+                "constraints": [
+                    models.CheckConstraint(
+                        condition=models.Q(("corpus", None), ("dataset", None), _connector="XOR"),
+                        name="coverage_is_of_one_upload",
+                    ),
+                    models.UniqueConstraint(fields=("corpus", "version"), name="coverage_of_corpus_once"),
+                    models.UniqueConstraint(fields=("dataset", "version"), name="coverage_of_dataset_once"),
+                ],
             },
             managers=[
-                ('unscoped', django.db.models.manager.Manager()),
+                ("unscoped", django.db.models.manager.Manager()),
             ],
         ),
     ]

@@ -1,4 +1,5 @@
-// What HTML and htmx cannot do alone: copy to the clipboard, forget a preview that no longer fits its form.
+// What HTML and htmx cannot do alone: copy to the clipboard, forget a preview that no longer fits its form,
+// open what was fetched for a popover.
 
 document.addEventListener("click", async (event) => {
   const button = event.target.closest("[data-copy]");
@@ -17,4 +18,8 @@ document.addEventListener("click", async (event) => {
 document.addEventListener("input", (event) => {
   const preview = document.getElementById(event.target.form?.dataset.clears ?? "");
   if (preview) preview.replaceChildren();
+});
+
+document.addEventListener("htmx:afterSwap", (event) => {
+  if (event.detail.target.matches("[popover]")) event.detail.target.showPopover();
 });

@@ -1,18 +1,22 @@
 """`manage.py populate`: many hPLMs like one that is there."""
 
 from argparse import ArgumentParser
+from collections.abc import Sequence
 from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError
+from django.db.models import QuerySet
 from rich.console import Console
 from rich.progress import Progress
 
+from hmi_site.demo.history import jobs_remember, usage_remember
 from hmi_site.demo.populate import populate
 from tenants.errors import HmiError
 from tenants.models import Tenant
 from tenants.selectors import tenant_by_slug
 from tenants.services.tenants import tenant_create
 from versiontree.models import Version
+from versiontree.models.version import VersionKind
 from versiontree.selectors import resolve_model
 
 SLUG = "populated"
@@ -21,7 +25,7 @@ SLUG = "populated"
 class Command(BaseCommand):
     help = (
         "Register many hPLMs like one that is there, each with numbers of its own: to try out how a large"
-        " installation looks and serves."
+        " installation looks and serves. They get a past: jobs that are over, and usage."
     )
 
     def add_arguments(self, parser: ArgumentParser) -> None:
@@ -30,8 +34,10 @@ class Command(BaseCommand):
         parser.add_argument(
             "--tenants", type=int, default=1000, help=f"shared out over so many, called {SLUG}-1 and so on"
         )
+        parser.add_argument("--jobs", type=int, default=1000, help="jobs of theirs that are over (1,000)")
+        parser.add_argument("--usage", type=int, default=100_000, help="rows of usage, one a day (100,000)")
 
-    def handle(self, *_: Any, like: str, hplms: int, tenants: int, **__: Any) -> None:
+    def handle(self, *_: Any, like: str, hplms: int, tenants: int, jobs: int, usage: int, **__: Any) -> None:
         if hplms < 1 or tenants < 1:
             raise CommandError("There must be at least one hPLM and one tenant.")
         try:
@@ -50,7 +56,16 @@ class Command(BaseCommand):
                 count=hplms,
                 progress=lambda done: bar.update(task, completed=done),
             )
+        versions = list(_versions(owners))
+        jobs_remember(versions=versions, count=jobs)
+        usage_remember(versions=versions, count=usage)
         self.stdout.write(f"{hplms} hPLMs like {like}, of {len(owners)} tenants, are registered and served.")
+
+
+def _versions(owners: Sequence[Tenant]) -> QuerySet[Version]:
+    """What was registered for these tenants, now or earlier."""
+    mine = Version.unscoped.filter(tenant__in=owners, kind=VersionKind.HPLM, number=1)
+    return mine.select_related("hplm").order_by("pk")
 
 
 def _tenant(number: int) -> Tenant:

@@ -1,18 +1,26 @@
 """Who is let in where."""
 
+import io
+
 from django.test import Client
 from django.urls import reverse
 
 from frontend.urls import urlpatterns
+from tenants.models import UploadCheck
+from tenants.services.checks import check_create
+from tenants.services.uploads import upload_receive
 from tests.e2e.world import World
 from tests.integration.versiontree.grove import jobs_in_order
 
-OPEN = {"favicon", "start", "login", "logout"}
+OPEN = {"favicon", "start"}
 STAFF = {"serving", "serving_trace"}
 READ = {
     "home",
     "running",
     "tree",
+    "tree_branch",
+    "tree_card",
+    "hplms",
     "data",
     "corpus",
     "dataset",
@@ -21,6 +29,7 @@ READ = {
     "jobs",
     "job",
     "job_progress",
+    "job_log",
     "try",
     "hplm_version",
     "domain_version",
@@ -28,18 +37,21 @@ READ = {
     "settings",
     "corpus_fit",
     "dataset_fit",
+    "corpus_coverage",
+    "dataset_coverage",
 }
 WRITE = {
     "corpus_new", "dataset_new", "domain_new", "hplm_new", "hplm_update", "keys",
-    "version_import", "version_export",
+    "version_import", "version_export", "check", "check_bad_rows",
 }  # fmt: skip
 POST_WRITE = {
     "corpus_check", "dataset_check", "corpus_remove", "dataset_remove", "hplm_delete", "alias_move",
-    "job_cancel", "job_retry",
+    "job_cancel", "job_retry", "upload_remove",
 }  # fmt: skip
+STREAMS = {"job_live"}  # of a job that is over there is none
 POST_OWN = {"key_create", "key_revoke"}
 POSTED = POST_WRITE | POST_OWN | {"try_answer"}
-ALL = READ | WRITE | POSTED
+ALL = STREAMS | READ | WRITE | POSTED
 OWN_DOMAIN = {"domain_update", "domain_compact", "domain_grow"}
 
 
@@ -51,20 +63,38 @@ def address(world: World, name: str) -> str:
         "dataset": [world.dataset.pk],
         "dataset_remove": [world.dataset.pk],
         "domain": [world.domain.domain_id],
+        "tree_branch": ["domain", world.domain.domain_id],
+        "tree_card": ["hplm", world.hplm.hplm_id],
         "domain_update": [world.domain.domain_id],
         "key_revoke": ["abcdefgh"],
         "corpus_fit": [world.corpus.pk],
         "dataset_fit": [world.dataset.pk],
+        "corpus_coverage": [world.corpus.pk],
+        "dataset_coverage": [world.dataset.pk],
         "hplm_version": [world.hplm.name, 1],
         "domain_version": [world.domain.domain_id, 1],
         "root_version": [world.root.root.name, 1],
         "version_export": [world.hplm.pk],
     }
     ids |= {page: [world.hplm.name] for page in ("hplm", "hplm_update", "hplm_delete", "alias_move")}
+    if name in {"upload_remove", "check", "check_bad_rows"}:
+        check = _check(world)
+        ids[name] = [check.files["file"] if name == "upload_remove" else check.pk]
     first_job = jobs_in_order(world.hplm)[0]
-    ids |= {page: [first_job.pk] for page in ("job", "job_progress", "job_cancel", "job_retry")}
+    of_job = ("job", "job_progress", "job_live", "job_log", "job_cancel", "job_retry")
+    ids |= {page: [first_job.pk] for page in of_job}
     more = ids.get(name, [])
     return reverse(f"frontend:{name}", args=[world.tenant.slug, *more])
+
+
+def _check(world: World) -> UploadCheck:
+    """A check of an upload that passed."""
+    file = upload_receive(
+        tenant=world.tenant, filename="a.txt", size=4, stream=io.BytesIO(b"text"), actor=world.owner
+    )
+    return check_create(
+        tenant=world.tenant, kind="corpus", files={"file": file}, actor=world.owner, stores=False
+    )
 
 
 def answers(client: Client, world: World, names: set[str]) -> dict[str, int]:

@@ -1,11 +1,17 @@
 """What pages show, and what they cost."""
 
+import csv
+from io import BytesIO, StringIO
+
 import pytest
 from django.core.files.uploadedfile import SimpleUploadedFile
 from django.db import connection
 from django.test import Client
 from django.test.utils import CaptureQueriesContext
 
+from tenants.selectors import uploads_of
+from tenants.services.checks import check_create
+from tenants.services.uploads import upload_create, upload_receive
 from tests.e2e.world import World, nothing_of_use, tickets_file, versions_finish
 from tests.integration.versiontree.grove import jobs_in_order
 from versiontree.services.hplms import hplm_create
@@ -43,17 +49,18 @@ def test_the_live_part_of_a_running_job_asks_again_and_that_of_an_ended_one_does
     running = hplm_create(
         tenant=world.tenant, name="slow", parent=world.root, dataset=world.dataset, actor=world.owner
     )
-    polls = 'hx-trigger="every 1s"'
     for version, expected in ((running, True), (world.hplm, False)):
         page = owner.get(f"/t/acme/jobs/{jobs_in_order(version)[0].pk}/progress/").content.decode()
-        assert (polls in page) is expected
+        assert ('hx-trigger="sse:changed, look"' in page) is expected
 
 
 def test_a_job_that_has_not_named_its_stage_waits_or_starts(owner: Client, world: World) -> None:
     version = hplm_create(
         tenant=world.tenant, name="early", parent=world.root, dataset=world.dataset, actor=world.owner
     )
-    assert "waiting its turn" in owner.get("/t/acme/jobs/").content.decode()
+    page = owner.get("/t/acme/jobs/").content.decode()
+    assert "number 1 in the queue" in page
+    assert "waiting its turn" in page
     job_claim(job_id=jobs_in_order(version)[0].pk, worker="test-worker", lease_s=60)
     assert "<small>starting</small>" in owner.get("/t/acme/jobs/").content.decode()
 
@@ -72,9 +79,80 @@ def test_what_is_wrong_with_a_file_stands_at_its_field_folded_away_or_not(
     bad = SimpleUploadedFile("test.csv", b"\x89PNG\r\n\x1a\n")
     page = owner.post("/t/acme/data/datasets/new/", upload | {"train": good, "test": bad})
     assert list(page.context["form"].errors) == ["test"]
-    assert '<details class="more" open>' in page.content.decode()
-    fresh = owner.get("/t/acme/data/datasets/new/")
-    assert '<details class="more">' in fresh.content.decode()
+    assert '<details class="more" id="more">' in page.content.decode()
+    good.seek(0)
+    folded = {"task": "multilabel", "separator": "and"}
+    page = owner.post("/t/acme/data/datasets/new/", upload | folded | {"train": good})
+    assert list(page.context["form"].errors) == ["separator"]
+    assert '<details class="more" id="more" open>' in page.content.decode()
+
+
+def test_a_form_with_files_of_its_own_stores_them_without_any_script(owner: Client, world: World) -> None:
+    file = SimpleUploadedFile("train.jsonl", tickets_file().getvalue())
+    fields = {"name": "Tickets of May", "task": "classification", "train": file}
+    page = owner.post("/t/acme/data/datasets/new/", fields, follow=True)
+    assert "The dataset Tickets of May is stored." in page.content.decode()
+    assert not uploads_of(world.tenant, world.owner).exists()
+
+
+def test_what_came_with_a_refused_form_is_not_kept(owner: Client, world: World) -> None:
+    fields = {
+        "name": "Bad",
+        "task": "classification",
+        "train": SimpleUploadedFile("a.csv", b"text,kind\na,b\n"),
+    }
+    page = owner.post("/t/acme/data/datasets/new/", fields)
+    assert "needs the column" in page.content.decode()
+    assert '<option value="kind">kind</option>' in page.content.decode()
+    assert not uploads_of(world.tenant, world.owner).exists()
+
+
+def test_a_form_without_its_file_says_so(owner: Client, world: World) -> None:
+    page = owner.post("/t/acme/data/datasets/new/", {"name": "None", "task": "classification"})
+    assert page.context["form"].errors == {"train": ["Choose a file."]}
+
+
+def test_bad_rows_come_as_a_table_in_which_nothing_is_a_formula(owner: Client, world: World) -> None:
+    rows = "text,label\n" + "".join(f"text {n},{'ab'[n % 2]}\n" for n in range(20)) + '"",=1+1\n'
+    upload = upload_receive(
+        tenant=world.tenant,
+        filename="=x.csv",
+        size=len(rows),
+        stream=BytesIO(rows.encode()),
+        actor=world.owner,
+    )
+    options = {"task": "classification"}
+    check = check_create(
+        tenant=world.tenant,
+        kind="dataset",
+        files={"train": upload},
+        actor=world.owner,
+        stores=False,
+        options=options,
+    )
+    answer = owner.get(f"/t/acme/data/checks/{check.pk}/bad-rows.csv")
+    assert answer["Content-Disposition"] == 'attachment; filename="bad-rows.csv"'
+    header, row = csv.reader(StringIO(answer.content.decode("utf-8-sig")))
+    assert header == ["file", "row", "line", "reason", "content"]
+    assert row[:3] == ["'=x.csv", "21", "22"]
+    assert "blank" in row[3]
+
+
+HALF = "<strong>half.txt</strong>"
+
+
+def test_unfinished_uploads_are_listed_and_can_be_thrown_away(
+    owner: Client, client: Client, world: World
+) -> None:
+    upload = upload_create(tenant=world.tenant, filename="half.txt", size=1000, actor=world.owner)
+    assert HALF in owner.get("/t/acme/data/").content.decode()
+    address = f"/t/acme/data/uploads/{upload.pk}/delete/"
+    client.force_login(world.developer)
+    assert HALF not in client.get("/t/acme/data/").content.decode()
+    assert client.post(address).status_code == 404
+    client.force_login(world.owner)
+    assert client.post(address).status_code == 302
+    assert HALF not in client.get("/t/acme/data/").content.decode()
 
 
 def test_what_is_not_on_offer_cannot_be_chosen(client: Client, world: World) -> None:

@@ -13,9 +13,11 @@ from inference.api.client import close_gateway
 from inference.queueing.heartbeat import Heartbeat
 from inference.queueing.status import Recently, TracedSpan, WorkerStatus
 from inference.queueing.traces import TraceTeller
+from inference.queueing.transport import RequestQueue
 from tenants.models import User
 from tests.e2e.world import World
 from tests.integration.frontend.reading import Page
+from tests.integration.queueing.requests import a_request
 
 SPANS = (
     TracedSpan("retrieval", 7, "retrieve", 0.0, 5.0),
@@ -89,8 +91,8 @@ def test_figures_of_the_head_are_of_all_workers_together(staff: Client, redis: R
 
 
 def test_what_waits_in_the_queue_is_counted(staff: Client, redis: Redis) -> None:
-    for _ in range(3):
-        redis.xadd("hmi:infer:requests", {"message": "{}"})
+    for serial in range(3):
+        RequestQueue(redis, capacity=96).submit(a_request(f"r{serial}"))
     assert shown(staff).all_of("Outstanding") == ["3 of 96"]
 
 

@@ -12,11 +12,12 @@ from pytest_django import DjangoAssertNumQueries, Settings
 
 from hmi_site.checks import check_inference_worker
 from inference.queueing import keys
+from inference.queueing.consumer import RequestConsumer
 from inference.queueing.heartbeat import Heartbeat
 from inference.queueing.status import State, WorkerStatus
-from inference.queueing.transport import RequestConsumer, RequestQueue
+from inference.queueing.transport import RequestQueue
 from tenants.models import User
-from tests.integration.queueing.requests import a_reply, a_request
+from tests.integration.queueing.requests import ROOT, a_reply, a_request
 from tests.integration.versiontree import grove
 from tests.integration.world import make_user
 from versiontree.models import Job
@@ -56,7 +57,7 @@ def announce(client: redis.Redis, name: str, state: State, *, last: float = 0.0,
     """A worker as it shows in Redis."""
     status = WorkerStatus(name, state, "cpu", "float32", last_batch_at=last, slot_mismatches=mismatches)
     Heartbeat(client, name, status.to_json).beat()
-    RequestConsumer(client, name).open()
+    RequestConsumer(client, name).follow([ROOT])
 
 
 @pytest.mark.parametrize(
@@ -104,6 +105,7 @@ def test_the_queue_is_told_as_it_fills_is_taken_and_is_answered(
     assert queue() == (3, 3)
     announce(redis_client, "w", "ready")
     worker = RequestConsumer(redis_client, "w")
+    worker.follow([ROOT])
     entries = worker.read(2, 0)
     assert queue() == (1, 3)
     worker.answer(entries[0], a_reply(entries[0].request))

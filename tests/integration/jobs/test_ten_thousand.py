@@ -54,7 +54,7 @@ def worker(versions: list[Version], artifact_root: Path, redis_url: str) -> Iter
     worker.terminate()
 
 
-def request_to(version: Version) -> InferRequest:
+def request_to(version: Version, root: str) -> InferRequest:
     now = time.time()
     assert version.hplm is not None
     return InferRequest(
@@ -63,6 +63,7 @@ def request_to(version: Version) -> InferRequest:
         hplm=version.hplm.name,
         version=version.number,
         digest=version.digest,
+        root=root,
         inputs=(InferInput(TEXT),),
         deadline=now + 600,
         enqueued_at=now,
@@ -78,7 +79,8 @@ def ask_all(redis: Redis, versions: list[Version]) -> dict[str, InferReply]:
     def keep(request: InferRequest, reply: InferReply) -> None:
         answers[request.digest] = reply
 
-    requests = [request_to(version) for version in versions]
+    root = Version.unscoped.get(kind="root").digest
+    requests = [request_to(version, root) for version in versions]
     with Load(redis, requests.__getitem__, keep, outstanding=500, most=len(requests)) as load:
         load.finish(within_s=400)
     return answers

@@ -16,7 +16,7 @@ from tenants.models import User
 from tests.integration.versiontree import grove
 from tests.integration.versiontree.admin_pages import NO_INLINES, act, plain
 from tests.integration.versiontree.grove import Household
-from versiontree.models import Alias, Domain, Hplm, Job, JobShard, Root, Version
+from versiontree.models import Alias, Coverage, Domain, Hplm, Job, JobShard, Root, Version
 from versiontree.models.job import JobState
 from versiontree.services.domains import domain_update
 from versiontree.services.hplms import hplm_update
@@ -38,6 +38,7 @@ def test_every_model_has_a_list_and_a_page_for_each_row(
 ) -> None:
     version = grove.ready_hplm(domain, "spam", acme)
     JobShard.objects.create(job=version.jobs.earliest("created_at"), stage="count", number=0, piece=[0, 10])
+    Coverage.unscoped.create(tenant=acme.tenant, dataset=version.dataset, version=domain)
     assert staff.get(reverse(f"admin:versiontree_{model}_changelist")).status_code == 200
     row = apps.get_model("versiontree", model)._default_manager.first()
     assert row is not None

@@ -1,0 +1,96 @@
+"""django-allauth's forms in the product's words: labels as elsewhere, and nothing said twice."""
+
+from typing import TYPE_CHECKING, Any
+
+from allauth.account import forms as account
+from allauth.mfa.base import forms as second_factor
+from allauth.mfa.totp.forms import ActivateTOTPForm
+from django import forms
+
+LABELS = {
+    "login": "User name or e-mail address",
+    "username": "User name",
+    "email": "E-mail address",
+    "oldpassword": "Current password",
+    "password1": "New password",
+    "password2": "New password once more",
+    "code": "Code",
+}
+
+CHOOSING = "At least 8 characters, and nothing that others guess: no common password, not your own name."
+
+if TYPE_CHECKING:
+    Form = forms.Form
+else:
+    Form = object
+
+
+class Plain(Form):
+    """Name it before the form it changes."""
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        for name, field in self.fields.items():
+            field.label = LABELS.get(name, field.label)
+            field.widget.attrs.pop("placeholder", None)
+            if name == "password1":
+                field.help_text = CHOOSING
+        next(iter(self.fields.values())).widget.attrs["autofocus"] = True
+
+
+class SignInForm(Plain, account.LoginForm):
+    """Also with the e-mail address; the page itself leads to a new password."""
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self.fields["login"].widget.attrs |= {"autocomplete": "username", "spellcheck": "false"}
+        self.fields["password"].help_text = ""
+
+
+class SignUpForm(Plain, account.SignupForm):
+    """A new account."""
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self.fields["password1"].label = "Password"
+        self.fields["password2"].label = "Password once more"
+
+
+class AddressForm(Plain, account.AddEmailForm):
+    """One more e-mail address."""
+
+
+class PasswordForm(Plain, account.ChangePasswordForm):
+    """Another password, by somebody who knows the one before."""
+
+
+class FirstPasswordForm(Plain, account.SetPasswordForm):
+    """A password for an account that has none."""
+
+
+class ForgottenForm(Plain, account.ResetPasswordForm):
+    """Where to send the link."""
+
+
+class NewPasswordForm(Plain, account.ResetPasswordKeyForm):
+    """Another password, by somebody who followed the link."""
+
+
+class AgainForm(Plain, account.ReauthenticateForm):
+    """The password once more."""
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self.fields["password"].help_text = ""
+
+
+class CodeForm(Plain, second_factor.AuthenticateForm):
+    """The code when signing in."""
+
+
+class CodeAgainForm(Plain, second_factor.ReauthenticateForm):
+    """The code once more."""
+
+
+class FirstCodeForm(Plain, ActivateTOTPForm):
+    """The first code of a new app."""

@@ -1,0 +1,134 @@
+"""Streams of server-sent events that say when a job's page should look again.
+
+A message is only a nudge and carries no content: the page asks for its part anew, with the rights that its
+user then has. Each message has the mark of what was seen as its id, so that a reader who comes back goes on
+from there.
+"""
+
+import asyncio
+import logging
+from collections import Counter
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterable, Iterator, Mapping
+from contextlib import aclosing, contextmanager
+from time import monotonic
+from uuid import UUID
+
+from django.conf import settings
+from django.db import DatabaseError, InterfaceError, connection
+from django.http import StreamingHttpResponse
+
+from versiontree.queue_selectors import Mark, job_marks
+
+log = logging.getLogger(__name__)
+
+LOOK_EVERY_S = 1.0
+SILENT_AT_MOST_S = 15.0
+"""A comment is sent this often at least: proxies close what is silent, and who hung up is noticed."""
+LASTS_S = 300.0
+"""A stream ends by itself then; the browser opens another and goes on from the last id."""
+
+Look = Callable[[Iterable[UUID]], Mapping[UUID, Mark]]
+
+
+class Watch:
+    """Looks at all jobs that are followed, once a second for all who follow them; lives in one event loop."""
+
+    def __init__(self, look: Look, *, every_s: float = LOOK_EVERY_S) -> None:
+        self._look, self._every_s = look, every_s
+        self._followed: Counter[UUID] = Counter()
+        self._looked_at: frozenset[UUID] = frozenset()
+        self._marks: Mapping[UUID, Mark] = {}
+        self._turn = asyncio.Event()
+        self._looking: asyncio.Task[None] | None = None
+        self._closed = False
+
+    @property
+    def followers(self) -> int:
+        """How many streams are open."""
+        return self._followed.total()
+
+    async def follow(self, job: UUID) -> AsyncGenerator[Mark | None, None]:
+        """The mark of the job each time there was a look at it, whether it changed or not; None when it is
+        gone."""
+        with self._following(job):
+            while True:
+                await self._turn.wait()
+                if self._closed:
+                    return
+                if job in self._looked_at:
+                    yield self._marks.get(job)
+
+    def close(self) -> None:
+        """End all streams, now and from now on."""
+        self._closed = True
+        self._turn.set()
+
+    @contextmanager
+    def _following(self, job: UUID) -> Iterator[None]:
+        self._followed[job] += 1
+        if self._looking is None:
+            self._looking = asyncio.get_running_loop().create_task(self._go_on())
+        try:
+            yield
+        finally:
+            self._followed[job] -= 1
+            self._followed += Counter()  # forgets those that nobody follows
+
+    async def _go_on(self) -> None:
+        while self._followed:
+            wanted = frozenset(self._followed)
+            try:
+                self._marks, self._looked_at = await asyncio.to_thread(self._look, wanted), wanted
+            except (DatabaseError, InterfaceError) as error:
+                log.warning("Jobs that are followed could not be looked at: %s", error)
+            turn, self._turn = self._turn, asyncio.Event()
+            turn.set()
+            await asyncio.sleep(self._every_s)
+        self._looking = None
+
+
+def look(jobs: Iterable[UUID]) -> Mapping[UUID, Mark]:
+    """Read the marks, and keep no connection until the next look."""
+    try:
+        return job_marks(jobs)
+    finally:
+        connection.close()
+
+
+watch = Watch(look)
+
+
+def is_full() -> bool:
+    """Whether as many streams are open as may be."""
+    return watch.followers >= settings.HMI_LIVE_STREAMS
+
+
+def live_response(job: UUID, seen: str) -> StreamingHttpResponse:
+    """The stream of a job for one who has seen it as this mark says."""
+    connection.close()  # that of the request: a stream must not hold it
+    headers = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
+    return StreamingHttpResponse(messages(watch, job, seen), "text/event-stream", headers=headers)
+
+
+async def messages(watch: Watch, job: UUID, seen: str, *, lasts_s: float = LASTS_S) -> AsyncIterator[bytes]:
+    """`changed` whenever the job's mark is another than the one seen, `ended` after its last."""
+    yield b"retry: 1000\n\n"
+    begun = told = monotonic()
+    async with aclosing(watch.follow(job)) as marks:
+        async for mark in marks:
+            now = monotonic()
+            if mark is None or now - begun > lasts_s:
+                return
+            if mark.word != seen:
+                seen, told = mark.word, now
+                yield _message("changed", seen)
+            elif now - told > SILENT_AT_MOST_S:
+                told = now
+                yield b":\n\n"
+            if mark.ended:
+                yield _message("ended", seen)
+                return
+
+
+def _message(event: str, mark: str) -> bytes:
+    return f"event: {event}\nid: {mark}\ndata: {mark}\n\n".encode()

@@ -1,0 +1,76 @@
+"""Where to train on an upload, and what it was used for, as its page shows it."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from urllib.parse import urlencode
+
+from django.urls import reverse
+
+from frontend.presenters.charts import Part, parts
+from frontend.presenters.version_page import version_url
+from frontend.presenters.versions import parent_name
+from tenants.models import Corpus, Dataset, Tenant
+from versiontree.models import Coverage, Version
+
+
+@dataclass(frozen=True, slots=True)
+class CoverageRow:
+    """What the tables of one version hold of an upload; `url` leads to the form that builds upon it."""
+
+    name: str
+    share: float
+    parts: list[Part]
+    fault: str
+    url: str
+    best: bool
+
+
+@dataclass(frozen=True, slots=True)
+class UseRow:
+    """A version that learned from an upload."""
+
+    name: str
+    kind: str
+    state: str
+    url: str
+
+
+def coverage_rows(
+    tenant: Tenant, upload: Corpus | Dataset, measured: Iterable[Coverage]
+) -> list[CoverageRow]:
+    """The best first: whole fragments count, then shorter ones."""
+    ranked = sorted(measured, key=_rank, reverse=True)
+    return [_row(tenant, upload, one, best=not place and not one.fault) for place, one in enumerate(ranked)]
+
+
+def use_rows(tenant: Tenant, versions: Iterable[Version]) -> list[UseRow]:
+    """What was made from it."""
+    return [
+        UseRow(
+            name=f"{version.name} v{version.number}",
+            kind=version.get_kind_display(),
+            state=version.state,
+            url=version_url(tenant, version),
+        )
+        for version in versions
+    ]
+
+
+def _rank(one: Coverage) -> tuple[float, float]:
+    whole = one.fragments or 1
+    return one.trigrams / whole, one.bigrams / whole
+
+
+def _row(tenant: Tenant, upload: Corpus | Dataset, one: Coverage, *, best: bool) -> CoverageRow:
+    levels = {"whole fragments": one.trigrams, "a shorter part": one.bigrams, "one token": one.unigrams}
+    whole = one.fragments or 1
+    form, field = ("domain_new", "corpus") if isinstance(upload, Corpus) else ("hplm_new", "dataset")
+    chosen = urlencode({"parent": one.version_id, field: upload.pk})
+    return CoverageRow(
+        name=parent_name(one.version),
+        share=one.trigrams / whole,
+        parts=parts((name, count, f"{count / whole:.1%}") for name, count in levels.items()),
+        fault=one.fault,
+        url=f"{reverse(f'frontend:{form}', args=[tenant.slug])}?{chosen}",
+        best=best,
+    )

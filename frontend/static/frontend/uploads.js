@@ -1,0 +1,249 @@
+// Files go to the server in pieces as soon as they are chosen, by the tus protocol, and go on where they stopped:
+// after a break of the connection, a restart of the server, or when the same file is chosen again after a reload.
+
+const PIECE_BYTES = 8 * 1024 * 1024;
+const LONGEST_WAIT_MS = 15_000;
+const SPLITS = { train: /train/i, dev: /dev|valid/i, test: /test/i };
+
+const base64 = (text) => btoa(String.fromCharCode(...new TextEncoder().encode(text)));
+
+class Refused extends Error {}
+
+class FileUpload {
+  #hash = new Sha256();
+  #digest = "";
+  #stopped = new AbortController();
+
+  constructor(file, address, token, show) {
+    Object.assign(this, { file, address, token, show });
+    this.mark = `${file.size}-${file.lastModified}`;
+  }
+
+  // Resolves with the id of the complete upload; throws Refused.
+  async run() {
+    let place = await this.#again(() => this.#begun());
+    for (;;) {
+      const offset = await this.#again(() => this.#offset(place));
+      if (offset === null) place = await this.#again(() => this.#create());
+      else if (offset >= this.file.size && this.file.size) break;
+      else if (!this.file.size || (await this.#again(() => this.#send(place, offset)))) break;
+    }
+    return place.split("/").pop();
+  }
+
+  stop() {
+    this.#stopped.abort();
+  }
+
+  // Try until there is an answer: at longer and longer intervals, and at once when the browser is online again.
+  async #again(act) {
+    for (let wait = 500; ; wait = Math.min(wait * 2, LONGEST_WAIT_MS)) {
+      try {
+        return await act();
+      } catch (fault) {
+        if (fault instanceof Refused || this.#stopped.signal.aborted) throw fault;
+        this.show("waiting");
+        await new Promise((go) => {
+          setTimeout(go, wait);
+          addEventListener("online", go, { once: true });
+        });
+      }
+    }
+  }
+
+  async #ask(method, place, headers = {}, body = undefined) {
+    const answer = await fetch(place, {
+      method,
+      body,
+      headers: { "Tus-Resumable": "1.0.0", "X-CSRFToken": this.token, ...headers },
+      signal: this.#stopped.signal,
+    });
+    if (answer.ok || [404, 409].includes(answer.status)) return answer;
+    if (answer.status >= 500 || answer.status === 423) throw new Error(answer.statusText);
+    throw new Refused((await answer.json()).error?.message ?? answer.statusText);
+  }
+
+  // An upload of this file that was begun before, else a new one.
+  async #begun() {
+    const { results } = await (await this.#ask("GET", `${this.address}?limit=500`)).json();
+    const same = results.find((one) => one.filename === this.file.name && one.mark === this.mark);
+    return same ? `${this.address}/${same.id}` : this.#create();
+  }
+
+  async #create() {
+    const metadata = { filename: this.file.name, mark: this.mark };
+    const pairs = Object.entries(metadata).map(([key, value]) => `${key} ${base64(value)}`);
+    const answer = await this.#ask("POST", this.address, {
+      "Upload-Length": this.file.size,
+      "Upload-Metadata": pairs.join(","),
+    });
+    if (answer.status !== 201) throw new Refused("There is no such place.");
+    return new URL(answer.headers.get("Location")).pathname;
+  }
+
+  async #offset(place) {
+    const answer = await this.#ask("HEAD", place);
+    return answer.ok ? Number(answer.headers.get("Upload-Offset")) : null;
+  }
+
+  // Send the next piece; true when it was the last. The digest of the whole file goes with that one.
+  async #send(place, offset) {
+    const end = Math.min(offset + PIECE_BYTES, this.file.size);
+    await this.#read(end);
+    const whole = end === this.file.size ? { "Repr-Digest": `sha-256=:${this.#wholeDigest()}:` } : {};
+    this.show("going", offset / this.file.size);
+    const answer = await this.#ask(
+      "PATCH",
+      place,
+      { "Content-Type": "application/offset+octet-stream", "Upload-Offset": offset, ...whole },
+      this.file.slice(offset, end),
+    );
+    if (!answer.ok) return false; // somebody else is further, or it is gone: ask anew where it is
+    this.show("going", end / this.file.size);
+    return end === this.file.size;
+  }
+
+  #wholeDigest() {
+    this.#digest ||= this.#hash.base64();
+    return this.#digest;
+  }
+
+  // Take the file into the digest up to here, a piece at a time.
+  async #read(end) {
+    while (!this.#digest && this.#hash.length < end) {
+      const from = this.#hash.length;
+      const piece = this.file.slice(from, Math.min(from + PIECE_BYTES, this.file.size));
+      try {
+        this.#hash.update(new Uint8Array(await piece.arrayBuffer()));
+      } catch {
+        throw new Refused("The file can no longer be read; it was changed or moved. Choose it again.");
+      }
+    }
+  }
+}
+
+// One file field of the form: its hidden field, its progress, what is said of it.
+class Field {
+  #running = null;
+
+  constructor(input, form) {
+    this.input = input;
+    this.form = form;
+    this.id = form.elements[`${input.name}_upload`];
+    this.line = document.createElement("div");
+    this.line.className = "upload-line";
+    this.line.hidden = true;
+    this.line.innerHTML =
+      '<span class="upload-name"></span><progress max="1" value="0"></progress>' +
+      '<span class="upload-state small muted" role="status"></span><button type="button" class="link">Remove</button>';
+    this.line.querySelector("button").addEventListener("click", () => this.clear());
+    input.after(this.line);
+    if (this.id.value) this.#restore();
+  }
+
+  async take(file) {
+    this.#running?.stop();
+    const { uploads } = this.form.dataset;
+    const token = this.form.elements.csrfmiddlewaretoken.value;
+    const upload = new FileUpload(file, uploads, token, (state, share) => this.#show(state, share));
+    this.#running = upload;
+    this.id.value = "";
+    this.#name(file.name);
+    this.#show("going", 0);
+    // The form itself need not carry the file any more.
+    this.input.disabled = true;
+    this.input.hidden = true;
+    try {
+      const id = await upload.run();
+      if (this.#running !== upload) return;
+      this.id.value = id;
+      this.#show("done", 1);
+    } catch (fault) {
+      if (this.#running !== upload) return;
+      this.#show("refused", 0, fault.message);
+    }
+    this.#running = null;
+    ready(this.form);
+  }
+
+  clear() {
+    this.#running?.stop();
+    this.#running = null;
+    this.id.value = "";
+    this.line.hidden = true;
+    this.input.disabled = this.input.hidden = false;
+    this.input.value = "";
+    this.input.dispatchEvent(new Event("input", { bubbles: true }));
+    this.input.focus();
+    ready(this.form);
+  }
+
+  get busy() {
+    return this.#running !== null;
+  }
+
+  // The form came back from the server with an upload of before.
+  async #restore() {
+    this.input.disabled = this.input.hidden = true;
+    this.#name("The file from before");
+    this.#show("done", 1);
+    const answer = await fetch(`${this.form.dataset.uploads}/${this.id.value}`);
+    if (answer.ok) this.#name((await answer.json()).filename);
+    else this.clear();
+  }
+
+  #name(name) {
+    this.line.hidden = false;
+    this.line.querySelector(".upload-name").textContent = name;
+    this.line.querySelector("progress").setAttribute("aria-label", `Upload of ${name}`);
+  }
+
+  #show(state, share, why = "") {
+    const said = {
+      going: `${Math.floor((share ?? 0) * 100)}%`,
+      waiting: "Waiting for the connection; it goes on by itself.",
+      done: "Uploaded and verified",
+      refused: why,
+    };
+    this.line.dataset.state = state;
+    this.line.querySelector(".upload-state").textContent = said[state];
+    const bar = this.line.querySelector("progress");
+    if (share !== undefined) bar.value = share;
+    bar.hidden = state === "done" || state === "refused";
+    ready(this.form);
+  }
+}
+
+// What needs the files waits until they are there.
+function ready(form) {
+  const busy = fields.some((field) => field.form === form && field.busy);
+  for (const button of document.querySelectorAll("[data-needs-uploads]")) button.disabled = busy;
+}
+
+// Several files at once go where their names say; the first that says nothing is the one it was dropped on.
+function spread(files, onto) {
+  for (const file of files) {
+    const split = Object.keys(SPLITS).find((name) => SPLITS[name].test(file.name));
+    const named = files.length > 1 ? fields.find((field) => field.input.name === split) : null;
+    (named ?? onto).take(file);
+  }
+}
+
+const fields = [...document.querySelectorAll("form[data-uploads] input[type=file]")].map(
+  (input) => new Field(input, input.form),
+);
+const fieldOf = (target) => fields.find((field) => field.input.closest(".field").contains(target));
+
+for (const field of fields) {
+  field.input.addEventListener("change", () => field.input.files.length && field.take(field.input.files[0]));
+}
+document.addEventListener("dragover", (event) => {
+  if (fieldOf(event.target)) event.preventDefault();
+});
+document.addEventListener("drop", (event) => {
+  const field = fieldOf(event.target);
+  if (!field || !event.dataTransfer.files.length) return;
+  event.preventDefault();
+  spread([...event.dataTransfer.files], field);
+  field.input.dispatchEvent(new Event("input", { bubbles: true }));
+});

@@ -1,0 +1,41 @@
+"""The administration of accounts: wrong passwords that lock people out, second factors, e-mail addresses."""
+
+from allauth.account.models import EmailAddress
+from allauth.mfa.models import Authenticator
+from axes.models import AccessAttempt
+from django.contrib import admin
+
+from tenants.admin.base import ModelAdmin, NotByHand
+
+admin.site.unregister([Authenticator, EmailAddress])
+
+
+@admin.register(AccessAttempt)
+class AccessAttemptAdmin(NotByHand):
+    """Wrong passwords of late. Deleting a row ends its lock-out."""
+
+    list_display = ("username", "ip_address", "failures_since_start", "attempt_time")
+    search_fields = ("username", "ip_address")
+    fields = ("username", "ip_address", "user_agent", "failures_since_start", "attempt_time", "path_info")
+
+
+@admin.register(Authenticator)
+class AuthenticatorAdmin(NotByHand):
+    """Second factors, without their secrets. Delete them for somebody who has lost the telephone."""
+
+    list_display = ("user", "type", "created_at", "last_used_at")
+    list_select_related = ("user",)
+    list_filter = ("type",)
+    search_fields = ("user__username",)
+    fields = ("user", "type", "created_at", "last_used_at")
+
+
+@admin.register(EmailAddress)
+class EmailAddressAdmin(ModelAdmin):
+    """Who is reached where, and whether that was confirmed."""
+
+    list_display = ("email", "user", "primary", "verified")
+    list_select_related = ("user",)
+    list_filter = ("primary", "verified")
+    search_fields = ("email", "user__username")
+    autocomplete_fields = ("user",)

@@ -1,0 +1,62 @@
+"""Rows of hPLMs that nobody trained here, as their jobs would have left them."""
+
+from collections.abc import Sequence
+from typing import Final
+
+from django.db import transaction
+from django.utils import timezone
+
+from tenants.models import Tenant
+from versiontree.artifacts import StoredArtifact
+from versiontree.models import Alias, AliasMove, Artifact, Hplm, Version, VersionArtifact
+from versiontree.models.alias import DEFAULT_ALIAS
+from versiontree.models.artifact import Role
+from versiontree.models.version import VersionKind, VersionState
+from versiontree.services.attaching import attaching_begin
+
+REASON: Final = "Populated"
+
+
+@transaction.atomic
+def hplms_register(
+    like: Version, owners: Sequence[Tenant], names: Sequence[str], made: Sequence[StoredArtifact]
+) -> None:
+    """An hPLM of each of these owners, names and artifacts: one version, ready and the default, with the
+    parent, configuration and metrics of the version ``like``."""
+    now = timezone.now()
+    attaching_begin()
+    assert like.hplm is not None
+    task = like.hplm.task
+    hplms = Hplm.unscoped.bulk_create(
+        Hplm(tenant=owner, name=name, task=task) for owner, name in zip(owners, names, strict=True)
+    )
+    versions = Version.unscoped.bulk_create(
+        Version(
+            parent_id=like.parent_id,
+            kind=VersionKind.HPLM,
+            root_id=like.root_id,
+            hplm=hplm,
+            tenant_id=hplm.tenant_id,
+            number=1,
+            config=like.config,
+        )
+        for hplm in hplms
+    )
+    artifacts = Artifact.objects.bulk_create(
+        Artifact(kind=one.kind, digest=one.digest, size=one.size, files=dict(one.files)) for one in made
+    )
+    VersionArtifact.unscoped.bulk_create(
+        VersionArtifact(version=version, artifact=artifact, role=Role.HPLM)
+        for version, artifact in zip(versions, artifacts, strict=True)
+    )
+    for version, artifact in zip(versions, artifacts, strict=True):
+        version.state, version.digest, version.ready_at = VersionState.READY, artifact.digest, now
+        version.metrics = like.metrics
+    Version.unscoped.bulk_update(versions, ["state", "digest", "ready_at", "metrics"])
+    Alias.unscoped.bulk_create(
+        Alias(hplm=version.hplm, name=DEFAULT_ALIAS, version=version, moved_at=now) for version in versions
+    )
+    AliasMove.unscoped.bulk_create(
+        AliasMove(hplm=version.hplm, name=DEFAULT_ALIAS, to_version=version, reason=REASON, moved_at=now)
+        for version in versions
+    )

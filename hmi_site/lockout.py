@@ -1,0 +1,47 @@
+"""Who has tried too many passwords: what django-axes asks of the product."""
+
+from typing import Any
+
+from allauth.account.signals import password_reset
+from axes.utils import reset
+from django.conf import settings
+from django.db.models import Q
+from django.http import HttpRequest, HttpResponse
+
+from hmi_site.errors import answer
+from tenants.errors import ErrorCode, HmiError
+from tenants.models import User
+
+LONGEST_NAME = 150
+
+
+def account_name(request: HttpRequest, credentials: dict[str, Any] | None) -> str:
+    """Whose password is tried: one name, whether the user name or the e-mail address was typed, in
+    whatever letters. What belongs to nobody is taken as it was typed.
+    """
+    given = credentials or {}
+    typed = str(given.get("username") or given.get("email") or request.POST.get("login", ""))
+    typed = typed.strip()[:LONGEST_NAME]
+    if not typed:
+        return typed
+    owner = User.objects.filter(Q(username__iexact=typed) | Q(email__iexact=typed)).order_by("pk").first()
+    return owner.get_username() if owner else typed.lower()
+
+
+def locked_out(request: HttpRequest, *_: Any) -> HttpResponse:
+    """What somebody sees who has tried too often."""
+    minutes = settings.HMI_LOCKOUT_MIN
+    message = (
+        f"There were {settings.HMI_LOCKOUT_FAILURES} wrong passwords for this user name from your address."
+        f" Wait {minutes} {'minute' if minutes == 1 else 'minutes'} and try again, or choose a new password"
+        " by e-mail, which ends the wait; so can an administrator."
+    )
+    return answer(request, HmiError(ErrorCode.LOCKED_OUT, message, retry_after=60 * minutes))
+
+
+def _end_wait(user: User, **_: Any) -> None:
+    """Whoever can read the account's mail is its owner."""
+    reset(username=user.get_username())
+
+
+password_reset.connect(_end_wait)

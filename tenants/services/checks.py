@@ -1,0 +1,202 @@
+"""Checking uploads and storing what they hold: small ones at once, large ones by a worker."""
+
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from datetime import timedelta
+from typing import Any, Final
+from uuid import UUID
+
+from django.conf import settings
+from django.db import connection, transaction
+from django.db.models import F, Q
+from django.utils import timezone
+
+from tenants.errors import ErrorCode, HmiError
+from tenants.formats.failures import BadRows
+from tenants.models import ApiKey, CheckKind, CheckState, Corpus, Dataset, Tenant, Upload, UploadCheck, User
+from tenants.models.upload_check import ACTIVE_STATES
+from tenants.services.audit import person
+from tenants.services.corpora import corpus_preview, corpus_upload
+from tenants.services.datasets import dataset_preview, dataset_upload
+from tenants.services.names import clean_name
+from tenants.services.uploads import upload_complete, upload_kept, uploads_spend
+from tenants.signals import check_requested
+
+MOST_ATTEMPTS: Final = 3
+LOST_AFTER_S: Final = 30.0
+"""A check whose message is older gets another; while a worker has it, that one comes to nothing."""
+
+Files = Mapping[str, Upload]
+"""What each file is for: a split of a dataset, or ``file``."""
+
+
+def check_create(
+    *,
+    tenant: Tenant,
+    kind: str,
+    files: Files,
+    actor: User | ApiKey,
+    stores: bool,
+    name: str = "",
+    options: Mapping[str, Any] | None = None,
+) -> UploadCheck:
+    """Look at uploads, and store what they hold if asked to; small ones are done with when this returns.
+
+    What is wrong with them stands in the check, whose state is then ``refused``. Raises ``conflict`` for an
+    upload that is not complete, ``missing_field`` when there is no name to store under.
+    """
+    cleaned = clean_name(name) if stores else name.strip()[:100]
+    for upload in files.values():
+        upload_complete(upload=upload)
+    check = UploadCheck(
+        tenant=tenant,
+        created_by=person(actor),
+        api_key=actor if isinstance(actor, ApiKey) else None,
+        kind=CheckKind(kind),
+        name=cleaned,
+        stores=stores,
+        options=dict(options or {}),
+        files={purpose: str(upload.pk) for purpose, upload in files.items()},
+        size_bytes=sum(upload.size_bytes for upload in files.values()),
+    )
+    check.save(force_insert=True)
+    if check.size_bytes <= settings.HMI_CHECK_INLINE_BYTES:
+        check_run(check_id=check.pk)
+        check.refresh_from_db()
+    else:
+        transaction.on_commit(lambda: check_nudge(check_id=check.pk))
+    return check
+
+
+def check_nudge(*, check_id: UUID) -> None:
+    """Ask a worker to take a check that waits, or whose worker died."""
+    UploadCheck.unscoped.filter(pk=check_id).update(nudged_at=timezone.now())
+    check_requested.send(UploadCheck, check_id=check_id)
+
+
+def checks_nudge_lost() -> None:
+    """Ask again for all that nobody has finished; ``check_run`` leaves alone what somebody works on."""
+    before = timezone.now() - timedelta(seconds=LOST_AFTER_S)
+    due = Q(nudged_at__lt=before) | Q(nudged_at=None, created_at__lt=before)
+    for key in UploadCheck.unscoped.filter(due, state__in=ACTIVE_STATES).values_list("pk", flat=True):
+        check_nudge(check_id=key)
+
+
+def checks_expire() -> int:
+    """Forget checks that ended long ago; returns how many."""
+    limit = timezone.now() - timedelta(hours=settings.HMI_UPLOAD_LIFE_H)
+    return UploadCheck.unscoped.filter(finished_at__lt=limit).delete()[0]
+
+
+def check_run(*, check_id: UUID) -> None:
+    """Do what a check asks, unless it is gone, has ended, or somebody is at it.
+
+    Whoever is at it holds a lock of the database session, which ends with the process. So a check whose
+    worker was killed is free for the next one, and no clock has to be trusted.
+    """
+    with _held(check_id) as ours:
+        check = UploadCheck.unscoped.filter(pk=check_id, state__in=ACTIVE_STATES).first() if ours else None
+        if check is None:
+            return
+        UploadCheck.unscoped.filter(pk=check_id).update(state=CheckState.RUNNING, attempts=F("attempts") + 1)
+        try:
+            _refuse_poison(check)
+            _store(check) if check.stores else _look(check)
+        except HmiError as error:
+            _finish(
+                check,
+                state=CheckState.REFUSED,
+                refusal=error.to_json()["error"],
+                faults=error.faults if isinstance(error, BadRows) else [],
+            )
+
+
+def check_refusal(check: UploadCheck) -> HmiError:
+    """Why the files of a refused check were refused."""
+    told: dict[str, Any] = check.refusal or {}
+    return HmiError(
+        ErrorCode(told["code"]), told["message"], param=told.get("param"), details=told.get("details")
+    )
+
+
+def _look(check: UploadCheck) -> None:
+    uploads = _uploads(check)
+    if check.kind == CheckKind.CORPUS:
+        file = uploads["file"]
+        found = corpus_preview(stream=upload_kept(file), filename=file.filename)
+    else:
+        found = dataset_preview(files=_files(uploads), **check.options)
+    _finish(check, state=CheckState.PASSED, found=found)
+
+
+def _store(check: UploadCheck) -> None:
+    uploads = _uploads(check)
+    shared: dict[str, Any] = {
+        "tenant": check.tenant,
+        "name": check.name,
+        "actor": check.created_by or check.api_key,
+        "frees_bytes": sum(upload.size_bytes for upload in uploads.values()),
+    }
+    if check.kind == CheckKind.CORPUS:
+        file = uploads["file"]
+        then = _spending(check, uploads, "corpus")
+        corpus_upload(stream=upload_kept(file), filename=file.filename, then=then, **shared)
+    else:
+        then = _spending(check, uploads, "dataset")
+        dataset_upload(files=_files(uploads), then=then, **check.options, **shared)
+
+
+def _spending(check: UploadCheck, uploads: Files, field: str) -> Callable[[Corpus | Dataset], None]:
+    """What goes into the transaction that stores: the check's end, and that of the uploads."""
+
+    def spend(made: Corpus | Dataset) -> None:
+        uploads_spend(uploads.values())
+        _finish(check, state=CheckState.STORED, **{field: made})
+
+    return spend
+
+
+def _uploads(check: UploadCheck) -> dict[str, Upload]:
+    found = {str(upload.pk): upload for upload in Upload.objects.for_tenant(check.tenant)}
+    if missing := [purpose for purpose, key in check.files.items() if key not in found]:
+        raise HmiError(
+            ErrorCode.NOT_FOUND,
+            f"The upload of {' and '.join(missing)} is gone: it expired, was deleted or is used up. Send it"
+            " again.",
+            param=missing[0],
+        )
+    return {purpose: found[key] for purpose, key in check.files.items()}
+
+
+def _files(uploads: Files) -> dict[str, tuple[str, Any]]:
+    return {split: (upload.filename, upload_kept(upload)) for split, upload in uploads.items()}
+
+
+def _refuse_poison(check: UploadCheck) -> None:
+    if check.attempts >= MOST_ATTEMPTS:
+        raise HmiError(
+            ErrorCode.INTERNAL,
+            f"Checking these files ended {check.attempts} times without a result; the operator's log has the"
+            " details. Try again with a smaller file.",
+        )
+
+
+def _finish(check: UploadCheck, **changes: Any) -> None:
+    UploadCheck.unscoped.filter(pk=check.pk, state__in=ACTIVE_STATES).update(
+        finished_at=timezone.now(), **changes
+    )
+
+
+@contextmanager
+def _held(check_id: UUID) -> Iterator[bool]:
+    """Whether this process, and no other, may work on the check in here."""
+    key = check_id.int & (2**63 - 1)
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT pg_try_advisory_lock(%s)", [key])
+        ours = bool(cursor.fetchone()[0])
+    try:
+        yield ours
+    finally:
+        if ours:
+            with connection.cursor() as cursor:
+                cursor.execute("SELECT pg_advisory_unlock(%s)", [key])

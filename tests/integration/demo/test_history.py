@@ -1,0 +1,32 @@
+"""The past of a populated installation: as much of it as was asked for."""
+
+from pathlib import Path
+
+import pytest
+
+from hmi_site.demo.history import usage_remember
+from tenants.models import UsageDay
+from tests.integration.frontend.crowd import crowd
+from tests.integration.versiontree.grove import household, ready_hplm, ready_root
+from versiontree.models import Job, JobEvent, Version
+from versiontree.models.job import TERMINAL
+
+pytestmark = pytest.mark.django_db
+
+
+def test_jobs_and_usage_are_made_up_in_the_number_asked_for(
+    artifact_root: Path, upload_root: Path, tmp_path: Path
+) -> None:
+    home = household("acme")
+    like = ready_hplm(ready_root(tmp_path), "mood", home)
+    before = Job.unscoped.count()
+    crowd(home.tenant, like, hplms=20, jobs=61, usage=50)
+    made = Job.unscoped.filter(version__hplm__name__startswith="crowd-")
+    assert Job.unscoped.count() == before + made.count() == before + 61
+    assert set(made.values_list("state", flat=True)) == {"succeeded", "failed", "cancelled"} <= TERMINAL
+    assert JobEvent.unscoped.filter(job__in=made).count() >= 61
+    assert UsageDay.unscoped.count() == 50
+    assert UsageDay.unscoped.values("day").distinct().count() == 3
+    versions = Version.unscoped.filter(hplm__name__startswith="crowd-").select_related("hplm").order_by("pk")
+    usage_remember(versions=list(versions), count=60)
+    assert UsageDay.unscoped.count() == 60

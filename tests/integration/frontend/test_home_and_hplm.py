@@ -1,0 +1,105 @@
+"""The home page of a tenant, new and old, and the page of an hPLM with a history."""
+
+import re
+from datetime import timedelta
+
+from django.test import Client
+from django.utils import timezone
+
+from tenants.models import UsageDay
+from tenants.services.api_keys import api_key_create
+from tests.e2e.measures import evaluation
+from tests.e2e.world import World, nothing_of_use, versions_finish
+from versiontree.models import Alias, Version
+from versiontree.services.hplms import hplm_update
+
+FIRST_STEPS = "First steps"
+
+
+def second_version(world: World) -> Version:
+    """A further version of the hPLM, which is the default now."""
+    assert world.hplm.hplm is not None
+    version = hplm_update(hplm=world.hplm.hplm, dataset=world.dataset, actor=world.owner)
+    versions_finish(version, {"evaluate": evaluation(right=34)}, files=nothing_of_use)
+    return version
+
+
+def page_of(client: Client, address: str = "") -> str:
+    return client.get(f"/t/acme/{address}").content.decode()
+
+
+def test_a_new_tenant_is_told_what_to_do_first(client: Client, world: World) -> None:
+    client.force_login(world.stranger)
+    page = client.get("/t/umbra/").content.decode()
+    assert FIRST_STEPS in page
+    assert page.count("To do:") == 5
+
+
+def test_first_steps_are_ticked_off_and_go_away_once_all_are_done(owner: Client, world: World) -> None:
+    page = page_of(owner)
+    assert (page.count("Done:"), page.count("To do:")) == (4, 1)
+    assert "Make an API key" in page
+    api_key_create(tenant=world.tenant, name="Help desk", scopes=["infer"], created_by=world.owner)
+    assert FIRST_STEPS not in page_of(owner)
+
+
+def test_who_may_only_look_is_not_told_to_do_anything(client: Client, world: World) -> None:
+    client.force_login(world.viewer)
+    assert FIRST_STEPS not in page_of(client)
+
+
+def health(client: Client) -> str:
+    """What the list of hPLMs says of the only one there is."""
+    found = re.search(r'<td><span class="badge dot [a-z]+">([^<]+)</span>', page_of(client, "hplms/"))
+    assert found is not None
+    return found[1]
+
+
+def test_an_hplm_is_well_while_its_requests_succeed(owner: Client, world: World) -> None:
+    assert health(owner) == "Healthy"
+    usage = UsageDay.unscoped.filter(hplm_name="triage")
+    usage.update(requests=10, failed=4)
+    assert health(owner) == "40% failed"
+    usage.update(day=timezone.now().date() - timedelta(days=30))
+    assert health(owner) == "Ready"
+    Alias.unscoped.all().delete()
+    assert health(owner) == "Ready"
+
+
+def test_the_home_page_sets_usage_against_the_quota(owner: Client, world: World) -> None:
+    page = page_of(owner)
+    assert "1 of 50" in page
+    assert "3 of 1,000,000" in page
+
+
+def test_versions_stand_side_by_side_with_what_rose_and_what_fell(owner: Client, world: World) -> None:
+    assert "Side by side" not in page_of(owner, "hplms/triage/")
+    second_version(world)
+    page = page_of(owner, "hplms/triage/")
+    accuracy = re.search(r'<th scope="row">Accuracy</th>(.*?)</tr>', page)
+    assert accuracy is not None
+    assert re.findall(r">([\d.]+%)<", accuracy[1]) == ["91.7%", "70.8%"]
+    assert re.search(r'<small class="fell">-\d+\.\d</small>', page)
+
+
+def test_a_first_version_has_nothing_to_roll_back_to(owner: Client, world: World) -> None:
+    assert "Roll back" not in page_of(owner, "hplms/triage/")
+    second_version(world)
+    assert "Roll back" in page_of(owner, "hplms/triage/")
+
+
+def test_who_may_only_look_can_neither_roll_back_nor_promote(client: Client, world: World) -> None:
+    second_version(world)
+    client.force_login(world.viewer)
+    page = page_of(client, "hplms/triage/")
+    assert "Side by side" in page
+    assert "Roll back" not in page
+    assert "Promote" not in page
+
+
+def test_who_moved_an_alias_and_why_stays_in_its_history(owner: Client, world: World) -> None:
+    second_version(world)
+    move = {"name": "default", "version": world.hplm.pk, "reason": "It mixes up refunds <again>"}
+    page = owner.post("/t/acme/hplms/triage/alias/", move, follow=True).content.decode()
+    assert "It mixes up refunds &lt;again&gt;" in page
+    assert "by olga" in page

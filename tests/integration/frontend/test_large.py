@@ -1,0 +1,144 @@
+"""What pages cost when there is much to show: as many queries as with little, and a page at a time."""
+
+import re
+
+import pytest
+from django.db import connection
+from django.test import Client
+from django.test.utils import CaptureQueriesContext
+
+from tenants.models import Tenant
+from tests.e2e.world import World
+from tests.integration.frontend.crowd import crowd
+from versiontree.browsing import hplms_found
+from versiontree.models import Job, Version
+
+LISTS = {
+    "": 24,
+    "tree/": 8,
+    "tree/?q=crowd": 10,
+    "tree/domain/{domain}/": 10,
+    "tree/domain/{domain}/?start=25": 10,
+    "tree/root/{root}/": 10,
+    "tree/hplm/{hplm}/card/": 8,
+    "hplms/": 10,
+    "hplms/?q=crowd&page=2": 10,
+    "hplms/triage/": 22,
+    "domains/{domain}/": 20,
+    "data/": 12,
+    "jobs/": 10,
+    "jobs/?state=failed&page=2": 10,
+    "jobs/{job}/": 18,
+    "jobs/{job}/progress/": 16,
+    "jobs/{job}/log/": 8,
+}
+"""Each page and the most queries that it may cost, those of the session and of membership among them."""
+
+
+def addresses(world: World) -> dict[str, int]:
+    """The lists with ids of what is there."""
+    ids = {
+        "domain": world.domain.domain_id,
+        "root": world.root.root_id,
+        "hplm": world.hplm.hplm_id,
+        "job": Job.unscoped.filter(version=world.hplm).values_list("pk", flat=True)[0],
+    }
+    return {f"/t/acme/{address.format(**ids)}": most for address, most in LISTS.items()}
+
+
+def costs(client: Client, pages: dict[str, int]) -> dict[str, int]:
+    """How many queries each page takes."""
+    found = {}
+    for address in pages:
+        with CaptureQueriesContext(connection) as seen:
+            assert client.get(address).status_code == 200, address
+        found[address] = len(seen)
+    return found
+
+
+def check_costs(owner: Client, world: World, *, hplms: int, jobs: int, usage: int) -> None:
+    """As many queries with a crowd as with one that is only too large to be drawn whole."""
+    pages = addresses(world)
+    crowd(world.tenant, world.hplm, hplms=100, jobs=60, usage=100, data=30)
+    before = costs(owner, pages)
+    assert {address: cost for address, cost in before.items() if cost > pages[address]} == {}
+    crowd(world.tenant, world.hplm, hplms=hplms, jobs=jobs, usage=usage, data=60, name="throng")
+    assert costs(owner, pages) == before
+
+
+def test_lists_cost_no_more_queries_when_there_is_more_to_show(owner: Client, world: World) -> None:
+    check_costs(owner, world, hplms=400, jobs=100, usage=800)
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(900)
+def test_nor_with_ten_thousand_hplms_a_thousand_jobs_and_a_hundred_thousand_rows_of_usage(
+    owner: Client, world: World
+) -> None:
+    check_costs(owner, world, hplms=10_000, jobs=1_000, usage=100_000)
+
+
+def names_in(page: str) -> list[str]:
+    """The hPLMs of the crowd that a page names, in order, each once."""
+    return list(dict.fromkeys(re.findall(r">(crowd-\d+)<", page)))
+
+
+def test_a_branch_is_shown_page_by_page_until_all_of_it_was_there(owner: Client, world: World) -> None:
+    crowd(world.tenant, world.hplm, hplms=60)
+    address = f"/t/acme/tree/domain/{world.domain.domain_id}/"
+    found: list[str] = []
+    more: re.Match[str] | None = None
+    while not found or more:
+        page = owner.get(address + (f"?start={more[1]}" if more else "")).content.decode()
+        found += names_in(page)
+        more = re.search(r"start=(\d+)", page)
+    assert found == [f"crowd-{n:05}" for n in range(1, 61)]
+
+
+def test_a_large_tree_is_drawn_closed_and_a_small_one_open(owner: Client, world: World) -> None:
+    assert "triage" in owner.get("/t/acme/tree/").content.decode()
+    crowd(world.tenant, world.hplm, hplms=60)
+    page = owner.get("/t/acme/tree/").content.decode()
+    assert "medicine" in page
+    assert "triage" not in page
+    assert names_in(page) == []
+
+
+def test_a_search_draws_what_it_found_with_all_that_leads_to_it(owner: Client, world: World) -> None:
+    crowd(world.tenant, world.hplm, hplms=60)
+    page = owner.get("/t/acme/tree/?q=crowd-0004").content.decode()
+    assert names_in(page) == [f"crowd-{n:05}" for n in range(40, 50)]
+    assert re.findall(r">(minilm|medicine)<", page) == ["minilm", "medicine"]
+    assert "Nothing has this name" in owner.get("/t/acme/tree/?q=absent").content.decode()
+    assert "medicine" in owner.get("/t/acme/tree/?q=MEDI").content.decode()
+
+
+def test_another_tenants_hplms_are_neither_drawn_nor_counted_nor_found(client: Client, world: World) -> None:
+    client.force_login(world.stranger)
+    for address in ("tree/", "tree/?q=triage", f"tree/domain/{world.domain.domain_id}/", "hplms/"):
+        page = client.get(f"/t/umbra/{address}").content.decode()
+        assert ">triage<" not in page, address
+    assert "Nothing has this name" in client.get("/t/umbra/tree/?q=triage").content.decode()
+    assert not hplms_found(Tenant.objects.get(slug="umbra")).exists()
+    own = Version.unscoped.get(pk=world.hplm.pk).hplm_id
+    assert client.get(f"/t/umbra/tree/hplm/{own}/card/").status_code == 404
+
+
+def test_datasets_and_corpora_have_pages_of_their_own(owner: Client, world: World) -> None:
+    crowd(world.tenant, world.hplm, hplms=0, data=40)
+    page = owner.get("/t/acme/data/?corpora=2").content.decode()
+    assert "26 to 41 of 41 corpora" in page
+    assert "1 to 25 of 41 datasets" in page
+    assert 'href="?corpora=2&amp;page=2"' in page
+
+
+def test_the_pages_of_lists_follow_each_other(owner: Client, world: World) -> None:
+    crowd(world.tenant, world.hplm, hplms=60, jobs=60)
+    found: list[str] = []
+    for number in (1, 2, 3):
+        found += names_in(
+            owner.get(f"/t/acme/hplms/?page={number}&q=crowd").content.decode().replace("<strong>", "")
+        )
+    assert found == [f"crowd-{n:05}" for n in range(1, 61)]
+    assert "26 to 50 of" in owner.get("/t/acme/jobs/?page=2").content.decode()
+    assert "25 of" in owner.get("/t/acme/jobs/?page=nonsense").content.decode()

@@ -1,0 +1,71 @@
+"""What stands for the parameters of routes."""
+
+import io
+
+from tenants.models import Corpus
+from tenants.services.api_keys import api_key_create
+from tenants.services.checks import check_create
+from tenants.services.uploads import upload_receive
+from tests.e2e.world import World
+from tests.integration.versiontree.grove import jobs_in_order
+from versiontree.services.domains import domain_create
+
+
+def in_the_tenant(world: World) -> dict[str, object]:
+    """Things of the tenant, some of them made for it."""
+    own = domain_create(
+        tenant=world.tenant, parent=world.root, name="own", corpus=world.corpus, actor=world.owner
+    )
+    key, _ = api_key_create(tenant=world.tenant, name="k", scopes=["infer"], created_by=world.owner)
+    file = io.BytesIO(b"some text")
+    upload = upload_receive(tenant=world.tenant, filename="a.txt", size=9, stream=file, actor=world.owner)
+    check = check_create(
+        tenant=world.tenant, kind="corpus", files={"file": upload}, actor=world.owner, stores=False
+    )
+    return {
+        "domains/pk": own.domain_id,
+        "domains/domain_id": own.domain_id,
+        "kind": "domain",
+        "domain/pk": own.domain_id,
+        "prefix": key.prefix,
+        "upload_id": upload.pk,
+        "uploads/pk": upload.pk,
+        "checks/pk": check.pk,
+        "check_id": check.pk,
+        **_there_already(world),
+    }
+
+
+def on_the_platform(world: World) -> dict[str, object]:
+    """Things of the platform, for routes below `platform/`."""
+    return {
+        "version_id": world.domain.pk,
+        "corpus_id": Corpus.unscoped.get(tenant=None).pk,
+        "domains/domain_id": world.domain.domain_id,
+        "job_id": jobs_in_order(world.domain)[0].pk,
+    }
+
+
+def _there_already(world: World) -> dict[str, object]:
+    job = jobs_in_order(world.hplm)[0].pk
+    return {
+        "slug": world.tenant.slug,
+        "tenant": world.tenant.slug,
+        "corpora/pk": world.corpus.pk,
+        "corpus_id": world.corpus.pk,
+        "datasets/pk": world.dataset.pk,
+        "dataset_id": world.dataset.pk,
+        "hplms/name": world.hplm.name,
+        "hplm": world.hplm.name,
+        "alias": "default",
+        "roots/name": world.root.root.name,
+        "number": 1,
+        "versions/pk": world.hplm.pk,
+        "version_id": world.hplm.pk,
+        "jobs/pk": job,
+        "job_id": job,
+        "worker": "absent",
+        "request_id": "absent",
+        "key": "absent",
+        "uidb36": "absent",
+    }

@@ -1,0 +1,222 @@
+"""Who may do what at each address. A route that is not here fails the walk (test_walk.py), and so does one
+that takes a method which is not here.
+
+Requests carry no data: 422, or a form shown again (200), is the answer to whoever is let in and has said
+nothing that could be done.
+"""
+
+from tests.integration.routes.codes import (
+    Codes,
+    everybody,
+    own,
+    page,
+    read,
+    rule,
+    run,
+    signed_in,
+    staff,
+    work,
+    write,
+)
+
+Methods = dict[str, Codes]
+
+
+def get(codes: Codes) -> Methods:
+    """A route that is only looked at."""
+    return {"GET": codes}
+
+
+def post(codes: Codes) -> Methods:
+    """A button."""
+    return {"POST": codes}
+
+
+def form(codes: Codes, sent: int = 200) -> Methods:
+    """A form at one address: shown, and sent with nothing in it."""
+    admitted = Codes(*(sent if code == 200 else code for code in _values(codes)))
+    return {"GET": codes, "POST": admitted}
+
+
+def _values(codes: Codes) -> list[int]:
+    return [getattr(codes, person) for person in Codes.__slots__]
+
+
+SITE: dict[str, Methods] = {
+    "health/live": get(everybody(200)),
+    "health/ready": get(everybody(503)),
+    "metrics": get(staff(200, others=404, anonymous=404)),
+    "api/schema/": get(everybody(200)),
+    "api/docs/": get(everybody(200)),
+    "favicon.ico": get(everybody(302)),
+    "": get(everybody(302)),
+    "serving/": get(staff(200, others=404, anonymous=302)),
+    "serving/<path:worker>/trace.json": get(staff(404, others=404, anonymous=302)),
+}
+
+# Everybody's own account, by django-allauth.
+ACCOUNTS: dict[str, Methods] = {
+    "login/": form(Codes(200, 302, 302, 302, 302, 302)),
+    "logout/": form(Codes(302, 200, 200, 200, 200, 200), sent=302),
+    "inactive/": get(everybody(200)),
+    "signup/": form(Codes(200, 302, 302, 302, 302, 302)),
+    "reauthenticate/": form(signed_in(200)),
+    "email/": form(signed_in(200), sent=302),
+    "confirm-email/": get(everybody(200)),
+    "confirm-email/<key>/": get(everybody(200)),
+    "password/change/": form(signed_in(200)),
+    "password/set/": form(everybody(302)),
+    "password/reset/": form(everybody(200)),
+    "password/reset/done/": get(everybody(200)),
+    "password/reset/key/<uidb36>-<key>/": form(everybody(200)),
+    "password/reset/key/done/": get(everybody(200)),
+    "login/code/confirm/": form(everybody(302)),
+    "second-factor/": get(signed_in(200)),
+    "second-factor/authenticate/": form(everybody(302)),
+    "second-factor/reauthenticate/": form(signed_in(302)),
+    "second-factor/totp/activate/": form(everybody(302)),
+    "second-factor/totp/deactivate/": form(signed_in(404)),
+    "second-factor/recovery-codes/": get(signed_in(404)),
+    "second-factor/recovery-codes/generate/": form(everybody(302)),
+    "second-factor/recovery-codes/download/": get(signed_in(404)),
+}
+
+API_OF_A_TENANT: dict[str, Methods] = {
+    "": {"GET": read(), "PATCH": rule(422)},
+    "tree": get(read()),
+    "roots": get(read()),
+    "versions/<int:version_id>": get(read()),
+    "versions/<int:version_id>/export": get(write(200)),
+    "import": post(write(422)),
+    "corpora": {"GET": read(), "POST": write(422)},
+    "corpora/preview": post(write(422)),
+    "corpora/<int:corpus_id>": {"GET": read(), "DELETE": write(409)},
+    "corpora/<int:corpus_id>/fit": get(read(422)),
+    "datasets": {"GET": read(), "POST": write(422)},
+    "datasets/preview": post(write(422)),
+    "datasets/<int:dataset_id>": {"GET": read(), "DELETE": write(409)},
+    "datasets/<int:dataset_id>/fit": get(read(422)),
+    "uploads": {"GET": read(), "POST": write(422)},
+    "uploads/<uuid:upload_id>": {  # an owner's, and nobody else's
+        "GET": Codes(401, 404, 404, 404, 200, 404),
+        "PATCH": write(415),
+        "DELETE": Codes(401, 404, 403, 404, 204, 404),
+    },
+    "checks": post(write(422)),
+    "checks/<uuid:check_id>": get(read()),
+    "domains": {"GET": read(), "POST": write(422)},
+    "domains/<int:domain_id>": get(read()),
+    "domains/<int:domain_id>/versions": {"GET": read(), "POST": write(422)},
+    "domains/<int:domain_id>/grow": post(write(409)),
+    "domains/<int:domain_id>/compact": post(write(409)),
+    "hplms": {"GET": read(), "POST": write(422)},
+    "hplms/<slug:hplm>": {"GET": read(), "PATCH": write(422), "DELETE": write(204)},
+    "hplms/<slug:hplm>/versions": {"GET": read(), "POST": write(422)},
+    "hplms/<slug:hplm>/aliases": get(read()),
+    "hplms/<slug:hplm>/aliases/<slug:alias>": {"PUT": write(422)},
+    "hplms/<slug:hplm>/alias-moves": get(read()),
+    "jobs": get(read()),
+    "jobs/<uuid:job_id>": get(read()),
+    "jobs/<uuid:job_id>/events": get(read()),
+    "jobs/<uuid:job_id>/cancel": post(write(409)),
+    "jobs/<uuid:job_id>/retry": post(write(409)),
+    "api-keys": {"GET": write(200), "POST": rule(422)},
+    "api-keys/<str:prefix>": {"GET": write(200), "DELETE": rule(204)},
+    "usage": get(read()),
+}
+
+API: dict[str, Methods] = {
+    "infer": post(Codes(401, 422, 422, 422, 422, 422)),  # the body says whose model it is
+    "infer/<slug:request_id>": {"DELETE": read(404)},
+    "tenants": get(Codes(401, 200, 200, 200, 200, 200)),
+    "platform/roots": {"GET": run(), "POST": run(422)},
+    "platform/versions/<int:version_id>/export": get(run()),
+    "platform/import": post(run(422)),
+    "platform/corpora": {"GET": run(), "POST": run(422)},
+    "platform/corpora/<int:corpus_id>/fit": get(run(422)),
+    "platform/domains": {"GET": run(), "POST": run(422)},
+    "platform/domains/<int:domain_id>/versions": {"GET": run(), "POST": run(422)},
+    "platform/domains/<int:domain_id>/grow": post(run(201)),
+    "platform/domains/<int:domain_id>/compact": post(run(404)),  # there is no chain
+    "platform/jobs": get(run()),
+    "platform/jobs/<uuid:job_id>": get(run()),
+    "platform/jobs/<uuid:job_id>/events": get(run()),
+    "platform/jobs/<uuid:job_id>/cancel": post(run(409)),
+    "platform/jobs/<uuid:job_id>/retry": post(run(409)),
+}
+
+PAGES_OF_A_TENANT: dict[str, Methods] = {
+    "": get(page()),
+    "running/": get(page()),
+    "tree/": get(page()),
+    "tree/<slug:kind>/<int:pk>/": get(page()),
+    "tree/<slug:kind>/<int:pk>/card/": get(page()),
+    "data/": get(page()),
+    "data/corpora/new/": form(work()),
+    "data/corpora/check/": post(work()),
+    "data/corpora/<int:pk>/": get(page()),
+    "data/corpora/<int:pk>/coverage/": get(page()),
+    "data/corpora/<int:pk>/delete/": post(work(302)),
+    "data/corpora/<int:pk>/fit/": get(page()),
+    "data/datasets/<int:pk>/fit/": get(page()),
+    "data/datasets/new/": form(work()),
+    "data/datasets/check/": post(work()),
+    "data/datasets/<int:pk>/": get(page()),
+    "data/datasets/<int:pk>/coverage/": get(page()),
+    "data/datasets/<int:pk>/delete/": post(work(302)),
+    "data/uploads/<uuid:pk>/delete/": post(Codes(302, 404, 403, 404, 302, 404)),  # whose it is
+    "data/checks/<uuid:pk>/": get(work()),
+    "data/checks/<uuid:pk>/bad-rows.csv": get(work()),
+    "domains/new/": form(work()),
+    "domains/<int:pk>/": get(page()),
+    "domains/<int:pk>/update/": form(work()),
+    "domains/<int:pk>/compact/": post(work(302)),
+    "domains/<int:pk>/grow/": post(work(302)),
+    "domains/<int:pk>/versions/<int:number>/": get(page()),
+    "hplms/": get(page()),
+    "hplms/new/": form(work()),
+    "hplms/import/": form(work()),
+    "hplms/<slug:name>/": get(page()),
+    "hplms/<slug:name>/update/": form(work()),
+    "hplms/<slug:name>/delete/": post(work(302)),
+    "hplms/<slug:name>/alias/": post(work()),
+    "hplms/<slug:name>/versions/<int:number>/": get(page()),
+    "versions/<int:pk>/export/": get(work()),
+    "roots/<slug:name>/versions/<int:number>/": get(page()),
+    "jobs/": get(page()),
+    "jobs/<uuid:pk>/": get(page()),
+    "jobs/<uuid:pk>/progress/": get(page()),
+    "jobs/<uuid:pk>/live/": get(page(204)),  # over
+    "jobs/<uuid:pk>/log/": get(page()),
+    "jobs/<uuid:pk>/cancel/": post(work(302)),
+    "jobs/<uuid:pk>/retry/": post(work(302)),
+    "try/": get(page()),
+    "try/answer/": post(page()),
+    "settings/": {"GET": page(), "POST": own(302)},
+    "keys/": get(work()),
+    "keys/new/": post(own()),
+    "keys/<str:prefix>/revoke/": post(own(302)),
+}
+
+
+def _below(prefix: str, routes: dict[str, Methods]) -> dict[str, Methods]:
+    return {f"{prefix}{route}": methods for route, methods in routes.items()}
+
+
+DECLARED: dict[str, Methods] = {
+    **SITE,
+    **ACCOUNTS,
+    **_below("api/v1/", API),
+    # By its key a program is known; people name the tenant, as here by `?tenant=`, or in the path.
+    **_below("api/v1/", {route: methods for route, methods in API_OF_A_TENANT.items() if route}),
+    **{
+        f"api/v1/tenants/<slug:tenant>/{route}".removesuffix("/"): methods
+        for route, methods in API_OF_A_TENANT.items()
+    },
+    **_below("t/<slug:slug>/", PAGES_OF_A_TENANT),
+}
+"""Everything but the administration, all of which is the administrators' (`ADMIN`)."""
+
+ADMIN = "admin/"
+DOORS = {"admin/login/", "admin/logout/"}
+"""These are for everybody, and lead to `login/`."""

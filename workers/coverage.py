@@ -1,0 +1,66 @@
+"""Counting how much of an upload each table holds."""
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import numpy as np
+from django.conf import settings
+from numpy.typing import NDArray
+
+from inference.hplm import fragments
+from inference.hplm.errors import HplmError
+from inference.hplm.json_files import read_artifact_json
+from inference.hplm.plot import PlotChain, PlotTable
+from inference.hplm.root import ROOT_FILE, tokenizer_of
+from inference.hplm.root_config import RootConfig
+from tenants.formats.sampling import Place, Texts, corpus_texts, dataset_texts, sample
+from tenants.models import Corpus, Dataset
+from tenants.selectors import upload_by_id
+from versiontree.artifacts import ArtifactStore
+from versiontree.coverages import coverage_record, coverages_of
+from versiontree.fitting import upload_parts
+from versiontree.models import Version
+from versiontree.selectors import build_inputs
+from workers.jobs.inputs import artifact_folder
+
+Sequences = list[NDArray[np.int64]]
+
+
+def coverage_measure(kind: str, upload_id: int) -> None:
+    """Look the fragments of an upload up in the tables of all versions for which that was not done."""
+    upload = upload_by_id(kind, upload_id)
+    if upload is None or upload.tenant is None:
+        return
+    store = ArtifactStore(Path(settings.HMI_ARTIFACT_ROOT))
+    read: dict[str, Sequences] = {}
+    for version in coverages_of(upload.tenant, upload)[1]:
+        levels, fault = (0, 0, 0), ""
+        try:
+            levels = _levels(version, upload, store, read)
+        except (HplmError, OSError) as error:
+            fault = f"Its tables could not be read: {error}"
+        coverage_record(tenant=upload.tenant, upload=upload, version=version, levels=levels, fault=fault)
+
+
+def _levels(
+    version: Version, upload: Corpus | Dataset, store: ArtifactStore, read: dict[str, Sequences]
+) -> tuple[int, int, int]:
+    """How many fragments are answered by themselves, by shorter ones, by uni-grams."""
+    inputs = build_inputs(version)
+    chain = PlotChain([PlotTable.open(artifact_folder(store, table)) for table in inputs.plots])
+    root = artifact_folder(store, inputs.root)
+    if root.name not in read:
+        read[root.name] = _tokenised(root, upload)
+    found = chain.search(fragments.of_sequences(read[root.name], chain.missing_id, chain.n))
+    full, part, single = np.bincount(found.level[found.inverse], minlength=3)
+    return int(full), int(part), int(single)
+
+
+def _tokenised(root: Path, upload: Corpus | Dataset) -> Sequences:
+    tokenizer = tokenizer_of(root, RootConfig.from_json(read_artifact_json(root / ROOT_FILE)))
+    return [tokenizer.encode(*texts).ids for _, texts in _rows(upload)]
+
+
+def _rows(upload: Corpus | Dataset) -> Iterator[tuple[Place, Texts]]:
+    texts_of: Callable[[str], Texts] = corpus_texts if isinstance(upload, Corpus) else dataset_texts
+    return sample(upload_parts(upload), texts_of)
