@@ -10,6 +10,7 @@ from django.core.cache import cache
 from django.db import transaction
 from django.http import HttpResponseBase
 from django.test import Client
+from redis import Redis
 
 from inference.api.client import close_gateway
 from tests.e2e.world import World, world_build
@@ -33,7 +34,7 @@ def fresh_limits() -> None:
 
 
 @pytest.fixture
-def world(db: None, redis_url: str, artifact_root: Any, upload_root: Any) -> Iterator[World]:
+def world(db: None, redis_client: Redis, artifact_root: Any, upload_root: Any) -> Iterator[World]:
     yield world_build()
     close_gateway()
 
