@@ -133,6 +133,18 @@ class TextTokenizer:
         sizes = _fitted(len(first.ids), len(second.ids), room)
         return self._framed([first.first(sizes[0]), second.first(sizes[1])])
 
+    def encode_all(self, texts: Sequence[str]) -> list[Encoding]:
+        """What `encode` gives of each text, in less than half the time: by all processors at once."""
+        window, room = _CHARS_PER_TOKEN * self.max_tokens, self.max_tokens - 2
+        try:
+            begun = self._tokenizer.encode_batch([text[:window] for text in texts], add_special_tokens=False)
+        except TypeError as error:
+            raise _not_unicode() from error
+        return [
+            self._framed([self._piece(text, room, encoded)])
+            for text, encoded in zip(texts, begun, strict=True)
+        ]
+
     def windows(self, text: str, pair: str) -> list[Encoding]:
         """Encode two texts of which the second may be too long: as many encodings as it takes, each with the
         whole first text (cut to half the room where it is longer) and a stretch of the second. Neighbours
@@ -159,15 +171,13 @@ class TextTokenizer:
             for at in starts
         ]
 
-    def _piece(self, text: str, room: int) -> _Piece:
+    def _piece(self, text: str, room: int, begun: tokenizers.Encoding | None = None) -> _Piece:
         window = _CHARS_PER_TOKEN * self.max_tokens
-        while True:
-            encoded = self._tokens(text[:window])
-            # The end of a cut text may be half a word: only what stands before its last word is known for
-            # good.
-            if window >= len(text) or _settled(encoded.word_ids) > room:
-                break
+        encoded = self._tokens(text[:window]) if begun is None else begun
+        # The end of a cut text may be half a word: only what stands before its last word is known for good.
+        while window < len(text) and _settled(encoded.word_ids) <= room:
             window *= 4
+            encoded = self._tokens(text[:window])
         return self._read(text, encoded).first(room)
 
     def _whole(self, text: str) -> _Piece:

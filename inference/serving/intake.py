@@ -58,5 +58,5 @@ def _ticket(entry: Entry, catalogue: Catalogue) -> Ticket:
     if request.miss_policy is not None:
         misses = replace(misses, policy=MissPolicy(request.miss_policy))
     tokenizer = route.executor.root.tokenizer
-    readings = [read(given, tokenizer, task=route.served.task) for given in request.inputs]
+    readings = read(request.inputs, tokenizer, task=route.served.task)
     return Ticket(entry, model, route, readings, misses)

@@ -1,5 +1,6 @@
-"""From an input to token ids: one sequence, or several windows over a context that is too long for one."""
+"""From inputs to token ids: one sequence each, or several windows over a context that is too long for one."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from inference.hplm.errors import HplmError
@@ -22,13 +23,19 @@ class Reading:
     truncated: bool
 
 
-def read(given: InferInput, tokenizer: TextTokenizer, *, task: str) -> Reading:
-    """Encode an input as the task was trained. HplmError: missing_field (a question without a context),
+def read(inputs: Sequence[InferInput], tokenizer: TextTokenizer, *, task: str) -> list[Reading]:
+    """Encode inputs as the task was trained. HplmError: missing_field (a question without a context),
     invalid_encoding."""
     if task == QUESTION_ANSWERING:
-        return _read_windows(given, tokenizer)
-    encoding = tokenizer.encode(given.text, given.text_pair)
-    return Reading(given, (encoding,), encoding.truncated)
+        return [_read_windows(given, tokenizer) for given in inputs]
+    if all(given.text_pair is None for given in inputs):
+        encodings = tokenizer.encode_all([given.text for given in inputs])
+    else:
+        encodings = [tokenizer.encode(given.text, given.text_pair) for given in inputs]
+    return [
+        Reading(given, (encoding,), encoding.truncated)
+        for given, encoding in zip(inputs, encodings, strict=True)
+    ]
 
 
 def _read_windows(given: InferInput, tokenizer: TextTokenizer) -> Reading:

@@ -43,7 +43,7 @@ def assert_right(world: TinyWorld, request: InferRequest, reply: InferReply) -> 
     hplm = next(hplm for hplm in world.hplms if hplm.digest == request.digest)
     assert len(reply.results) == len(request.inputs)
     for given, result in zip(request.inputs, reply.results, strict=True):
-        reading = read(given, world.root.tokenizer, task=hplm.model.task)
+        (reading,) = read([given], world.root.tokenizer, task=hplm.model.task)
         expected = prediction(world, hplm, reading).to_json()
         assert_close({key: value for key, value in result.items() if key != "truncated"}, expected)
         assert result["truncated"] == reading.truncated

@@ -26,7 +26,7 @@ class References:
         """The JSON value of the result of one input."""
         key = (hplm.digest, given)
         if key not in self._known:
-            reading = read(given, self._world.root.tokenizer, task=hplm.model.task)
+            (reading,) = read([given], self._world.root.tokenizer, task=hplm.model.task)
             result = {**prediction(self._world, hplm, reading).to_json(), "truncated": reading.truncated}
             self._known[key] = json.loads(json.dumps(result))
         return self._known[key]

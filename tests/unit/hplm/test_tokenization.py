@@ -49,6 +49,21 @@ def test_offsets_stay_inside_the_text_and_words_do_not_overlap(text: str) -> Non
     assert all(one[1] <= other[0] for one, other in pairwise(spans))
 
 
+@given(st.lists(st.tuples(texts, st.integers(1, 40)), max_size=8))
+def test_texts_encoded_together_are_encoded_as_each_alone(several: list[tuple[str, int]]) -> None:
+    whole = [" ".join([text] * repeats) for text, repeats in several]
+    for text, together in zip(whole, TOKENIZER.encode_all(whole), strict=True):
+        alone = TOKENIZER.encode(text)
+        for name in ("ids", "word_index", "sequence", "types"):
+            assert np.array_equal(getattr(together, name), getattr(alone, name))
+        assert (together.offsets, together.truncated) == (alone.offsets, alone.truncated)
+
+
+def test_a_lone_surrogate_among_texts_is_refused() -> None:
+    with pytest.raises(HplmError, match="surrogate"):
+        TOKENIZER.encode_all(["a good text", "half \ud800"])
+
+
 @given(texts, st.integers(1, 40))
 def test_a_bounded_text_is_the_beginning_of_the_unbounded_one(text: str, repeats: int) -> None:
     text = " ".join([text] * repeats)
