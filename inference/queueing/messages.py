@@ -1,7 +1,7 @@
 """What crosses between the web process and the inference worker: frozen dataclasses as JSON."""
 
 import json
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field, fields
 from typing import Any
 
 from inference.queueing.decoding import MessageError, Reader, decode
@@ -25,7 +25,11 @@ MISS_POLICIES = ("fallback", "compute", "auto")
 
 def encode(message: Any) -> bytes:
     """ASCII JSON, so that a lone surrogate survives the trip and fails where it can be named."""
-    return json.dumps(asdict(message), separators=(",", ":"), allow_nan=False).encode("ascii")
+    return json.dumps(message, default=_by_name, separators=(",", ":"), allow_nan=False).encode("ascii")
+
+
+def _by_name(part: Any) -> dict[str, Any]:
+    return {own.name: getattr(part, own.name) for own in fields(part)}
 
 
 @dataclass(frozen=True, slots=True)
