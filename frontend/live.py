@@ -14,7 +14,7 @@ from time import monotonic
 from uuid import UUID
 
 from django.conf import settings
-from django.db import DatabaseError, InterfaceError, connection
+from django.db import connection
 from django.http import StreamingHttpResponse
 
 from versiontree.queue_selectors import Mark, job_marks
@@ -79,7 +79,7 @@ class Watch:
             wanted = frozenset(self._followed)
             try:
                 self._marks, self._looked_at = await asyncio.to_thread(self._look, wanted), wanted
-            except (DatabaseError, InterfaceError) as error:
+            except Exception as error:  # noqa: BLE001 - whatever it is, the next look may succeed
                 log.warning("Jobs that are followed could not be looked at: %s", error)
             turn, self._turn = self._turn, asyncio.Event()
             turn.set()

@@ -18,6 +18,7 @@ DEVICES = re.compile(r"auto|cpu|cuda(:\d+)?")
 KEY_LENGTH = 32
 OLDEST_REDIS = 7
 PRIVILEGED_PORTS = 1024
+CONSOLE = ".console.EmailBackend"
 
 
 @register()
@@ -117,7 +118,9 @@ def check_exposure(**_: Any) -> list[CheckMessage]:
     if not local and "*" in settings.ALLOWED_HOSTS:
         hint = "Set HMI_ALLOWED_HOSTS to the names that people use."
         problem = "Any host name is taken, and stands in the links of e-mails that anybody may ask for."
-        messages.append(Caution(problem, hint=hint, id="hmi.W006"))
+        by_mail = not settings.EMAIL_BACKEND.endswith(CONSOLE)
+        kind, number = (Error, "hmi.E010") if by_mail else (Caution, "hmi.W006")
+        messages.append(kind(problem, hint=hint, id=number))
     if settings.HMI_PORT < PRIVILEGED_PORTS and os.getuid() != 0:
         hint = "Use a port from 1024, or a proxy."
         messages.append(Caution(f"HMI_PORT {settings.HMI_PORT} may need root.", hint=hint, id="hmi.W003"))
@@ -127,7 +130,7 @@ def check_exposure(**_: Any) -> list[CheckMessage]:
 @register(Tags.security, deploy=True)
 def check_mail(**_: Any) -> list[CheckMessage]:
     """Links that set a password belong into a mailbox, not into a log."""
-    if not settings.EMAIL_BACKEND.endswith(".console.EmailBackend"):
+    if not settings.EMAIL_BACKEND.endswith(CONSOLE):
         return []
     hint = "Name a mail server in HMI_EMAIL_URL: smtp://user:password@host:587."
     return [Caution("E-mails are written to the log.", hint=hint, id="hmi.W007")]

@@ -74,7 +74,7 @@ class StaffSecondFactor:
     def process_view(self, request: HttpRequest, *_: Any) -> HttpResponse | None:
         """The pages of one's own account stay open: the factor is set up there. Health asks no database."""
         match, user = request.resolver_match, request.user
-        if not settings.HMI_STAFF_TOTP or (match and (match.url_name or "").startswith(STAYS_OPEN)):
+        if not settings.HMI_STAFF_TOTP or (match and match.view_name.startswith(STAYS_OPEN)):
             return None
         if not user.is_authenticated or not second_factor_required(user):
             return None

@@ -175,7 +175,8 @@ DEFAULT_AUTO_FIELD = "django.db.models.BigAutoField"
 # In the memory of each process. What infer requests ask is kept for moments, apart from everything else.
 LOCAL_MEMORY = "django.core.cache.backends.locmem.LocMemCache"
 CACHES = {
-    "default": {"BACKEND": LOCAL_MEMORY},
+    # Of how often codes were tried: what is forgotten may be tried again.
+    "default": {"BACKEND": LOCAL_MEMORY, "OPTIONS": {"MAX_ENTRIES": 100_000}},
     "moments": {"BACKEND": LOCAL_MEMORY, "LOCATION": "moments", "OPTIONS": {"MAX_ENTRIES": 50_000}},
 }
 

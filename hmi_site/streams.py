@@ -7,6 +7,8 @@ from collections.abc import Awaitable, Callable
 from types import FrameType
 from typing import Any
 
+Message = dict[str, Any]
+Receive = Callable[[], Awaitable[Message]]
 Application = Callable[[dict[str, Any], Callable[..., Any], Callable[..., Any]], Awaitable[None]]
 
 STREAMS = re.compile(r"/t/[^/]+/jobs/[^/]+/live/")
@@ -23,13 +25,36 @@ class StreamsApart:
     async def __call__(
         self, scope: dict[str, Any], receive: Callable[..., Any], send: Callable[..., Any]
     ) -> None:
-        if scope["type"] != "http" or not STREAMS.fullmatch(scope["path"]):
+        if not _opens_a_stream(scope):
             await self._others(scope, receive, send)
             return
         if not self._hears_of_the_end:
             self._hears_of_the_end = True
             on_stop(asyncio.get_running_loop(), self._end_streams)
-        await self._streams(scope, receive, send)
+        # Whatever body is sent: Django would write all of it to disk before anything could refuse it.
+        await self._streams(scope, without_body(receive), send)
+
+
+def _opens_a_stream(scope: dict[str, Any]) -> bool:
+    return (
+        scope["type"] == "http" and scope["method"] == "GET" and STREAMS.fullmatch(scope["path"]) is not None
+    )
+
+
+def without_body(receive: Receive) -> Receive:
+    """What a request without a body receives: that it has none, and when the caller has hung up."""
+    told = False
+
+    async def receive_next() -> Message:
+        nonlocal told
+        if not told:
+            told = True
+            return {"type": "http.request", "body": b"", "more_body": False}
+        while (message := await receive())["type"] != "http.disconnect":
+            continue
+        return message
+
+    return receive_next
 
 
 def end_streams() -> None:

@@ -22,6 +22,8 @@ Send = Callable[[Message], Awaitable[None]]
 Application = Callable[[dict[str, Any], Callable[..., Any]], Iterable[bytes]]
 
 HANG_UP = "http.disconnect"
+SILENT_AT_MOST_S = 60.0
+"""Who sends nothing of a body for so long does not hold a thread any longer."""
 OF_THE_BODY = {b"content-type": "CONTENT_TYPE", b"content-length": "CONTENT_LENGTH"}
 
 
@@ -73,8 +75,13 @@ class Caller:
         self._watch: asyncio.Task[None] | None = None
 
     def receive(self) -> Message:
-        """The next message, waited for."""
-        return asyncio.run_coroutine_threadsafe(self._next(), self._loop).result()
+        """The next message; TimeoutError, which is an OSError, from a caller who sends nothing more."""
+        coming = asyncio.run_coroutine_threadsafe(self._next(), self._loop)
+        try:
+            return coming.result(SILENT_AT_MOST_S)
+        except TimeoutError:
+            coming.cancel()
+            raise
 
     def send(self, messages: list[Message]) -> None:
         """Returns when there is room for more."""

@@ -1,6 +1,8 @@
 """What this worker can serve: everything the current manifest names, in memory."""
 
 import logging
+import math
+import time
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
@@ -32,6 +34,8 @@ from inference.serving.refusals import Refusals
 log = logging.getLogger(__name__)
 
 LOWER_BYTES = 2 * 1024**3
+AGAIN_AFTER_S = 10.0
+"""A revision whose preparation failed as a whole is tried again then."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,6 +115,7 @@ class Catalogue:
         self._now = Revision(nothing, {}, {}, Chains(nothing), "")
         self._next: Ahead[Revision | None] = Ahead("next revision")
         self._failure = ""
+        self._again_at = math.inf
 
     @property
     def manifest(self) -> Manifest:
@@ -143,7 +148,8 @@ class Catalogue:
         """Serve the next revision if it is prepared, and begin to prepare one if the manifest is newer still:
         microseconds, unless it is to be waited for. True when another revision is served from now on."""
         swapped = self._swap(wait)
-        if not self._next.under_way and self._watcher.is_new():
+        if not self._next.under_way and (self._watcher.is_new() or time.monotonic() >= self._again_at):
+            self._again_at = math.inf
             self._next.begin(self._prepare)
         return swapped
 
@@ -153,6 +159,7 @@ class Catalogue:
         except Exception as error:
             log.exception("the next revision cannot be prepared")
             self._failure = f"the next revision cannot be prepared: {error}"
+            self._again_at = time.monotonic() + AGAIN_AFTER_S
             return False
         if revision is None:
             return False

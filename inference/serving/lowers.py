@@ -41,6 +41,7 @@ class LowerCache:
         self._lock = Lock()
         self._held: OrderedDict[str, nn.Module] = OrderedDict()
         self._coming: set[str] = set()
+        self._unwanted: set[str] = set()
         self._sizes: dict[str, int] = {}
         self._uses: WeakKeyDictionary[Use, set[str]] = WeakKeyDictionary()
         self._failed: set[str] = set()
@@ -83,8 +84,9 @@ class LowerCache:
             self._troubles.clear()
 
     def keep(self, names: set[str]) -> None:
-        """Drop what has another name."""
+        """Drop what has another name, also when its loading ends only later."""
         with self._lock:
+            self._unwanted = self._coming - names
             for name in self._held.keys() - names:
                 del self._held[name]
             for name in self._sizes.keys() - names - self._coming:
@@ -116,7 +118,7 @@ class LowerCache:
         size = self._sizes[name] = size_of(module)
         if size > self.budget_bytes:
             self._fail(name, f"the lower layers {name[:17]} do not fit HMI_LOWER_CACHE_MB")
-        elif self._used() + size <= self.budget_bytes:
+        elif name not in self._unwanted and self._used() + size <= self.budget_bytes:
             self._held[name] = module
             self._troubles.pop(name, None)
 

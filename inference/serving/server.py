@@ -78,8 +78,10 @@ class Server:
         server, except while stopping: then what is left is for other workers to claim."""
         while not stop.is_set() or self._ahead or self._backlog or self._early or self._outbox:
             try:
-                self.step(taking=not stop.is_set())
+                advanced = self.step(taking=not stop.is_set())
                 self._lost = ""
+                if self._early and stop.is_set() and not advanced:
+                    time.sleep(self._pace.idle_wait_s)  # for the revision that has what they ask for
             except RedisError as error:
                 log.warning("the queue cannot be reached: %s", error)
                 self._lost = str(error)
@@ -135,7 +137,7 @@ class Server:
         """
         busy = self._ahead is not None or self._backlog
         wait_s, until = (0.0 if busy else self._pace.idle_wait_s), 0.0
-        while (room := self._pace.backlog_rows - len(self._backlog)) > 0:
+        while (room := self._room()) > 0:
             # A request may have many rows: not more requests at a time than a batch has rows.
             entries = self._consumer.read(min(room, self._limits.rows), int(wait_s * 1000))
             if not entries:
@@ -144,6 +146,10 @@ class Server:
             until = until or time.monotonic() + self._pace.batch_wait_s
             full = len(self._backlog) >= self._limits.rows
             wait_s = 0.0 if full else max(0.0, until - time.monotonic())
+
+    def _room(self) -> int:
+        early = sum(len(entry.request.inputs) for entry in self._early)
+        return self._pace.backlog_rows - len(self._backlog) - early
 
     def _admit_all(self, entries: list[Entry], backlog: Backlog) -> None:
         self._catalogue.keep_up()  # a request may name what was published while it was waited for

@@ -30,9 +30,10 @@ EXPECTED = ("status of 4", "[object Event]")
 DESKTOP: ViewportSize = {"width": 1280, "height": 900}
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def browser() -> Iterator[Browser]:
-    """One Chromium for the run."""
+    """One Chromium for a file of tests: as long as it is there, nothing else in this thread may run an event
+    loop."""
     executable = chromium()
     # Playwright's synchronous API keeps an idle event loop in this thread; Django takes that for async code.
     os.environ["DJANGO_ALLOW_ASYNC_UNSAFE"] = "true"

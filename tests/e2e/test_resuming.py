@@ -126,6 +126,6 @@ def test_a_file_that_a_worker_checks_is_followed_on_the_page(tab: Page, large_fi
     expect(tab.get_by_text("Waiting to be checked")).to_be_visible()
     check_run(check_id=UploadCheck.unscoped.get(stores=True).pk)
     expect(tab.get_by_role("heading", level=1)).to_have_text("Leaflets of June")
-    expect(tab.get_by_role("status")).to_contain_text("is stored")
+    expect(tab.get_by_role("status").filter(has_text="is stored")).to_be_visible()
     assert Corpus.unscoped.filter(name="Leaflets of June").exists()
     assert not Upload.unscoped.exists()

@@ -109,7 +109,8 @@ def required(settings: Settings) -> None:
 @pytest.mark.usefixtures("required")
 def test_where_it_is_required_staff_set_it_up_before_anything_else(client: Client, world: World) -> None:
     enter(client, "staff")
-    for page in ("/admin/", "/serving/", "/"):
+    of_the_administration = ("/admin/", "/admin/mfa/authenticator/", "/admin/account/emailaddress/add/")
+    for page in (*of_the_administration, "/serving/", "/"):
         assert client.get(page)["Location"] == "/second-factor/totp/activate/", page
     refused = client.get("/api/v1/platform/jobs")
     assert (refused.status_code, refused.json()["error"]["code"]) == (403, "forbidden")

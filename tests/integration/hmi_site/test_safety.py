@@ -42,7 +42,7 @@ def test_the_documented_production_settings_pass_the_deployment_check(service_en
     ("without", "complaint"),
     [
         ("HMI_HTTPS", "hmi.W002"),
-        ("HMI_ALLOWED_HOSTS", "hmi.W006"),
+        ("HMI_ALLOWED_HOSTS", "hmi.E010"),
         ("HMI_EMAIL_URL", "hmi.W007"),
     ],
 )

@@ -1,6 +1,7 @@
 """What is published while the worker serves: read in the background, served from one moment to the next."""
 
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 from redis import Redis
@@ -10,6 +11,8 @@ from inference.hplm.misses import Misses, MissPolicy
 from inference.hplm.plot import VECTORS_FILE
 from inference.hplm.root import UPPER_FILE
 from inference.queueing.messages import InferReply, InferRequest
+from inference.serving import catalogue
+from inference.serving.halves import Chains
 from tests.integration.queueing.requests import replies_in
 from tests.integration.worker.asking import assert_right, request_for
 from tests.integration.worker.desk import Desk
@@ -60,6 +63,24 @@ def test_a_new_manifest_is_followed_while_nobody_asks(desk: Desk, world: TinyWor
     desk.step()
     world.publish(revision=5)
     wait_until(lambda: desk.server.step() or desk.catalogue.manifest.revision == 5)
+
+
+def test_a_revision_that_could_not_be_prepared_is_tried_again(
+    desk: Desk, world: TinyWorld, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    prepare, faults = desk.catalogue.halves.prepare, [MemoryError("for a moment")]
+
+    def fails_once(*given: Any) -> Chains:
+        if faults:
+            raise faults.pop()
+        return prepare(*given)
+
+    monkeypatch.setattr(catalogue, "AGAIN_AFTER_S", 0.05)
+    monkeypatch.setattr(desk.catalogue.halves, "prepare", fails_once)
+    world.publish(revision=5)
+    wait_until(lambda: desk.server.step() or "for a moment" in desk.catalogue.last_error)
+    wait_until(lambda: desk.server.step() or desk.catalogue.manifest.revision == 5)
+    assert not desk.catalogue.last_error
 
 
 def test_what_is_served_goes_on_while_the_next_revision_is_read(

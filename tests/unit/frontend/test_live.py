@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import Iterable, Mapping
 from uuid import UUID, uuid4
 
+import pytest
 from django.db import OperationalError
 
 from frontend.live import Watch, messages
@@ -85,7 +86,8 @@ def test_one_look_serves_all_streams_and_nobody_looks_when_there_are_none() -> N
     assert len(table.looks) <= 4
 
 
-def test_a_database_that_is_away_for_a_moment_ends_no_stream() -> None:
-    table = Table(at("1"), OperationalError("gone"), at("2", ended=True))
+@pytest.mark.parametrize("fault", [OperationalError("gone"), RuntimeError("no thread can be started")])
+def test_a_look_that_fails_ends_no_stream(fault: Exception) -> None:
+    table = Table(at("1"), fault, at("2", ended=True))
     sent = asyncio.run(read(Watch(table.look, every_s=0), "1"))
     assert sent == [told("changed", "2"), told("ended", "2")]

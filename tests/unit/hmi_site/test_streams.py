@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from hmi_site.streams import StreamsApart
+from hmi_site.streams import StreamsApart, without_body
 
 LIVE = "/t/acme/jobs/6f2d4c1e-0000-4000-8000-000000000000/live/"
 
@@ -31,9 +31,9 @@ class Lanes:
             self._lane("stream"), others=self._lane("other"), end_streams=lambda: self.seen.append("ended")
         )
 
-    async def ask(self, path: str, kind: str = "http") -> None:
+    async def ask(self, path: str, kind: str = "http", method: str = "GET") -> None:
         """Send a request there."""
-        await self.application({"type": kind, "path": path}, _nothing, _nothing)
+        await self.application({"type": kind, "path": path, "method": method}, _nothing, _nothing)
 
     def _lane(self, name: str) -> Any:
         async def lane(scope: Any, receive: Any, send: Any) -> None:
@@ -53,9 +53,24 @@ def test_only_the_address_of_a_stream_is_one() -> None:
         for path in (LIVE, "/", "/t/acme/jobs/", f"{LIVE}more", "/t/a/b/jobs/1/live/"):
             await lanes.ask(path)
         await lanes.ask(LIVE, "lifespan")
+        await lanes.ask(LIVE, method="POST")
 
     asyncio.run(ask())
-    assert lanes.seen == ["stream", "other", "other", "other", "other", "other"]
+    assert lanes.seen == ["stream", "other", "other", "other", "other", "other", "other"]
+
+
+def test_of_a_body_that_never_ends_a_stream_receives_nothing() -> None:
+    sent = [{"type": "http.request", "body": b"x", "more_body": True}] * 5 + [{"type": "http.disconnect"}]
+
+    async def receive() -> dict[str, Any]:
+        return sent.pop(0)
+
+    async def received() -> list[dict[str, Any]]:
+        only = without_body(receive)
+        return [await only(), await only()]
+
+    nothing = {"type": "http.request", "body": b"", "more_body": False}
+    assert asyncio.run(received()) == [nothing, {"type": "http.disconnect"}]
 
 
 def test_streams_end_when_the_server_is_told_to_stop_and_the_server_hears_of_it_too() -> None:
