@@ -45,6 +45,7 @@ HMI_MAX_BODY_BYTES = env.integer("HMI_MAX_BODY_BYTES", 16 * 1024**2, minimum=1)
 HMI_UPLOAD_MAX_BYTES = env.integer("HMI_UPLOAD_MAX_BYTES", 4 * 1024**3, minimum=1)
 HMI_UPLOAD_LIFE_H = env.decimal("HMI_UPLOAD_LIFE_H", 48.0, minimum=0.01)
 HMI_CHECK_INLINE_BYTES = env.integer("HMI_CHECK_INLINE_BYTES", 8 * 1024**2, minimum=0)
+HMI_CHECKS_AT_ONCE = env.integer("HMI_CHECKS_AT_ONCE", 10, minimum=1)
 HMI_IMPORT_MAX_BYTES = env.integer("HMI_IMPORT_MAX_BYTES", 16 * 1024**3, minimum=1)
 # What tries artifacts that came from elsewhere, in a process of its own: the web process loads no models.
 HMI_ARTIFACT_TRIAL = (sys.executable, "-m", "inference.hplm.trial")

@@ -29,6 +29,11 @@ def arrived(path: Path) -> int:
         raise _gone() from error
 
 
+def expect(path: Path, at: int) -> None:
+    """``conflict`` unless the next piece begins at ``at``."""
+    _expect(arrived(path), at)
+
+
 def append(path: Path, pieces: Iterable[bytes], *, at: int, most: int) -> int:
     """Write pieces from ``at`` on, each on disk before the next is asked for; returns the file's new length.
 
@@ -40,14 +45,12 @@ def append(path: Path, pieces: Iterable[bytes], *, at: int, most: int) -> int:
     except FileNotFoundError as error:
         raise _gone() from error
     with file:
-        _expect(file, at)
+        _expect(_length(file), at)
         for piece in pieces:
             if at + len(piece) > most:
-                raise HmiError(
-                    ErrorCode.BODY_TOO_LARGE, f"The upload was to have {most:,} bytes; this goes beyond."
-                )
+                raise _too_large()
             with _locked(file):
-                _expect(file, at)
+                _expect(_length(file), at)
                 file.write(piece)
                 file.flush()
             at += len(piece)
@@ -68,9 +71,11 @@ def pieces_of(stream: Readable) -> Iterator[bytes]:
 
 @contextmanager
 def verified(
-    pieces: Iterable[bytes], folder: Path, algorithm: str, digest: bytes
+    pieces: Iterable[bytes], folder: Path, algorithm: str, digest: bytes, *, most: int
 ) -> Iterator[Iterator[bytes]]:
-    """The same pieces, once they all have come and have this digest; else ``checksum_mismatch``."""
+    """The same pieces, once they all have come and have this digest; else ``checksum_mismatch``, or
+    ``body_too_large`` as soon as they are more than ``most`` bytes.
+    """
     if algorithm not in ALGORITHMS:
         raise HmiError(
             ErrorCode.INVALID_FIELD,
@@ -80,6 +85,8 @@ def verified(
     found = hashlib.new(algorithm, usedforsecurity=False)
     with tempfile.TemporaryFile(dir=folder) as aside:
         for piece in pieces:
+            if aside.tell() + len(piece) > most:
+                raise _too_large()
             found.update(piece)
             aside.write(piece)
         if found.digest() != digest:
@@ -102,8 +109,11 @@ def _locked(file: IO[bytes]) -> Iterator[None]:
         fcntl.flock(file, fcntl.LOCK_UN)
 
 
-def _expect(file: IO[bytes], at: int) -> None:
-    length = file.seek(0, os.SEEK_END)
+def _length(file: IO[bytes]) -> int:
+    return file.seek(0, os.SEEK_END)
+
+
+def _expect(length: int, at: int) -> None:
     if length != at:
         raise HmiError(
             ErrorCode.CONFLICT,
@@ -111,6 +121,10 @@ def _expect(file: IO[bytes], at: int) -> None:
             param="Upload-Offset",
             details={"offset": length},
         )
+
+
+def _too_large() -> HmiError:
+    return HmiError(ErrorCode.BODY_TOO_LARGE, "This goes beyond the bytes that the upload was to have.")
 
 
 def _gone() -> HmiError:

@@ -1,5 +1,6 @@
 """Counting how much of an upload each table holds."""
 
+import logging
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -8,7 +9,6 @@ from django.conf import settings
 from numpy.typing import NDArray
 
 from inference.hplm import fragments
-from inference.hplm.errors import HplmError
 from inference.hplm.json_files import read_artifact_json
 from inference.hplm.plot import PlotChain, PlotTable
 from inference.hplm.root import ROOT_FILE, tokenizer_of
@@ -22,6 +22,8 @@ from versiontree.fitting import upload_parts
 from versiontree.models import Version
 from versiontree.selectors import build_inputs
 from workers.jobs.inputs import artifact_folder
+
+log = logging.getLogger(__name__)
 
 Sequences = list[NDArray[np.int64]]
 
@@ -37,7 +39,8 @@ def coverage_measure(kind: str, upload_id: int) -> None:
         levels, fault = (0, 0, 0), ""
         try:
             levels = _levels(version, upload, store, read)
-        except (HplmError, OSError) as error:
+        except Exception as error:  # whatever is wrong with one version, the others are measured
+            log.exception("The coverage of %s %d by %s was not measured", kind, upload_id, version)
             fault = f"Its tables could not be read: {error}"
         coverage_record(tenant=upload.tenant, upload=upload, version=version, levels=levels, fault=fault)
 

@@ -2,6 +2,7 @@
 
 import logging
 from functools import partial
+from typing import Final
 from uuid import UUID
 
 from celery import shared_task
@@ -18,6 +19,11 @@ from workers.memory import run_job_apart
 from workers.processes import run_apart
 
 log = logging.getLogger(__name__)
+
+LOOKING_S: Final = 1800
+"""What reads uploads may not hold its queue for ever. The limit raises in the pool process, which then kills
+the process it waits for.
+"""
 
 
 @shared_task(name="workers.run_job")
@@ -36,14 +42,14 @@ def run_shards(job_id: str) -> None:
         log.error("The process that helped job %s ended with %d", job_id, code)
 
 
-@shared_task(name="workers.run_check")
+@shared_task(name="workers.run_check", soft_time_limit=LOOKING_S)
 def run_check(check_id: str) -> None:
     """Check uploads that are too large to be checked while a request waits."""
     if code := run_apart(partial(check_run, check_id=UUID(check_id))):
         log.error("The process of check %s ended with %d", check_id, code)
 
 
-@shared_task(name="workers.measure_coverage")
+@shared_task(name="workers.measure_coverage", soft_time_limit=LOOKING_S)
 def measure_coverage(kind: str, upload_id: int) -> None:
     """Find out how much of an upload the tables of each root and domain hold."""
     if code := run_apart(partial(measuring, kind, upload_id)):

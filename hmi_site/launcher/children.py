@@ -61,6 +61,16 @@ def default_worker() -> tuple[Child, Ready]:
     )
 
 
+def uploads_worker() -> tuple[Child, Ready]:
+    """The Celery worker that reads what was uploaded, one upload at a time."""
+    return _celery(
+        "upload worker",
+        *("worker", "--queues", "uploads", "--concurrency", "1", "--hostname", "uploads@%h", *_QUIET),
+        nice=TRAINING_NICENESS,
+        OMP_NUM_THREADS="1",
+    )
+
+
 def beat() -> tuple[Child, Ready]:
     """The clock. Its schedule is in the settings, so it keeps no file."""
     return _celery("beat", "beat", "--scheduler", "celery.beat:Scheduler")

@@ -112,6 +112,7 @@ class Stack:
             children.inference_worker(),
             children.training_worker(),
             children.default_worker(),
+            children.uploads_worker(),
             children.beat(),
         )
         self._start_web(lock)

@@ -4,7 +4,6 @@ https://tus.io/protocols/resumable-upload. In addition ``Repr-Digest`` (RFC 9530
 any piece, promises the sha256 of the whole file, as does ``sha256`` in the metadata.
 """
 
-import binascii
 import re
 from base64 import b64decode, b64encode
 from http import HTTPStatus
@@ -25,6 +24,7 @@ from tenants.models import Upload
 from tenants.models.corpus import SHA256_PATTERN
 from tenants.models.upload import LONGEST_MARK
 from tenants.permissions import request_actor
+from tenants.receiving import receiving
 from tenants.selectors import upload_of, uploads_of
 from tenants.services.uploads import Checksum, upload_append, upload_create, upload_delete
 from tenants.storage import upload_store
@@ -86,7 +86,7 @@ class UploadsView(TusView):
             filename=metadata.get("filename", ""),
             size=_number(request, "Upload-Length"),
             promised_sha256=_promise(request) or _plain_sha256(metadata.get("sha256", "")),
-            mark=metadata.get("mark", "")[:LONGEST_MARK],
+            mark=metadata.get("mark", "").replace("\0", "")[:LONGEST_MARK],  # PostgreSQL takes no NUL
             actor=request_actor(request),
         )
         place = f"{request.path.rstrip('/')}/{upload.pk}"
@@ -126,14 +126,15 @@ class UploadView(TusView):
                 param="Content-Type",
             )
         upload = self._upload(request, upload_id)
-        # The body as it comes in: DRF would read it into memory.
-        upload_append(
-            upload=upload,
-            stream=request._request,
-            offset=_number(request, "Upload-Offset"),
-            checksum=_checksum(request),
-            promised_sha256=_promise(request),
-        )
+        with receiving(self.tenant.pk):
+            # The body as it comes in: DRF would read it into memory.
+            upload_append(
+                upload=upload,
+                stream=request._request,
+                offset=_number(request, "Upload-Offset"),
+                checksum=_checksum(request),
+                promised_sha256=_promise(request),
+            )
         return Response(status=HTTPStatus.NO_CONTENT, headers=_position(upload))
 
     @extend_schema(responses={204: None})
@@ -168,7 +169,7 @@ def _metadata(header: str) -> dict[str, str]:
         key, _, value = pair.partition(" ")
         try:
             found[key] = b64decode(value, validate=True).decode()
-        except (binascii.Error, UnicodeDecodeError) as error:
+        except ValueError as error:  # of base64, of UTF-8, or of a character beyond ASCII
             raise HmiError(
                 ErrorCode.INVALID_FIELD,
                 f"The value of {key!r} is not base64 of UTF-8.",

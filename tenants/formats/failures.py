@@ -83,7 +83,22 @@ class RowFaults:
 
 def _shown(content: object) -> str:
     text = content if isinstance(content, str) else json.dumps(content, ensure_ascii=False, default=str)
-    return text[:LONGEST_CONTENT].encode("utf-8", "replace").decode().replace("\0", "�")
+    return _clean(text[:LONGEST_CONTENT])
+
+
+def storable(value: Any) -> Any:
+    """A JSON value without what PostgreSQL takes in no text: NUL, and halves of surrogate pairs."""
+    if isinstance(value, str):
+        return _clean(value)
+    if isinstance(value, dict):
+        return {storable(key): storable(inner) for key, inner in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [storable(inner) for inner in value]
+    return value
+
+
+def _clean(text: str) -> str:
+    return text.encode("utf-8", "replace").decode().replace("\0", "�")
 
 
 def bad_file(

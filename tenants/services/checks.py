@@ -12,17 +12,19 @@ from django.db.models import F, Q
 from django.utils import timezone
 
 from tenants.errors import ErrorCode, HmiError
-from tenants.formats.failures import BadRows
+from tenants.formats.failures import BadRows, storable
 from tenants.models import ApiKey, CheckKind, CheckState, Corpus, Dataset, Tenant, Upload, UploadCheck, User
 from tenants.models.upload_check import ACTIVE_STATES
 from tenants.services.audit import person
 from tenants.services.corpora import corpus_preview, corpus_upload
 from tenants.services.datasets import dataset_preview, dataset_upload
 from tenants.services.names import clean_name
+from tenants.services.quotas import quota_lock
 from tenants.services.uploads import upload_complete, upload_kept, uploads_spend
 from tenants.signals import check_requested
 
 MOST_ATTEMPTS: Final = 3
+RETRY_AFTER_S: Final = 10
 LOST_AFTER_S: Final = 30.0
 """A check whose message is older gets another; while a worker has it, that one comes to nothing."""
 
@@ -43,7 +45,8 @@ def check_create(
     """Look at uploads, and store what they hold if asked to; small ones are done with when this returns.
 
     What is wrong with them stands in the check, whose state is then ``refused``. Raises ``conflict`` for an
-    upload that is not complete, ``missing_field`` when there is no name to store under.
+    upload that is not complete, ``missing_field`` when there is no name to store under, ``quota_exceeded``
+    while too many others have not ended.
     """
     cleaned = clean_name(name) if stores else name.strip()[:100]
     for upload in files.values():
@@ -59,9 +62,12 @@ def check_create(
         files={purpose: str(upload.pk) for purpose, upload in files.items()},
         size_bytes=sum(upload.size_bytes for upload in files.values()),
     )
-    check.save(force_insert=True)
+    with transaction.atomic():
+        quota_lock(tenant=tenant)
+        _check_number(tenant)
+        check.save(force_insert=True)
     if check.size_bytes <= settings.HMI_CHECK_INLINE_BYTES:
-        check_run(check_id=check.pk)
+        _run_at_once(check)
         check.refresh_from_db()
     else:
         transaction.on_commit(lambda: check_nudge(check_id=check.pk))
@@ -119,6 +125,30 @@ def check_refusal(check: UploadCheck) -> HmiError:
     )
 
 
+def _check_number(tenant: Tenant) -> None:
+    there = UploadCheck.objects.for_tenant(tenant).filter(state__in=ACTIVE_STATES).count()
+    limit = settings.HMI_CHECKS_AT_ONCE
+    if there >= limit:
+        raise HmiError(
+            ErrorCode.QUOTA_EXCEEDED,
+            f"{there} checks of uploads wait or run; begin more when some of them have ended.",
+            details={"quota": "checks", "limit": limit, "used": there},
+            retry_after=RETRY_AFTER_S,
+        )
+
+
+def _run_at_once(check: UploadCheck) -> None:
+    """The caller hears of an unexpected error, so no worker is to come upon it again."""
+    try:
+        check_run(check_id=check.pk)
+    except Exception:
+        told = HmiError(
+            ErrorCode.INTERNAL, "Checking these files failed; the operator's log has the details."
+        )
+        _finish(check, state=CheckState.REFUSED, refusal=told.to_json()["error"])
+        raise
+
+
 def _look(check: UploadCheck) -> None:
     uploads = _uploads(check)
     if check.kind == CheckKind.CORPUS:
@@ -135,7 +165,8 @@ def _store(check: UploadCheck) -> None:
         "tenant": check.tenant,
         "name": check.name,
         "actor": check.created_by or check.api_key,
-        "frees_bytes": sum(upload.size_bytes for upload in uploads.values()),
+        # One upload may be there for several splits.
+        "frees_bytes": sum({upload.pk: upload.size_bytes for upload in uploads.values()}.values()),
     }
     if check.kind == CheckKind.CORPUS:
         file = uploads["file"]
@@ -182,8 +213,9 @@ def _refuse_poison(check: UploadCheck) -> None:
 
 
 def _finish(check: UploadCheck, **changes: Any) -> None:
+    told = {field: storable(value) for field, value in changes.items()}
     UploadCheck.unscoped.filter(pk=check.pk, state__in=ACTIVE_STATES).update(
-        finished_at=timezone.now(), **changes
+        finished_at=timezone.now(), **told
     )
 
 

@@ -101,15 +101,18 @@ class Unwritten:
         """Write that much later, in a thread of its own, unless one waits to do so already."""
         with self._lock:
             if self._timer is None:
-                self._timer = threading.Timer(seconds, self._write_on_time, (seconds,))
-                self._timer.daemon = True
-                self._timer.start()
+                timer = threading.Timer(seconds, self._write_on_time, (seconds,))
+                timer.daemon = True
+                timer.start()  # raises where there is no room for a thread: then the next caller tries again
+                self._timer = timer
 
     def _write_on_time(self, seconds: float) -> None:
         with self._lock:
             self._timer = None
-        written = self.write_or_log()
-        connection.close()
+        try:
+            written = self.write_or_log()
+        finally:
+            connection.close()
         if not written:
             self.write_within(seconds)
 

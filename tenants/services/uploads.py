@@ -3,6 +3,7 @@
 import time
 from base64 import b64decode
 from collections.abc import Iterable
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from pathlib import Path
@@ -10,10 +11,10 @@ from typing import Final
 from uuid import UUID
 
 from django.conf import settings
-from django.db import transaction
+from django.db import connection, transaction
 from django.utils import timezone
 
-from tenants.arriving import append, arrived, pieces_of, verified
+from tenants.arriving import append, arrived, expect, pieces_of, verified
 from tenants.errors import ErrorCode, HmiError
 from tenants.models import ApiKey, Tenant, Upload, User
 from tenants.selectors import uploads_in_use, uploads_unexpired
@@ -109,11 +110,14 @@ def upload_append(
         upload.promised_sha256 = promised_sha256.lower()
     path = upload_store().arriving(upload.pk)
     pieces: Iterable[bytes] = pieces_of(stream)
+    _release_database()
     if checksum is None:
         length = append(path, pieces, at=offset, most=upload.size_bytes)
     else:
         digest = _from_base64(checksum.digest, "Upload-Checksum")
-        with verified(pieces, path.parent, checksum.algorithm, digest) as whole:
+        expect(path, offset)
+        left = upload.size_bytes - offset
+        with verified(pieces, path.parent, checksum.algorithm, digest, most=left) as whole:
             length = append(path, whole, at=offset, most=upload.size_bytes)
     upload.expires_at = _expiry()
     Upload.unscoped.filter(pk=upload.pk).update(expires_at=upload.expires_at)
@@ -156,15 +160,20 @@ def upload_complete(*, upload: Upload) -> None:
 
 
 def upload_delete(*, upload: Upload) -> None:
-    """Throw an upload away, whole or not."""
-    uploads_spend([upload])
+    """Throw an upload away, whole or not, unless somebody else just did."""
+    _remove({upload.pk})
 
 
 def uploads_spend(uploads: Iterable[Upload]) -> None:
-    """Remove the rows of uploads in the caller's transaction, and their files when it commits."""
-    keys = [upload.pk for upload in uploads]
-    Upload.unscoped.filter(pk__in=keys).delete()
-    transaction.on_commit(lambda: _unlink(keys))
+    """Remove the rows of uploads in the caller's transaction, and their files when it commits.
+
+    Raises ``conflict`` where one is gone already: somebody else spent it meanwhile.
+    """
+    keys = {upload.pk for upload in uploads}
+    if _remove(keys) != len(keys):
+        raise HmiError(
+            ErrorCode.CONFLICT, "These files were used or deleted meanwhile. Send them again.", param="file"
+        )
 
 
 def upload_kept(upload: Upload) -> Kept:
@@ -185,7 +194,11 @@ def uploads_expire() -> int:
 def _sweep_orphans() -> int:
     folder = upload_store().root / ARRIVING
     limit = time.time() - ORPHANED_AFTER_S
-    old = [path for path in folder.glob("*") if path.stat().st_mtime < limit]
+    old = []
+    for path in folder.glob("*"):
+        with suppress(FileNotFoundError):  # spent or deleted meanwhile
+            if path.stat().st_mtime < limit:
+                old.append(path)
     known = set(
         map(str, Upload.unscoped.filter(pk__in=filter(None, map(_key_of, old))).values_list("pk", flat=True))
     )
@@ -221,6 +234,18 @@ def _from_base64(text: str, param: str) -> bytes:
         return b64decode(text, validate=True)
     except ValueError as error:
         raise HmiError(ErrorCode.INVALID_FIELD, f"{param} is not base64.", param=param) from error
+
+
+def _release_database() -> None:
+    """A client may take minutes over a piece; the connection goes back to the pool first."""
+    if not connection.in_atomic_block:
+        connection.close()
+
+
+def _remove(keys: set[UUID]) -> int:
+    removed, _ = Upload.unscoped.filter(pk__in=keys).delete()
+    transaction.on_commit(lambda: _unlink(keys))
+    return removed
 
 
 def _unlink(keys: Iterable[UUID]) -> None:

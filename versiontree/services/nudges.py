@@ -13,7 +13,8 @@ RUN_JOB_TASK: Final = "workers.run_job"
 RUN_CHECK_TASK: Final = "workers.run_check"
 COVERAGE_TASK: Final = "workers.measure_coverage"
 TRAINING_QUEUE: Final = "training"
-DEFAULT_QUEUE: Final = "default"
+UPLOADS_QUEUE: Final = "uploads"
+"""Reading uploads takes minutes: what keeps the system in order must not wait behind it."""
 # Somebody may be waiting for the answer to a request: a broker that is down must not hold them for long.
 IMPATIENT: Final = {"max_retries": 1, "socket_connect_timeout": 2.0, "socket_timeout": 2.0}
 
@@ -28,13 +29,13 @@ def job_nudge(*, job_id: UUID, priority: int) -> None:
 
 
 def check_nudge_send(*, check_id: UUID, **_: object) -> None:
-    """Send the id of a check of uploads to the default queue; what ``tenants.signals`` asks for."""
-    _send(RUN_CHECK_TASK, [str(check_id)], DEFAULT_QUEUE, 0)
+    """Send the id of a check of uploads to the queue of uploads; what ``tenants.signals`` asks for."""
+    _send(RUN_CHECK_TASK, [str(check_id)], UPLOADS_QUEUE, 0)
 
 
 def coverage_nudge(*, kind: str, upload_id: int) -> None:
     """Have it measured how much of a ``corpus`` or ``dataset`` each table holds."""
-    _send(COVERAGE_TASK, [kind, upload_id], DEFAULT_QUEUE, 0)
+    _send(COVERAGE_TASK, [kind, upload_id], UPLOADS_QUEUE, 0)
 
 
 def _send(task: str, args: list[str | int], queue: str, priority: int) -> None:

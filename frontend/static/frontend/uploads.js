@@ -59,7 +59,9 @@ class FileUpload {
       signal: this.#stopped.signal,
     });
     if (answer.ok || [404, 409].includes(answer.status)) return answer;
-    if (answer.status >= 500 || answer.status === 423) throw new Error(answer.statusText);
+    // A 429 that says when to come back is no refusal: too many pieces are on their way just now.
+    const later = answer.status === 429 && answer.headers.has("Retry-After");
+    if (answer.status >= 500 || answer.status === 423 || later) throw new Error(answer.statusText);
     throw new Refused((await answer.json()).error?.message ?? answer.statusText);
   }
 

@@ -1,6 +1,7 @@
 """How much of an upload the tables of each root and domain hold."""
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -16,8 +17,9 @@ from tests.e2e.tiny_files import TinyFiles
 from tests.e2e.world import World, world_build
 from versiontree.artifacts import ArtifactStore
 from versiontree.coverages import coverages_of, versions_made_from
-from versiontree.models import Coverage
+from versiontree.models import Coverage, Version
 from versiontree.selectors import build_inputs
+from workers import coverage
 from workers.coverage import coverage_measure
 
 
@@ -69,6 +71,24 @@ def test_a_table_that_cannot_be_read_is_said_and_the_others_are_measured(world: 
     found = {one.version: one for one in coverages_of(world.tenant, world.dataset)[0]}
     assert "could not be read" in found[world.domain].fault
     assert found[world.root].fragments > 0
+
+
+def test_whatever_is_wrong_with_one_version_the_others_are_measured(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    levels = coverage._levels
+
+    def some(version: Version, *others: Any) -> tuple[int, int, int]:
+        if version == world.domain:
+            raise ZeroDivisionError("nobody foresaw this")
+        return levels(version, *others)
+
+    monkeypatch.setattr(coverage, "_levels", some)
+    coverage_measure("dataset", world.dataset.pk)
+    measured, waiting = coverages_of(world.tenant, world.dataset)
+    found = {one.version: one for one in measured}
+    assert (waiting, found[world.root].fault) == ([], "")
+    assert "nobody foresaw this" in found[world.domain].fault
 
 
 def test_an_upload_that_is_gone_is_nobodys_fault(world: World) -> None:

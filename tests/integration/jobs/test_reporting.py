@@ -4,11 +4,13 @@ import errno
 import math
 import os
 import signal
+import threading
 import time
 import uuid
 from pathlib import Path
 
 import pytest
+from celery.exceptions import SoftTimeLimitExceeded
 from django.db import connection, connections
 from django.utils import timezone
 
@@ -25,6 +27,7 @@ from workers.jobs.outcome import plain
 from workers.lease import Event, LeaseKeeper, Report
 from workers.processes import run_apart
 from workers.reporter import DatabaseReporter
+from workers.tasks import LOOKING_S, measure_coverage, run_check
 from workers.training.progress import Cancelled
 
 PLAN = (("read", 0.1), ("look up", 0.2), ("look up", 0.2), ("learn", 0.5))
@@ -258,3 +261,27 @@ def test_work_apart_leaves_a_connection_that_it_inherited_alone(monkeypatch: pyt
 def test_work_that_is_killed_or_raises_is_told() -> None:
     assert run_apart(lambda: os.kill(os.getpid(), signal.SIGKILL)) == -signal.SIGKILL
     assert run_apart(lambda: print(1 / 0)) == 1  # noqa: T201
+
+
+def test_a_time_limit_ends_the_work_and_its_process(tmp_path: Path) -> None:
+    assert run_check.soft_time_limit == measure_coverage.soft_time_limit == LOOKING_S
+    note = tmp_path / "pid"
+
+    def work() -> None:
+        note.write_text(str(os.getpid()))
+        time.sleep(60)
+
+    def limit(*_: object) -> None:
+        raise SoftTimeLimitExceeded
+
+    before = signal.signal(signal.SIGUSR1, limit)  # as Celery does in its pool's processes
+    timer = threading.Timer(0.5, os.kill, (os.getpid(), signal.SIGUSR1))
+    timer.start()
+    try:
+        with pytest.raises(SoftTimeLimitExceeded):
+            run_apart(work)
+    finally:
+        timer.cancel()
+        signal.signal(signal.SIGUSR1, before)
+    with pytest.raises(ProcessLookupError):
+        os.kill(int(note.read_text()), 0)

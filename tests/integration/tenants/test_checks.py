@@ -13,8 +13,9 @@ from pytest_django import Settings
 
 from tenants.models import Corpus, Dataset, Quota, Upload, UploadCheck
 from tenants.selectors import storage_used
+from tenants.services import checks
 from tenants.services.checks import check_run, checks_expire, checks_nudge_lost
-from tenants.services.uploads import upload_create, upload_receive, uploads_expire
+from tenants.services.uploads import upload_create, upload_receive, uploads_expire, uploads_spend
 from tenants.signals import check_requested
 from tests.integration.tenants.content import CORPUS, audit_of, nothing_is_left, stored, stream
 from tests.integration.tenants.tus import CHECKS, begun, send, sent
@@ -206,6 +207,78 @@ def test_a_check_whose_message_was_lost_is_asked_for_again(
     UploadCheck.unscoped.update(nudged_at=timezone.now() - timedelta(seconds=31))
     checks_nudge_lost()
     assert nudged == [key, key]
+
+
+def test_of_one_tenant_so_many_checks_wait_and_no_more(
+    committed: World, large: None, nudged: list[UUID], settings: Settings
+) -> None:
+    settings.HMI_CHECKS_AT_ONCE = 2
+    client = committed.client(committed.developer)
+    key = sent(client, CONTENT)
+    asked = {"kind": "corpus", "files": {"file": key}, "stores": False}
+    assert [ask(client, **asked).status_code for _ in range(2)] == [202, 202]
+    refused = ask(client, **asked)
+    assert (refused.status_code, refused.json()["error"]["code"]) == (429, "quota_exceeded")
+    assert refused.json()["error"]["details"] == {"quota": "checks", "limit": 2, "used": 2}
+    check_run(check_id=nudged[0])
+    assert ask(client, **asked).status_code == 202
+
+
+@pytest.mark.parametrize("odd", ["\0", "\ud800"])
+def test_what_the_database_cannot_hold_is_replaced_in_what_is_told(world: World, odd: str) -> None:
+    line = json.dumps({f"te{odd}xt": "a", f"lab{odd}el": "good"})
+    client = world.client(world.developer)
+    key = sent(client, f"{line}\n".encode() * 20, "mood.jsonl")
+    answer = ask(client, kind="dataset", name="mood", task="classification", files={"train": key})
+    assert (answer.status_code, answer.json()["state"]) == (201, "refused")
+    assert odd not in json.dumps(answer.json()["refusal"], ensure_ascii=False)
+    assert answer.json()["refusal"]["code"] == "missing_column"
+
+
+def test_a_check_that_fails_while_the_request_waits_has_ended(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fails(**_: Any) -> None:
+        raise ZeroDivisionError
+
+    client = world.client(world.developer)
+    key = sent(client, CONTENT)
+    monkeypatch.setattr(checks, "corpus_preview", fails)
+    with pytest.raises(ZeroDivisionError):
+        ask(client, kind="corpus", files={"file": key}, stores=False)
+    check = UploadCheck.unscoped.get()
+    assert check.refusal is not None
+    assert (check.state, check.refusal["code"]) == ("refused", "internal")
+
+
+def test_an_upload_that_is_there_for_two_splits_frees_its_bytes_once(committed: World) -> None:
+    content = jsonl(texts(20)).encode()
+    client = committed.client(committed.developer)
+    key = sent(client, content, "mood.jsonl")
+    sent(client, content, "other.jsonl")  # what would be freed too much
+    Quota.unscoped.update_or_create(
+        tenant=committed.tenant, defaults={"max_storage_bytes": len(content) * 5 // 2}
+    )
+    asked = {"kind": "dataset", "name": "mood", "task": "classification", "allow_leaks": True}
+    answer = ask(client, files={"train": key, "dev": key}, **asked).json()
+    assert (answer["state"], answer["refusal"]["code"]) == ("refused", "quota_exceeded"), answer
+    assert storage_used(committed.tenant) == 2 * len(content)
+
+
+def test_what_was_used_by_another_meanwhile_is_not_stored_twice(
+    committed: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    client = committed.client(committed.developer)
+    key = sent(client, CONTENT)
+
+    def late(uploads: Any) -> None:
+        Upload.unscoped.filter(pk=key).delete()
+        uploads_spend(uploads)
+
+    monkeypatch.setattr(checks, "uploads_spend", late)
+    answer = ask(client, kind="corpus", name="news", files={"file": key}).json()
+    assert (answer["state"], answer["refusal"]["code"]) == ("refused", "conflict")
+    assert not Corpus.unscoped.exists()
 
 
 def test_files_that_end_every_worker_are_given_up(committed: World, large: None, nudged: list[UUID]) -> None:

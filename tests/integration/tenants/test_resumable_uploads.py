@@ -4,6 +4,7 @@ import hashlib
 import os
 import threading
 from collections.abc import Iterator
+from contextlib import ExitStack
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -16,8 +17,16 @@ from pytest_django import Settings
 from tenants.arriving import append
 from tenants.errors import HmiError
 from tenants.models import Quota, Upload
+from tenants.receiving import PIECES_AT_ONCE, receiving
 from tenants.selectors import storage_used
-from tenants.services.uploads import upload_append, upload_create, uploads_expire
+from tenants.services.uploads import (
+    Checksum,
+    upload_append,
+    upload_create,
+    upload_delete,
+    uploads_expire,
+    uploads_spend,
+)
 from tenants.storage import ARRIVING, upload_store
 from tests.integration.tenants.content import CORPUS, stored, stream
 from tests.integration.tenants.tus import (
@@ -83,6 +92,74 @@ def test_a_piece_with_a_wrong_checksum_is_refused_and_nothing_of_it_stays(world:
     assert (unknown.status_code, offset_of(client, address)) == (422, 50)
 
 
+class Endless:
+    """A body that never ends; says how much of it was read."""
+
+    def __init__(self) -> None:
+        self.read_bytes = 0
+
+    def read(self, size: int, /) -> bytes:
+        """More of it."""
+        self.read_bytes += size
+        assert self.read_bytes < 10**8, "nobody stops"
+        return b"a" * size
+
+
+def test_of_a_piece_with_a_checksum_no_more_is_read_than_there_is_room_for(world: World) -> None:
+    upload = upload_create(tenant=world.tenant, filename="a", size=100, actor=world.developer)
+    upload_append(upload=upload, stream=stream(b"a" * 40), offset=0)
+    checksum, body = Checksum("sha256", b64(hashlib.sha256(b"").digest())), Endless()
+    with pytest.raises(HmiError) as refused:
+        upload_append(upload=upload, stream=body, offset=40, checksum=checksum)
+    assert refused.value.code == "body_too_large"
+    read = body.read_bytes
+    with pytest.raises(HmiError) as refused:
+        upload_append(upload=upload, stream=body, offset=39, checksum=checksum)
+    assert (refused.value.code, refused.value.details) == ("conflict", {"offset": 40})
+    assert body.read_bytes == read
+    right = Checksum("sha256", b64(hashlib.sha256(b"b" * 60).digest()))
+    assert upload_append(upload=upload, stream=stream(b"b" * 60), offset=40, checksum=right) == 100
+
+
+class Watching:
+    """A body that notes whether the reader has a connection to the database."""
+
+    def __init__(self) -> None:
+        self.connected: list[bool] = []
+
+    def read(self, _: int, /) -> bytes:
+        """Nothing."""
+        self.connected.append(connection.connection is not None)
+        return b""
+
+
+@pytest.mark.parametrize("checksum", [None, Checksum("sha256", b64(hashlib.sha256(b"").digest()))])
+def test_no_connection_to_the_database_is_held_while_a_client_sends(
+    transactional_db: None, upload_root: Path, checksum: Checksum | None
+) -> None:
+    world, body = make_world(), Watching()
+    upload = upload_create(tenant=world.tenant, filename="a", size=100, actor=world.developer)
+    upload_append(upload=upload, stream=body, offset=0, checksum=checksum, promised_sha256=SHA256)
+    assert body.connected == [False]
+
+
+def test_one_tenant_sends_so_many_pieces_at_once_and_no_more(world: World) -> None:
+    client = world.client(world.developer)
+    address = begun(client, 100)
+    with ExitStack() as others:
+        for _ in range(PIECES_AT_ONCE):
+            others.enter_context(receiving(world.tenant.pk))
+        refused = send(client, address, b"a" * 40)
+        assert (refused.status_code, refused.json()["error"]["code"]) == (429, "queue_full")
+        assert int(refused["Retry-After"]) > 0
+        with receiving(world.other.pk):
+            pass
+    assert offset_of(client, address) == 0
+    for offset in range(0, 100, 10):  # each gives its place back, refused or not
+        assert send(client, address, b"a" * 10, 99).status_code == 409
+        assert send(client, address, b"a" * 10, offset).status_code == 204
+
+
 def test_a_file_that_is_not_what_was_promised_is_thrown_away(
     transactional_db: None, upload_root: Path
 ) -> None:
@@ -111,6 +188,18 @@ def test_another_version_of_the_protocol_is_refused(world: World) -> None:
     client = world.client(world.developer)
     answer = client.post(UPLOADS, headers={"Tus-Resumable": "0.2.2", "Upload-Length": "5"})
     assert (answer.status_code, answer["Tus-Version"]) == (412, "1.0.0")
+
+
+@pytest.mark.parametrize("metadata", ["filename \xe9", "filename YQ", "filename /w=="])
+def test_metadata_that_is_not_base64_of_utf8_is_refused(world: World, metadata: str) -> None:
+    headers = {**TUS, "Upload-Length": "5", "Upload-Metadata": metadata}
+    refused = world.client(world.developer).post(UPLOADS, headers=headers)
+    assert (refused.status_code, refused.json()["error"]["param"]) == (422, "Upload-Metadata")
+
+
+def test_a_mark_with_a_nul_is_kept_without_it(world: World) -> None:
+    client = world.client(world.developer)
+    assert client.get(begun(client, 5, mark="a\0b")).json()["mark"] == "ab"
 
 
 @pytest.mark.parametrize("length", ["", "-1", "1.5", "many", "9" * 30])
@@ -217,6 +306,28 @@ def test_a_file_without_a_row_is_swept_once_it_is_old(world: World, upload_root:
         os.utime(folder / name, (moment, moment))
     assert uploads_expire() == 1
     assert stored(upload_root) == {f"{ARRIVING}/new"}
+
+
+def test_a_file_that_is_spent_while_old_ones_are_swept_is_passed_over(
+    world: World, upload_root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = upload_root / ARRIVING
+    folder.mkdir()
+    (folder / "old").touch()
+    os.utime(folder / "old", (0, 0))
+    found = [folder / "gone", folder / "old"]
+    monkeypatch.setattr(Path, "glob", lambda *_: iter(found))
+    assert uploads_expire() == 1
+    assert not (folder / "old").exists()
+
+
+def test_what_is_gone_cannot_be_spent_but_may_be_deleted_once_more(world: World) -> None:
+    upload = upload_create(tenant=world.tenant, filename="a", size=0, actor=world.developer)
+    uploads_spend([upload, upload])
+    with pytest.raises(HmiError) as refused:
+        uploads_spend([upload])
+    assert refused.value.code == "conflict"
+    upload_delete(upload=upload)
 
 
 class Breaking:

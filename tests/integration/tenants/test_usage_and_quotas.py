@@ -125,6 +125,40 @@ def test_what_could_not_be_written_then_is_written_later(
     wait_until(lambda: [row["requests"] for row in counted(world)] == [1])
 
 
+def test_a_thread_that_fails_leaves_no_connection(
+    transactional_db: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    world, unwritten = make_world(), Unwritten()
+    unwritten.add(world.tenant.pk, date(2026, 1, 1), "mood", Count(1, 1, 1, 0))
+
+    def fails(_: object) -> None:
+        with connection.cursor() as cursor:
+            cursor.execute("SELECT 1")
+        raise ValueError("something else")
+
+    monkeypatch.setattr("tenants.services.unwritten._upsert", fails)
+    with pytest.raises(ValueError, match="something else"):
+        unwritten._write_on_time(0.05)
+    assert connection.connection is None
+
+
+def test_a_thread_that_could_not_start_is_not_waited_for(
+    transactional_db: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    world, unwritten = make_world(), Unwritten()
+    unwritten.add(world.tenant.pk, date(2026, 1, 1), "mood", Count(1, 1, 1, 0))
+
+    def fails(_: object) -> None:
+        raise RuntimeError("can't start new thread")
+
+    with monkeypatch.context() as crowded:
+        crowded.setattr(threading.Timer, "start", fails)
+        with pytest.raises(RuntimeError):
+            unwritten.write_within(0.05)
+    unwritten.write_within(0.05)
+    wait_until(lambda: [row["requests"] for row in counted(world)] == [1])
+
+
 def test_what_the_database_does_not_take_is_kept(world: World, caplog: pytest.LogCaptureFixture) -> None:
     unwritten, day = Unwritten(), date(2026, 1, 1)
 

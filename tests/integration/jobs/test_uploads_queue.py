@@ -1,4 +1,4 @@
-"""What the Celery worker of the default queue does with uploads."""
+"""What the Celery worker of the queue of uploads does."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -29,7 +29,7 @@ def world(
 def worker(world: World, service_env: dict[str, str], tmp_path: Path) -> Iterator[CeleryWorker]:
     """The worker."""
     folders = {name: str(getattr(django_settings, name)) for name in ("HMI_ARTIFACT_ROOT", "HMI_UPLOAD_ROOT")}
-    running = CeleryWorker({**service_env, **folders}, tmp_path, queue="default")
+    running = CeleryWorker({**service_env, **folders}, tmp_path, queue="uploads")
     yield running
     running.end()
 
