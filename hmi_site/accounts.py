@@ -10,7 +10,7 @@ from allauth.mfa.models import Authenticator
 from django.conf import settings
 from django.http import HttpRequest
 
-from tenants.client_address import client_address
+from tenants.client_address import counted_address
 from tenants.models import User
 
 log = logging.getLogger(__name__)
@@ -34,7 +34,7 @@ class Accounts(DefaultAccountAdapter):
         """Wrong passwords are counted in one place, by lockout.py; codes still by allauth."""
 
     def get_client_ip(self, request: HttpRequest) -> str:
-        return client_address(request)
+        return counted_address(request)
 
     def send_mail(self, template_prefix: str, email: str, context: dict[str, Any]) -> None:
         """A mail server that is away is for the log: the page must not tell whose address exists."""

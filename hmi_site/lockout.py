@@ -16,16 +16,18 @@ LONGEST_NAME = 150
 
 
 def account_name(request: HttpRequest, credentials: dict[str, Any] | None) -> str:
-    """Whose password is tried: one name, whether the user name or the e-mail address was typed, in
-    whatever letters. What belongs to nobody is taken as it was typed.
+    """Whose password is tried: one name, whether the user name or an e-mail address was typed, in whatever
+    letters. What belongs to nobody, or to several, is taken as it was typed: nobody may have what is tried
+    of another account counted as tried of their own.
     """
     given = credentials or {}
     typed = str(given.get("username") or given.get("email") or request.POST.get("login", ""))
     typed = typed.strip()[:LONGEST_NAME]
     if not typed:
         return typed
-    owner = User.objects.filter(Q(username__iexact=typed) | Q(email__iexact=typed)).order_by("pk").first()
-    return owner.get_username() if owner else typed.lower()
+    by_mail = Q(email__iexact=typed) | Q(emailaddress__email__iexact=typed)
+    owners = User.objects.filter(Q(username__iexact=typed) | by_mail).distinct()[:2]
+    return owners[0].get_username() if len(owners) == 1 else typed.lower()
 
 
 def locked_out(request: HttpRequest, *_: Any) -> HttpResponse:

@@ -1,11 +1,13 @@
 """Who tries too many passwords waits."""
 
 import pytest
+from allauth.account.models import EmailAddress
 from axes.models import AccessAttempt
 from django.test import Client
 from django.urls import reverse
 from pytest_django import Settings
 
+from tenants.models import User
 from tests.integration.accounts.signing_in import HERE, enter, signed_in
 from tests.integration.world import World
 
@@ -42,6 +44,22 @@ def test_others_and_other_addresses_are_not_kept_waiting(client: Client, world: 
 
 def test_the_address_in_other_letters_counts_for_the_same_account(client: Client, world: World) -> None:
     assert fail("owner", "Owner@Example.org", "OWNER") == [200, 200, 429]
+
+
+def test_nobody_has_tries_at_another_account_counted_as_their_own(world: World) -> None:
+    EmailAddress.objects.create(user=world.staff, email="owner@example.org", primary=True)
+    User.objects.filter(pk=world.staff.pk).update(email="owner@example.org")
+    assert world.staff.pk < world.owner.pk
+    fail("owner@example.org", "owner@example.org")
+    assert enter(Client(), "staff").status_code == 302  # which begins their own count anew
+    assert fail("owner@example.org") == [429]
+
+
+def test_all_addresses_that_one_client_has_count_as_one(world: World) -> None:
+    tries = [fail("owner", address=f"2001:db8::{n}")[0] for n in range(3)]
+    assert tries == [200, 200, 429]
+    assert fail("owner", address="2001:db8:0:1::1") == [200]
+    assert [fail("viewer", address=f"::ffff:203.0.113.{n}")[0] for n in range(3)] == [200, 200, 200]
 
 
 def test_a_name_that_nobody_has_is_held_to_the_same(client: Client, world: World) -> None:
