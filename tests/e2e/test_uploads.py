@@ -29,7 +29,7 @@ def test_a_dataset_is_previewed_and_then_stored(signed_in: Page) -> None:
     expect(preview).to_contain_text("No dev and no test was given")
     signed_in.get_by_role("button", name="Store this dataset").click()
     expect(signed_in.get_by_role("heading", level=1)).to_have_text("Tickets of May")
-    expect(signed_in.get_by_role("status")).to_contain_text("is stored")
+    expect(signed_in.get_by_role("status").filter(has_text="is stored")).to_be_visible()
 
 
 def test_checking_stores_nothing(signed_in: Page) -> None:
