@@ -3,7 +3,7 @@
 import logging
 import time
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from threading import Event
 
@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from inference.engine.adapters import AdapterDesk, Adapters, Leases
 from inference.engine.costs import Costs
+from inference.engine.lead import Aside, Lead
 from inference.engine.pipeline import Pipeline, Stage
 from inference.engine.pipelining import SYNCHRONISED
 from inference.engine.residency import HplmCache, SlotMismatchError
@@ -27,6 +28,10 @@ from inference.hplm.seeking import Sought
 log = logging.getLogger(__name__)
 
 FAILED = "inference_failed"
+
+
+def _nothing() -> None:
+    """Nothing is to be done while a batch computes."""
 
 
 @dataclass(slots=True)
@@ -69,6 +74,7 @@ class Executor:
         self.cache = cache
         self.counters = counters or Counters()
         self.costs = Costs()
+        self._lead = Lead(config.upper)
         self._halves = halves
         self._pipeline = pipeline or Pipeline(SYNCHRONISED)
         shape = Shape(config.upper, config.hidden, config.architecture.inner)
@@ -97,9 +103,13 @@ class Executor:
             given_up,
         )
 
-    def finish(self, flight: Flight) -> list[Outcome]:
-        """Compute a batch that was begun; as `step`."""
-        done = self._guarded(flight)
+    def finish(self, flight: Flight, meanwhile: Callable[[], None] = _nothing) -> list[Outcome]:
+        """Compute a batch that was begun; as `step`.
+
+        ``meanwhile``, which must not raise, is called between two layers, at most once: as late as leaves
+        time for what is done ahead of the next batch's turn, so that this batch is chosen late.
+        """
+        done = self._guarded(flight, meanwhile)
         self.counters.batches += 1
         self.counters.rows += len(flight.rows)
         self.counters.failed += sum(isinstance(outcome, Failed) for outcome in done)
@@ -130,14 +140,14 @@ class Executor:
         except Exception as error:  # noqa: BLE001 - then it holds nothing
             log.warning("batch %d was given up: %s", flight.number, error)
 
-    def _guarded(self, flight: Flight) -> list[Outcome]:
+    def _guarded(self, flight: Flight, meanwhile: Callable[[], None] = _nothing) -> list[Outcome]:
         """The batch's own turn. What fails fails alone: rows without an hPLM at once, others by halving."""
         leases: Leases = {}
         try:
             adapters = flight.adapters.result()
             leases, refused = adapters.value.leases, adapters.value.refused
             if not refused:
-                return self._run(flight, adapters.value, adapters.seconds)
+                return self._run(flight, adapters.value, adapters.seconds, meanwhile)
             served = [row for row in flight.rows if row.model.digest not in refused]
             left = iter(self._again(served))
             return [
@@ -171,22 +181,29 @@ class Executor:
         log.error("a row of %s failed", rows[0].model, exc_info=error)
         return [Failed(rows[0], FAILED, "the hPLM could not be computed")]
 
-    def _run(self, flight: Flight, adapters: Adapters, fetching_s: float) -> list[Outcome]:
+    def _run(
+        self, flight: Flight, adapters: Adapters, fetching_s: float, meanwhile: Callable[[], None]
+    ) -> list[Outcome]:
         """The stages of the paper's figure 10, as far as no thread has done them ahead."""
         sought = flight.retrieval.result()
+        aside = Aside(self._lead.layer, meanwhile)
         started = time.perf_counter()
         with self._pipeline.trace.span("compute", flight.number, "compute"):
-            states, logits = self._compute(sought.value, adapters)
-        computing_s = time.perf_counter() - started
+            states, logits = self._compute(sought.value, adapters, aside)
+        computing_s = time.perf_counter() - started - aside.seconds
         assert adapters.feed is not None
-        seconds = StageSeconds(sought.seconds, fetching_s + adapters.feed.late_s, computing_s)
+        fetching_s += adapters.feed.late_s
+        self._lead.learn(ahead_s=sought.seconds + fetching_s, computing_s=computing_s)
+        seconds = StageSeconds(sought.seconds, fetching_s, computing_s)
         return _outcomes(flight.rows, adapters.leases, states, logits, seconds)
 
     @torch.inference_mode()
-    def _compute(self, sought: Sought, adapters: Adapters) -> tuple[Filled, list[NDArray[np.float32]]]:
+    def _compute(
+        self, sought: Sought, adapters: Adapters, aside: Aside
+    ) -> tuple[Filled, list[NDArray[np.float32]]]:
         assert adapters.heads is not None
         upper, states = self.root.upper, filled(sought, self.root.upper.dtype)
-        last = upper(states.states, states.mask, adapters.feed)
+        last = upper(states.states, states.mask, adapters.feed, aside.before)
         lengths = [len(ids) for ids in sought.texts.ids]
         return states, adapters.heads.to(upper.device).apply(last, states.mask).rows(lengths)
 
@@ -220,6 +237,7 @@ def _outcomes(
                 seconds=shares[at],
                 batch_rows=len(rows),
                 batch_tenants=tenants,
+                given=states.given[at],
             )
         )
     return outcomes

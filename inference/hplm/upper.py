@@ -1,7 +1,7 @@
 """The upper layers: shared by all tenants, computed once for a batch that mixes them (paper section
 3.3.2)."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 import torch
@@ -33,13 +33,21 @@ class UpperLayers(nn.Module):
         result: Tensor = self.layers[index](hidden, mask, NO_PETS if pets is None else pets.layer(index))
         return result
 
-    def forward(self, hidden: Tensor, mask: Tensor, pets: Pets | None = None) -> Tensor:
+    def forward(
+        self,
+        hidden: Tensor,
+        mask: Tensor,
+        pets: Pets | None = None,
+        before: Callable[[int], None] = lambda _: None,
+    ) -> Tensor:
         """Final states [B, T, d] of token states [B, T, d] at the cut; `mask` [B, T] bool (true: a token).
 
         `hidden` is cast to the layers' own type. What comes out where `mask` is false means nothing.
+        `before` is told the index of each layer when its turn comes.
         """
         hidden = hidden.to(self.dtype)
         for index in range(len(self.layers)):
+            before(index)
             hidden = self.step(index, hidden, mask, pets)
         return hidden
 

@@ -1,6 +1,7 @@
 """A batch between its beginning and its end."""
 
 import logging
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from inference.engine.executor import Flight
@@ -18,11 +19,11 @@ class Underway:
     batch: Batch
     flight: Flight
 
-    def finish(self) -> list[Outcome]:
-        """One step. A fault in the engine itself fails the batch, not the worker."""
+    def finish(self, meanwhile: Callable[[], None]) -> list[Outcome]:
+        """One step, and something else while it computes. A fault in the engine itself fails the batch, not the worker."""
         rows = self.flight.rows
         try:
-            return self.batch.executor.finish(self.flight)
+            return self.batch.executor.finish(self.flight, meanwhile)
         except Exception:
             log.exception("a step of %d rows failed", len(rows))
             return [Failed(row, "inference_failed", "the hPLM could not be computed") for row in rows]

@@ -1,9 +1,15 @@
 """How far the worker sees into the stream, and who is served from what it sees."""
 
+from collections.abc import Callable
+
 import pytest
 from redis import Redis
+from redis.exceptions import RedisError
+from torch.utils.hooks import RemovableHandle
 
+from inference.engine import lead
 from inference.engine.batcher import BatchLimits
+from inference.queueing import keys
 from inference.serving.environment import SettingError, WorkerSettings
 from inference.serving.pace import Pace
 from inference.serving.server import Server
@@ -77,6 +83,57 @@ def test_all_that_was_seen_is_answered_before_the_worker_stops(
     assert desk.consumer.held == frozenset()
     assert desk.queue.depth() == 40 - len(replies_in(redis))
     assert depth(redis) >= 20 - 2
+
+
+def while_it_computes(desk: Desk, world: TinyWorld, act: Callable[[], object]) -> RemovableHandle:
+    """Do something whenever a batch's first layer is computed, until the handle is removed. The next batch is
+    chosen after that, once a batch has said how little time it takes to begin one."""
+
+    def hook(*_: object) -> None:
+        act()
+
+    upper = desk.catalogue.executors[world.root_digest].root.upper
+    return upper.layers[0].register_forward_pre_hook(hook)
+
+
+def test_who_comes_while_a_batch_computes_travels_with_the_next(
+    redis: Redis, redis_url: str, world: TinyWorld, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(lead, "MARGIN", 0.0)
+    desk = Desk(redis_url, world, rows=1)
+    first, second, late = (request_for(world.hplms[0], text) for text in tiny_texts(3))
+    desk.ask(first)
+    desk.queue.submit(second)
+    hook = while_it_computes(desk, world, lambda: desk.queue.submit(late))
+    desk.step()
+    hook.remove()
+    assert desk.step(taking=False), "the late one was not begun"
+    assert {reply.id for reply in replies_in(redis)} == {first.id, second.id, late.id}
+
+
+def test_a_queue_that_fails_while_a_batch_computes_does_not_fail_the_batch(
+    redis: Redis, redis_url: str, world: TinyWorld, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(lead, "MARGIN", 0.0)
+    desk = Desk(redis_url, world, rows=1)
+    desk.ask(request_for(world.hplms[0], "a boat"))
+    request = request_for(world.hplms[0], "the river")
+    desk.queue.submit(request)
+    stream = keys.requests(world.root_digest)
+
+    def spoil() -> None:
+        redis.rename(stream, "aside")
+        redis.set(stream, "no stream")
+
+    hook = while_it_computes(desk, world, spoil)
+    with pytest.raises(RedisError):
+        desk.step()
+    hook.remove()
+    redis.rename("aside", stream)
+    desk.step()
+    _, reply = replies_in(redis)
+    assert_right(world, request, reply)
+    assert desk.catalogue.counters.failed == 0
 
 
 def test_the_window_is_sixteen_batches_unless_it_is_set() -> None:
