@@ -1,5 +1,6 @@
 """No page does what its content policy forbids: in the browser that enforces it."""
 
+import pytest
 from playwright.sync_api import Browser, Page
 from pytest_django.live_server_helper import LiveServer
 
@@ -28,6 +29,7 @@ def visit(page: Page, paths: list[str]) -> int:
     return seen
 
 
+@pytest.mark.slow
 def test_no_page_of_a_tenant_or_of_ones_own_account(page: Page, world: World) -> None:
     sign_in(page, world.owner.username)
     values = in_the_tenant(world)
@@ -37,6 +39,7 @@ def test_no_page_of_a_tenant_or_of_ones_own_account(page: Page, world: World) ->
     assert visit(page, [address(route, values) for route in asked if route != "logout/"]) > 35
 
 
+@pytest.mark.slow
 def test_no_page_of_the_administration(page: Page, world: World) -> None:
     page.goto("/login/?next=/admin/")
     page.get_by_label("User name").fill(world.admin.username)

@@ -23,7 +23,7 @@ from versiontree.models import Version, VersionArtifact
 from versiontree.services.grafting import Stored, graft_plan, graft_plant
 from versiontree.services.import_ import version_import
 
-pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("tried_here")]
+pytestmark = [pytest.mark.slow, pytest.mark.django_db, pytest.mark.usefixtures("tried_here")]
 
 
 @pytest.fixture

@@ -35,6 +35,7 @@ class Bomb:
         return os.mkdir, (str(self.path),)
 
 
+@pytest.mark.slow
 def test_forged_archives_are_refused_and_leave_nothing(site: Site, tmp_path: Path) -> None:
     members, file = members_of(zipped(site.hplm)), tmp_path / "forged.zip"
     for name, (forge, words) in FORGERIES.items():

@@ -20,6 +20,8 @@ from versiontree.staging import staging_folder
 from workers.jobs.inputs import corpus_file
 from workers.training.build_plot import PlotSettings, build_plot
 
+pytestmark = pytest.mark.slow
+
 StartNode = Callable[[str], CeleryWorker]
 LONG_AGO = "2000-01-01T00:00Z"
 EXACT = {"HMI_DEVICE": "cpu", "HMI_DTYPE": "float32"}

@@ -23,6 +23,8 @@ from versiontree.models import Job, JobEvent, Version, VersionArtifact
 from versiontree.services.jobs import job_cancel, jobs_reap
 from workers.tasks import run_job
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture
 def fine_tune(world: World, tmp_path: Path) -> Job:

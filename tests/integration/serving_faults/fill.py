@@ -10,6 +10,7 @@ django.setup()
 
 from django.core.management import call_command  # noqa: E402
 
+from tenants.scope import process_of_platform  # noqa: E402
 from tenants.services.api_keys import api_key_create  # noqa: E402
 from tests.integration.jobs.world import make_world  # noqa: E402
 from tests.unit.tiny import tiny_hplm, tiny_root  # noqa: E402
@@ -17,6 +18,7 @@ from tests.unit.tiny import tiny_hplm, tiny_root  # noqa: E402
 
 def main(scratch: Path, password: str) -> str:
     """The key."""
+    process_of_platform()
     call_command("migrate", verbosity=0)
     world = make_world(scratch)
     world.owner.set_password(password)

@@ -15,6 +15,7 @@ import torch
 from django.conf import settings
 
 from hmi_site.launcher.ports import choose_port
+from hmi_site.services import EMBEDDED_ROLE
 from inference.hplm.hplm import Hplm
 from inference.hplm.plot import PlotChain, PlotTable
 from inference.hplm.predictions import ClassPrediction
@@ -41,7 +42,7 @@ class Installation:
         self.valkey = OwnValkey(home, binary=settings.HMI_REDIS_BIN)
         self._env = {
             "DJANGO_SETTINGS_MODULE": "hmi_site.settings",
-            "DATABASE_URL": f"postgresql:///hmi?host={self.postgres.host}&user=hmi",
+            "DATABASE_URL": f"postgresql:///hmi?host={self.postgres.host}&user={EMBEDDED_ROLE}",
             "REDIS_URL": self.valkey.url,
             "HMI_HOME": str(home),
             "HMI_ARTIFACT_ROOT": str(self._artifacts),

@@ -11,7 +11,7 @@ from hmi_site.embedded.postgres import Postgres
 from hmi_site.embedded.process import Child
 from hmi_site.embedded.valkey import Valkey
 from hmi_site.launcher import children
-from hmi_site.services import embedded_redis_url
+from hmi_site.services import EMBEDDED_ROLE, embedded_redis_url
 from tests.services import start, throwaway_postgres
 
 # A disk of one megabyte that nobody else sees, with the server's folder on it; it goes with the server.
@@ -67,7 +67,7 @@ class OwnPostgres(Killable):
 
     def create_database(self, name: str) -> None:
         """An empty one."""
-        self._server.create_database(name)
+        self._server.create_database(name, owner=EMBEDDED_ROLE)
 
 
 class OwnValkey(Killable):

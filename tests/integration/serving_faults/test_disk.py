@@ -24,6 +24,8 @@ from tests.settings import home_base
 from tests.unit.tiny import tiny_texts
 from tests.unit.tiny_world import TinyWorld, tiny_world
 
+pytestmark = pytest.mark.slow
+
 NOTHING = (0, resource.RLIM_INFINITY)
 ANYTHING = (resource.RLIM_INFINITY, resource.RLIM_INFINITY)
 

@@ -3,11 +3,15 @@
 import time
 import uuid
 
+import pytest
+
 from inference.queueing import keys
 from inference.queueing.messages import InferInput, InferReply, InferRequest
 from inference.queueing.transport import RequestQueue
 from tests.integration.serving_faults.installation import Installation
 from tests.processes import wait_until
+
+pytestmark = pytest.mark.slow
 
 REPLIES = keys.replies("faults")
 TEXTS = ("a good stone", "the river of the doctor", "poor patient", "copper city")

@@ -1,9 +1,12 @@
 """PostgreSQL is killed while requests are served: what those who asked are told."""
 
 import httpx
+import pytest
 
 from tenants.errors import ErrorCode
 from tests.integration.serving_faults.installation import PASSWORD, Installation, assert_refused
+
+pytestmark = pytest.mark.slow
 
 TEXTS = ("a good stone", "the river of the doctor", "poor patient", "copper city")
 

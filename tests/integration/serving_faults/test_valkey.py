@@ -3,10 +3,13 @@
 import threading
 
 import httpx
+import pytest
 
 from tenants.errors import ErrorCode
 from tests.integration.serving_faults.installation import Installation, assert_refused
 from tests.processes import wait_until
+
+pytestmark = pytest.mark.slow
 
 TEXTS = ("a good stone", "the river of the doctor", "poor patient", "copper city")
 

@@ -8,6 +8,8 @@ from inference.queueing.transport import REPLIES_LIFE_S, RequestQueue
 from tests.integration.serving_faults.installation import Installation
 from tests.processes import wait_until
 
+pytestmark = pytest.mark.slow
+
 TEXTS = ("a good stone", "the river of the doctor", "poor patient", "copper city")
 
 

@@ -5,6 +5,7 @@ import time
 from collections import Counter
 from collections.abc import Callable
 
+import pytest
 from redis import Redis
 
 from inference.hplm.hplm import WEIGHTS_FILE
@@ -18,6 +19,8 @@ from tests.processes import InferenceWorker, wait_until
 from tests.services import OwnValkey
 from tests.unit.tiny import tiny_texts
 from tests.unit.tiny_world import TinyWorld
+
+pytestmark = pytest.mark.slow
 
 Start = Callable[..., InferenceWorker]
 

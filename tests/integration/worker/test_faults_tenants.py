@@ -15,6 +15,8 @@ from tests.integration.worker.more_hplms import spoil_with_infinity, spoil_with_
 from tests.processes import InferenceWorker, wait_until
 from tests.unit.tiny_world import TinyHplm, TinyWorld
 
+pytestmark = pytest.mark.slow
+
 Start = Callable[..., InferenceWorker]
 
 

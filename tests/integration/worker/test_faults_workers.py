@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 
+import pytest
 from redis import Redis
 
 from inference.queueing import keys
@@ -12,6 +13,8 @@ from tests.integration.worker.traffic import Load
 from tests.processes import InferenceWorker
 from tests.unit.tiny import tiny_texts
 from tests.unit.tiny_world import TinyWorld
+
+pytestmark = pytest.mark.slow
 
 Start = Callable[..., InferenceWorker]
 TEXTS = tiny_texts(20, longest=40)

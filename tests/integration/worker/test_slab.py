@@ -77,6 +77,7 @@ def test_two_workers_of_one_folder_both_serve(redis: Redis, world: TinyWorld, st
     assert {path.name for path in folder.iterdir()} == {"float32-0", "float32-1"}
 
 
+@pytest.mark.slow
 def test_workers_killed_while_slots_are_filled_leave_nothing_wrong(
     redis: Redis, world: TinyWorld, start_worker: Start
 ) -> None:
@@ -103,6 +104,7 @@ def test_workers_killed_while_slots_are_filled_leave_nothing_wrong(
     assert (status.slot_mismatches, status.last_error) == (0, "")
 
 
+@pytest.mark.slow
 def test_whenever_it_is_killed_each_slot_is_whole_or_empty(tmp_path: Path) -> None:
     draw = random.Random(8)
     for _ in range(12):
@@ -120,6 +122,7 @@ def test_whenever_it_is_killed_each_slot_is_whole_or_empty(tmp_path: Path) -> No
         cache.close()
 
 
+@pytest.mark.slow
 def test_on_a_full_disk_it_goes_on_with_the_slots_that_it_has(tmp_path: Path) -> None:
     """Slabs that would take all of the disk leave a part of it, and do with what they have when others take
     that. Where there is no room at all, memory takes their place."""

@@ -104,6 +104,7 @@ def lead() -> None:
         time.sleep(600)
 
 
+@pytest.mark.slow
 def test_companions_end_when_the_process_that_started_them_is_killed() -> None:
     program = f"from {__name__} import lead; lead()"
     leader = subprocess.Popen(
@@ -122,6 +123,7 @@ def test_companions_end_when_the_process_that_started_them_is_killed() -> None:
             companion.kill()
 
 
+@pytest.mark.slow
 def test_a_companion_that_died_is_noticed_at_the_next_check() -> None:
     reporter = CancelAt(100)
     with companions(idle, {}, (), 2, cpu=True) as others:
@@ -142,6 +144,7 @@ def test_who_is_alone_watches_nobody() -> None:
         assert others.watched_by(reporter) is reporter
 
 
+@pytest.mark.slow
 def test_a_conversion_with_a_companion_is_the_conversion_without(branch: Branch, tmp_path: Path) -> None:
     given: dict[str, Any] = {
         "checkpoint": str(branch.checkpoint),
@@ -161,6 +164,7 @@ def test_a_conversion_with_a_companion_is_the_conversion_without(branch: Branch,
         assert together["distilled"][level]["cut"] == pytest.approx(figures["cut"], abs=2e-3)
 
 
+@pytest.mark.slow
 def test_a_cancel_ends_the_companions_too(branch: Branch, tmp_path: Path) -> None:
     given: dict[str, Any] = {
         "checkpoint": str(branch.checkpoint),

@@ -17,6 +17,8 @@ from tests.unit.training.test_convert import SMALL as CONVERT
 from tests.unit.training.test_further_pretrain import SMALL as PRETRAIN
 from tests.unit.training.world import contents, corpus_file, repeating_texts
 
+pytestmark = pytest.mark.slow
+
 CHECKOUT = Path(__file__).resolve().parents[3]
 PATIENCE_S = 120.0
 
