@@ -5,9 +5,12 @@ from allauth.mfa.models import Authenticator
 from axes.models import AccessAttempt
 from django.contrib import admin
 
+from hmi_site.dashboard.urls import addresses
 from tenants.admin.base import ModelAdmin, NotByHand
 
 admin.site.unregister([Authenticator, EmailAddress])
+admin.site.index_template = "hmi_site/dashboard.html"
+admin.site.extra_urls = addresses  # type: ignore[attr-defined] # unfold's site has them
 
 
 @admin.register(AccessAttempt)

@@ -55,7 +55,7 @@ class Manifest:
     """Everything that is served, at one revision. Artifacts lie at ``<root>/<kind>/<dd>/<digest>``;
     ``lowers`` has, for each of the local lower layers, its files' sha256 by name; ``weights`` those of
     tenants that have another than 1; ``tables`` what the nearest table of a chain belongs to: a domain or a
-    root."""
+    root; ``pinned`` the digests of hPLMs that are to stay in memory."""
 
     artifact_root: Path
     revision: int = 0
@@ -64,10 +64,15 @@ class Manifest:
     lowers: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
     weights: Mapping[str, float] = field(default_factory=dict)
     tables: Mapping[str, str] = field(default_factory=dict)
+    pinned: frozenset[str] = frozenset()
 
     def weight(self, tenant: str) -> float:
         """The tenant's share of the engine beside that of others."""
         return self.weights.get(tenant, 1.0)
+
+    def to_stay(self) -> list[ServedHplm]:
+        """The pinned hPLMs that are served here."""
+        return [hplm for hplm in self.hplms.values() if hplm.digest in self.pinned]
 
     def find(self, tenant: str, hplm: str, version: int) -> ServedHplm | None:
         return self.hplms.get((tenant, hplm, version))
@@ -96,13 +101,14 @@ class Manifest:
             lowers = {digest: dict(entry["files"]) for digest, entry in data["lowers"].items()}
             served = [_served(entry) for entry in data["hplms"].values()]
             revision = int(data["revision"])
-            # Manifests of an older web process have neither of these.
+            # Manifests of an older web process have none of these.
             weights = {tenant: _weight(weight) for tenant, weight in data.get("weights", {}).items()}
             tables = {digest: str(name) for digest, name in data.get("tables", {}).items()}
+            pinned = frozenset(map(str, data.get("pinned", ())))
         except (ValueError, TypeError, KeyError, AttributeError) as error:
             raise ManifestError(f"{path}: {error!r}") from error
         hplms = {(hplm.tenant, hplm.hplm, hplm.version): hplm for hplm in served}
-        return cls(path.parent, revision, roots, hplms, lowers, weights, tables)
+        return cls(path.parent, revision, roots, hplms, lowers, weights, tables, pinned)
 
 
 def _root(digest: str, entry: Mapping[str, Any]) -> ServedRoot:
@@ -148,6 +154,10 @@ class ManifestWatcher:
             return _fingerprint(self._path) != self._seen
         except OSError:
             return False
+
+    def forget(self) -> None:
+        """Take the file for new."""
+        self._seen = None
 
     def current(self) -> Manifest:
         """One ``stat`` when nothing changed. An unreadable file is logged once and the last good one kept."""

@@ -12,7 +12,7 @@ import os
 import signal
 import sys
 import threading
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import closing
 from logging.config import dictConfig
 from typing import Any
@@ -24,15 +24,16 @@ from inference.hplm.devices import pick_device, pick_dtype
 from inference.hplm.errors import HplmError
 from inference.logs import LEVELS, STYLES, log_config
 from inference.manifest import FILE_NAME, ManifestWatcher
+from inference.queueing import asking
 from inference.queueing.connection import connect
 from inference.queueing.consumer import RequestConsumer
 from inference.queueing.heartbeat import Heartbeat, beat_s
 from inference.queueing.misses import MissCounter
 from inference.queueing.status import State, WorkerStatus
-from inference.queueing.traces import TraceTeller
 from inference.serving.catalogue import Catalogue
 from inference.serving.environment import SettingError, WorkerSettings
 from inference.serving.exporter import Exporter, ExporterSettings
+from inference.serving.memory import device_bytes, host_bytes
 from inference.serving.metrics import Standing, WorkerMetrics, places_of
 from inference.serving.server import Server
 from inference.serving.turn_watch import TurnWatch
@@ -87,7 +88,7 @@ class Worker:
         with (
             Exporter(self._metrics.registry, self._exporter),
             self._heartbeat() as heart,
-            TraceTeller(connect(url, retries=0), name, self._trace),
+            asking.Teller(connect(url, retries=0), name, self._answers(heart)),
         ):
             self._catalogue.refresh()
             _spare_garbage_collection()
@@ -99,6 +100,24 @@ class Worker:
     def drain(self) -> None:
         """Say in the status that no more is taken in."""
         self._state = "draining"
+
+    def _answers(self, heart: Heartbeat) -> dict[str, Callable[[], bytes]]:
+        """What the worker can be asked. An order shows in its status at once."""
+
+        def order(obey: Callable[[], object]) -> Callable[[], bytes]:
+            def obeyed() -> bytes:
+                obey()
+                heart.beat()
+                return asking.DONE
+
+            return obeyed
+
+        return {
+            asking.TRACE: self._trace,
+            asking.DRAIN: order(self._server.paused.set),
+            asking.RESUME: order(self._server.paused.clear),
+            asking.REFRESH: order(self._catalogue.reread),
+        }
 
     def _announce(self, heart: Heartbeat, stop: threading.Event) -> None:
         """Join the queue as ready, as soon as it can be reached."""
@@ -148,12 +167,18 @@ class Worker:
         trace = self._catalogue.pipeline.trace.chrome(process=self._settings.name)
         return json.dumps(trace, separators=(",", ":")).encode()
 
+    def _told_state(self) -> State:
+        if self._state != "ready" or not self._server.paused.is_set():
+            return self._state
+        return "drained" if self._server.is_drained else "draining"
+
     def _status(self) -> bytes:
         catalogue, counters = self._catalogue, self._catalogue.counters
+        device_used, device_total = device_bytes(catalogue.device)
         served = [root for digest, root in catalogue.manifest.roots.items() if digest in catalogue.executors]
         return WorkerStatus(
             name=self._settings.name,
-            state=self._state,
+            state=self._told_state(),
             device=str(catalogue.device),
             dtype=str(catalogue.dtype).removeprefix("torch."),
             roots=tuple(root.name for root in served),
@@ -167,7 +192,12 @@ class Worker:
             slot_mismatches=counters.slot_mismatches,
             resident=len(catalogue.cache),
             resident_bytes=catalogue.cache.used_bytes,
+            pinned=len(catalogue.manifest.to_stay()),
+            pinned_resident=catalogue.pinned_resident,
             waiting=self._server.backlog_rows,
+            host_bytes=host_bytes(),
+            device_used_bytes=device_used,
+            device_total_bytes=device_total,
             recently=self._server.recent.told(),
         ).to_json()
 

@@ -3,7 +3,7 @@
 import logging
 import time
 from collections import OrderedDict
-from collections.abc import Callable, Container
+from collections.abc import Callable, Collection, Container
 from dataclasses import dataclass
 from itertools import islice
 from threading import Lock
@@ -77,10 +77,11 @@ class Lease:
 
 
 class HplmCache:
-    """Least recently used first out of the slabs; versions of equal content share a slot.
+    """Least recently used first out of the slabs, pinned ones never; versions of equal content share a slot.
 
     What is in the slabs when they are opened is there at once. What a running step has leased stays; where
-    that leaves no place for more, the step has the rest in memory of its own. For any threads.
+    that and what is pinned leaves no place for more, the step has the rest in memory of its own. For any
+    threads.
     """
 
     def __init__(self, load: Callable[[ModelIdentity], PackedHplm], slabs: Slabs) -> None:
@@ -89,6 +90,7 @@ class HplmCache:
         self._bringing = Lock()  # held while a slot is filled, which takes milliseconds
         self._lock = Lock()  # held while the books are changed
         self._slots: OrderedDict[str, Slot] = OrderedDict()
+        self._pinned: frozenset[str] = frozenset()
         self._generation = 0
         self.used_bytes = 0
         self.loads = 0
@@ -98,6 +100,14 @@ class HplmCache:
 
     def __len__(self) -> int:
         return len(self._slots)
+
+    def holds(self, digest: str) -> bool:
+        """Whether it has a slot now."""
+        return digest in self._slots
+
+    def pin(self, digests: Collection[str]) -> None:
+        """Let these stay once they are there, and no others."""
+        self._pinned = frozenset(digests)
 
     def acquire(self, model: ModelIdentity) -> Lease:
         """Lease the slot of ``model``, filling one first where needed; whatever loading raises is raised."""
@@ -199,11 +209,15 @@ class HplmCache:
             if slab is None:
                 return None
             while (place := self._slabs.take(slab)) is None:
-                unused = (slot for slot in self._slots.values() if slot.filled and not slot.pins)
-                if (oldest := next(unused, None)) is None:
+                if (oldest := self._oldest()) is None:
                     return None
                 self._leave(oldest)
             return place
+
+    def _oldest(self) -> Slot | None:
+        """Which slot is given up next; None when all are leased or pinned."""
+        unused = (slot for slot in self._slots.values() if slot.filled and not slot.pins)
+        return next((slot for slot in unused if slot.digest not in self._pinned), None)
 
     def _enter(self, slot: Slot) -> None:
         """Put it into the books, as the one used last."""

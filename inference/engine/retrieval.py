@@ -32,7 +32,8 @@ def retrieval(rows: Sequence[Row], halves: LowerHalves) -> Callable[[], Sought]:
         return fail
     ids, types = [row.ids for row in rows], [row.types for row in rows]
     own, misses = [found[row.chain] for row in rows], [row.misses for row in rows]
-    return lambda: seek(ids, own, misses, types)
+    explain = [row.explain for row in rows]
+    return lambda: seek(ids, own, misses, types, explain)
 
 
 def hits_of(counts: Counts) -> Hits:

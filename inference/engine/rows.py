@@ -27,7 +27,7 @@ class ModelIdentity:
 class Row:
     """One text, or pair of texts. ``key`` is the caller's own; ids [T] int64 with the boundary tokens, and
     their types [T] int64; ``chain`` names the PLOT chain that the hPLM was trained on; ``misses`` says what
-    is done about fragments that the chain lacks."""
+    is done about fragments that the chain lacks; ``explain``: it is to be told what each token was given."""
 
     key: str
     ids: NDArray[np.int64]
@@ -35,6 +35,7 @@ class Row:
     model: ModelIdentity
     chain: str
     misses: Misses
+    explain: bool = False
 
     def __len__(self) -> int:
         return len(self.ids)
@@ -86,7 +87,8 @@ class Answered:
     """A row that was computed. logits fp32, [C] of a task with one answer for a text, [T, C] of one with an
     answer for each token; ``used``, ``task``, ``labels`` and ``threshold`` are those of the slot that
     computed them; ``missed`` [M, n] int64 are the fragments that the row's chain lacks; ``seconds`` are the
-    row's share of its batch."""
+    row's share of its batch; ``given`` [T] uint8 is what each token was given (see `seeking.Part`), where
+    that was asked for."""
 
     row: Row
     logits: NDArray[np.float32]
@@ -99,6 +101,7 @@ class Answered:
     seconds: StageSeconds
     batch_rows: int
     batch_tenants: int
+    given: NDArray[np.uint8] | None = None
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -18,6 +18,7 @@ WORKERS = "hmi:workers"
 """The names of all inference workers; one whose own key is gone is dead."""
 WORKER_PREFIX = "hmi:workers:"
 MISSES_PREFIX = "hmi:misses:"
+ALLOWANCE_PREFIX = "hmi:allowance:"
 
 
 def requests(root: str) -> str:
@@ -59,3 +60,8 @@ def misses(table: str, tenant: str) -> str:
 def missing_tenants(table: str) -> str:
     """The tenants for whom there is such a count."""
     return MISSES_PREFIX + table
+
+
+def allowance(bucket: str) -> str:
+    """What is left of somebody's limit by the minute."""
+    return ALLOWANCE_PREFIX + bucket

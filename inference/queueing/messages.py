@@ -17,7 +17,7 @@ __all__ = [
     "ReplyError",
 ]
 
-VERSION = 3
+VERSION = 4
 CALL_END = "."
 """Stands in an id between the name of the call and what makes it unique."""
 MISS_POLICIES = ("fallback", "compute", "auto")
@@ -68,7 +68,7 @@ class InferRequest:
     """Inputs for one version of one hPLM, and the digest of the root that it is computed with. ``id`` is
     nobody else's, now or later: an answer is known by it.
     ``deadline`` and ``enqueued_at`` are unix seconds; ``miss_policy`` replaces the worker's own for this
-    request."""
+    request; with ``explain`` each result says how each of its tokens was made."""
 
     id: str
     tenant: str
@@ -81,6 +81,7 @@ class InferRequest:
     enqueued_at: float
     reply_to: str
     miss_policy: str | None = None
+    explain: bool = False
     v: int = VERSION
 
     @property
@@ -115,6 +116,7 @@ class InferRequest:
             enqueued_at=reader.number("enqueued_at"),
             reply_to=reader.text("reply_to"),
             miss_policy=reader.text_or_none("miss_policy"),
+            explain=reader.flag("explain"),
         )
 
 
@@ -137,6 +139,11 @@ class TimingsMs:
     adapter_load: float = 0.0
     compute: float = 0.0
     total: float = 0.0
+
+    @property
+    def busy(self) -> float:
+        """For how long the inference worker was busy with it."""
+        return self.retrieval + self.adapter_load + self.compute
 
 
 @dataclass(frozen=True, slots=True)

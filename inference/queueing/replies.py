@@ -123,6 +123,7 @@ class InferClient:
         seconds: float,
         call: str | None = None,
         miss_policy: str | None = None,
+        explain: bool = False,
         on_accepted: Callable[[], None] | None = None,
     ) -> InferReply:
         """The answer to ``inputs``, which the worker drops with ``deadline_exceeded`` after ``seconds``.
@@ -145,6 +146,7 @@ class InferClient:
             enqueued_at=now,
             reply_to=self._reader.stream,
             miss_policy=miss_policy,
+            explain=explain,
         )
         self._reader.expect(request.id)
         try:

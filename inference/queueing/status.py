@@ -10,8 +10,8 @@ from inference.queueing import keys
 from inference.queueing.decoding import MessageError, Reader, decode
 from inference.queueing.messages import VERSION, encode
 
-State = Literal["loading", "ready", "draining"]
-STATES: tuple[State, ...] = ("loading", "ready", "draining")
+State = Literal["loading", "ready", "draining", "drained"]
+STATES: tuple[State, ...] = ("loading", "ready", "draining", "drained")
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,6 +24,22 @@ class TracedSpan:
     name: str
     start: float
     length: float
+
+
+@dataclass(frozen=True, slots=True)
+class Levels:
+    """How many fragments were answered by the tables as themselves, by a part of them, by their uni-gram, or
+    were computed."""
+
+    trigram: int = 0
+    bigram: int = 0
+    unigram: int = 0
+    computed: int = 0
+
+    @classmethod
+    def read(cls, reader: Reader) -> "Levels":
+        """Raises MessageError on anything else."""
+        return cls(**reader.wholes("trigram", "bigram", "unigram", "computed"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,6 +56,7 @@ class Recently:
     p99_ms: float = 0.0
     spans: tuple[TracedSpan, ...] = ()
     behind_per_s: float = 0.0
+    levels: Levels = Levels()
 
     @classmethod
     def read(cls, reader: Reader) -> "Recently":
@@ -51,15 +68,17 @@ class Recently:
             for one in reader.children("spans")
         )
         figures = reader.numbers("rows_per_s", "p50_ms", "p95_ms", "p99_ms", "behind_per_s")
-        return cls(requests=reader.whole("requests"), spans=spans, **figures)
+        levels = Levels.read(reader.child("levels"))
+        return cls(requests=reader.whole("requests"), spans=spans, levels=levels, **figures)
 
 
 @dataclass(frozen=True, slots=True)
 class WorkerStatus:
     """One worker. ``last_batch_at`` is unix seconds: of the last batch in which some row was answered, 0.0
     before the first; ``roots`` are the names of the roots that it takes requests for, ``root_digests`` their
-    digests; ``revision`` is the manifest's; ``resident`` hPLMs of so many bytes are in memory; ``waiting``
-    rows are taken in and in no batch yet; ``slot_mismatches`` must stay 0."""
+    digests; ``revision`` is the manifest's; ``resident`` hPLMs of so many bytes are in memory, and of those
+    that are ``pinned`` so many; ``waiting`` rows are taken in and in no batch yet; ``slot_mismatches`` must
+    stay 0; ``host_bytes`` is the process's memory, the device's is 0 of a CPU."""
 
     name: str
     state: State
@@ -76,7 +95,12 @@ class WorkerStatus:
     slot_mismatches: int = 0
     resident: int = 0
     resident_bytes: int = 0
+    pinned: int = 0
+    pinned_resident: int = 0
     waiting: int = 0
+    host_bytes: int = 0
+    device_used_bytes: int = 0
+    device_total_bytes: int = 0
     recently: Recently = Recently()
     v: int = VERSION
 
@@ -98,7 +122,8 @@ class WorkerStatus:
             last_error=reader.text("last_error"),
             recently=Recently.read(reader.child("recently")),
             **reader.wholes("revision", "hplms", "batches", "rows", "slot_mismatches"),
-            **reader.wholes("resident", "resident_bytes", "waiting"),
+            **reader.wholes("resident", "resident_bytes", "pinned", "pinned_resident", "waiting"),
+            **reader.wholes("host_bytes", "device_used_bytes", "device_total_bytes"),
         )
 
 

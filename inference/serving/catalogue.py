@@ -114,6 +114,8 @@ class Catalogue:
         nothing = Manifest(artifact_root=watcher.artifact_root)
         self._now = Revision(nothing, {}, {}, Chains(nothing), "")
         self._next: Ahead[Revision | None] = Ahead("next revision")
+        self._bringing: Ahead[None] = Ahead("pinned hPLMs")
+        self._pins_due = False
         self._failure = ""
         self._again_at = math.inf
 
@@ -131,6 +133,16 @@ class Catalogue:
     def last_error(self) -> str:
         """What could not be loaded last, "" when all is well."""
         return self._failure or self._now.error or self.halves.lowers.last_error
+
+    @property
+    def pinned_resident(self) -> int:
+        """How many of the pinned hPLMs are in memory."""
+        return sum(self.cache.holds(hplm.digest) for hplm in self.manifest.to_stay())
+
+    def reread(self) -> None:
+        """Take the manifest for new, and try again what could not be loaded. Any thread may ask for it."""
+        self._refusals.forget()
+        self._watcher.forget()
 
     @property
     def is_behind(self) -> bool:
@@ -151,7 +163,24 @@ class Catalogue:
         if not self._next.under_way and (self._watcher.is_new() or time.monotonic() >= self._again_at):
             self._again_at = math.inf
             self._next.begin(self._prepare)
+        self._bring_pins()
         return swapped
+
+    def _bring_pins(self) -> None:
+        """Have the pinned hPLMs of a new revision loaded beside what is served."""
+        self._bringing.take()
+        if self._pins_due and not self._bringing.under_way:
+            self._pins_due = False
+            self._bringing.begin(self._load_pinned)
+
+    def _load_pinned(self) -> None:
+        for hplm in self.manifest.to_stay():
+            if self.cache.holds(hplm.digest):
+                continue
+            try:
+                self.cache.release(self.cache.acquire(_identity(hplm)))
+            except Exception as error:  # noqa: BLE001 - it is asked for again when somebody needs it
+                log.warning("the pinned %s cannot be loaded: %s", _identity(hplm), error)
 
     def _swap(self, wait: bool) -> bool:
         try:
@@ -165,6 +194,8 @@ class Catalogue:
             return False
         self._now, self._failure = revision, ""
         self.halves.swap(revision.chains)
+        self.cache.pin(revision.manifest.pinned)
+        self._pins_due = True
         served = len(revision.executors), len(revision.manifest.hplms)
         log.info("revision %d: %d roots, %d hPLMs", revision.manifest.revision, *served)
         return True
@@ -249,3 +280,7 @@ class Catalogue:
             table = profile(executor.warm_up, longest=root.config.max_tokens, budget_s=self._profile_s)
             executor.costs = Costs(table)
         return executor
+
+
+def _identity(hplm: ServedHplm) -> ModelIdentity:
+    return ModelIdentity(hplm.tenant, hplm.hplm, hplm.version, hplm.digest)

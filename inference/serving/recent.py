@@ -4,8 +4,9 @@ import time
 from collections import deque
 from collections.abc import Callable
 
+from inference.engine.rows import Hits
 from inference.engine.trace import Trace
-from inference.queueing.status import Recently, TracedSpan
+from inference.queueing.status import Levels, Recently, TracedSpan
 
 WINDOW_S = 30.0
 KEPT = 4096
@@ -20,13 +21,13 @@ class Recent:
     def __init__(self, trace: Trace, clock: Callable[[], float] = time.monotonic) -> None:
         self._trace, self._clock = trace, clock
         self._begun = clock()
-        self._rows: deque[tuple[float, int]] = deque(maxlen=KEPT)
+        self._rows: deque[tuple[float, int, Hits]] = deque(maxlen=KEPT)
         self._latencies: deque[tuple[float, float]] = deque(maxlen=KEPT)
         self._behind: deque[tuple[float, int, float]] = deque(maxlen=KEPT)
 
-    def computed(self, rows: int) -> None:
-        """A batch of so many rows was computed."""
-        self._rows.append((self._clock(), rows))
+    def computed(self, rows: int, hits: Hits = Hits()) -> None:  # noqa: B008 - it is frozen
+        """A batch of so many rows was computed, whose fragments were answered so."""
+        self._rows.append((self._clock(), rows, hits))
 
     def answered(self, seconds: float) -> None:
         """A request was answered so long after it was sent."""
@@ -40,7 +41,9 @@ class Recent:
         """The figures of the window, and the last batches in the pipeline."""
         now = self._clock()
         since = self._since(now)
-        rows = sum(rows for at, rows in list(self._rows) if at >= since)
+        batches = [(rows, hits) for at, rows, hits in list(self._rows) if at >= since]
+        rows = sum(rows for rows, _ in batches)
+        hits = sum((hits for _, hits in batches), Hits())
         waited = sorted(seconds for at, seconds in list(self._latencies) if at >= since)
         p50, p95, p99 = (1000 * _quantile(waited, share) for share in (0.5, 0.95, 0.99))
         return Recently(
@@ -51,6 +54,7 @@ class Recent:
             p99_ms=p99,
             spans=self._spans(),
             behind_per_s=self._behind_per_s(since),
+            levels=Levels(hits.trigram, hits.bigram, hits.unigram, hits.computed),
         )
 
     def _since(self, now: float) -> float:

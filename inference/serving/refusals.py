@@ -33,6 +33,10 @@ class Refusals:
             self._remember(digest, stamps, error)
             raise
 
+    def forget(self) -> None:
+        """Let everything be tried again."""
+        self._known = {}
+
     def _remember(self, digest: str, stamps: list[Stamp | None], error: HplmError) -> None:
         now = self._clock()
         self._known = {name: known for name, known in self._known.items() if known[0] > now}

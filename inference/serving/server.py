@@ -11,7 +11,7 @@ from redis.exceptions import RedisError
 from inference.engine.batcher import BatchLimits
 from inference.engine.fairness import FairShares
 from inference.engine.residency import IntegrityError, SlotMismatchError
-from inference.engine.rows import Answered, Failed, Outcome
+from inference.engine.rows import Answered, Failed, Hits, Outcome
 from inference.queueing.consumer import Entry, RequestConsumer
 from inference.queueing.log_fields import whose
 from inference.queueing.messages import InferReply
@@ -31,8 +31,8 @@ log = logging.getLogger(__name__)
 
 
 class Server:
-    """Answers requests until told to stop. One thread; others may read ``last_*``, ``recent`` and
-    ``turns``, which grows as long as the loop goes on."""
+    """Answers requests until told to stop. One thread; others may read ``last_*``, ``recent``, ``is_drained``
+    and ``turns``, which grows as long as the loop goes on, and set ``paused``: then it takes in no more."""
 
     def __init__(
         self,
@@ -47,6 +47,8 @@ class Server:
     ) -> None:
         self.last_batch_at = 0.0
         self.turns = 0
+        self.paused = threading.Event()
+        self._taking = True
         self._lost = self._failed = ""
         self._consumer = consumer
         self.recent = Recent(catalogue.pipeline.trace)
@@ -57,6 +59,7 @@ class Server:
         self._shares = FairShares(lambda tenant: catalogue.manifest.weight(tenant))
         self._backlog = Backlog(shares=self._shares)
         self._ahead: Underway | None = None
+        self._ahead_failed: Exception | None = None
         self._unanswered: dict[Address, Ticket] = {}
         self._early: list[Entry] = []
         self._outbox: deque[tuple[Entry, InferReply]] = deque()
@@ -69,6 +72,16 @@ class Server:
         return len(self._backlog)
 
     @property
+    def is_drained(self) -> bool:
+        """Whether it takes in no more, and all that it had is answered; any thread may ask."""
+        return not (self._taking or self._owes)
+
+    @property
+    def _owes(self) -> bool:
+        """Whether something was taken in and has no answer yet."""
+        return bool(self._unanswered or self._ahead or self._backlog or self._early or self._outbox)
+
+    @property
     def last_error(self) -> str:
         """What went wrong last and has not gone right since."""
         return self._lost or self._failed
@@ -76,17 +89,26 @@ class Server:
     def run(self, stop: threading.Event) -> None:
         """Serve until ``stop`` is set and everything taken in is answered. Outlives the loss of the queue's
         server, except while stopping: then what is left is for other workers to claim."""
-        while not stop.is_set() or self._ahead or self._backlog or self._early or self._outbox:
+        while not stop.is_set() or self._owes:
             try:
-                advanced = self.step(taking=not stop.is_set())
+                self._taking = not (stop.is_set() or self.paused.is_set())
+                advanced = self.step(taking=self._taking)
                 self._lost = ""
-                if self._early and stop.is_set() and not advanced:
-                    time.sleep(self._pace.idle_wait_s)  # for the revision that has what they ask for
+                if not (self._taking or advanced):
+                    self._rest(stop)
             except RedisError as error:
                 log.warning("the queue cannot be reached: %s", error)
                 self._lost = str(error)
                 if stop.wait(self._pace.lost_wait_s):
                     return
+
+    def _rest(self, stop: threading.Event) -> None:
+        """Wait a little where nothing is taken in: for the revision that has what was asked for, or for
+        orders."""
+        if self._early:
+            time.sleep(self._pace.idle_wait_s)
+        else:
+            stop.wait(self._pace.idle_wait_s)
 
     def step(self, *, taking: bool = True) -> bool:
         """One turn; False when there was nothing to do. Raises redis errors with nothing forgotten."""
@@ -97,10 +119,11 @@ class Server:
         if taking:
             self._consumer.follow(self._catalogue.executors)
             self._claim()
-            self._take()
+            if not self._ahead:
+                self._take(0.0 if self._backlog else self._pace.idle_wait_s, self._pace.batch_wait_s)
             self._send_outbox()
         self._drop_cancelled()
-        advanced = self._advance()
+        advanced = self._advance(taking)
         self._send_outbox()
         if not advanced:
             self._check_integrity()
@@ -126,24 +149,22 @@ class Server:
         alone = Backlog(shares=self._shares)
         self._admit_all([entry], alone)
         while (underway := self._begin(alone)) is not None:
-            self._finish(underway)
+            self._finish(underway, lambda: None)
 
-    def _take(self) -> None:
-        """Fill the window: wait for the first request only when there is nothing else to do, and then a
-        little for company.
+    def _take(self, idle_s: float, company_s: float) -> None:
+        """Fill the window: wait for the first request as long as one may be idle, and then for company.
 
         The window is many batches wide, so that one tenant's flood in front of the stream does not hide the
         others. It has an end because what this worker holds no other can take until it dies.
         """
-        busy = self._ahead is not None or self._backlog
-        wait_s, until = (0.0 if busy else self._pace.idle_wait_s), 0.0
+        wait_s, until = idle_s, 0.0
         while (room := self._room()) > 0:
             # A request may have many rows: not more requests at a time than a batch has rows.
             entries = self._consumer.read(min(room, self._limits.rows), int(wait_s * 1000))
             if not entries:
                 return
             self._admit_all(entries, self._backlog)
-            until = until or time.monotonic() + self._pace.batch_wait_s
+            until = until or time.monotonic() + company_s
             full = len(self._backlog) >= self._limits.rows
             wait_s = 0.0 if full else max(0.0, until - time.monotonic())
 
@@ -186,18 +207,31 @@ class Server:
             self._reply_to(ticket, cancellation(ticket.entry))
         self._backlog.drop_done()
 
-    def _advance(self) -> bool:
-        """Compute one batch, and begin the next before that: what can be done ahead of its turn is done while
+    def _advance(self, taking: bool) -> bool:
+        """Compute one batch, and begin the next meanwhile: what can be done ahead of its turn is done while
         this one computes. False when nothing waits."""
         begun, answers = time.monotonic(), self._answers
         current = self._ahead or self._begin(self._backlog)
         if current is None:
             return False
-        self._ahead = self._begin(self._backlog)
-        self._finish(current)
-        if self._backlog:
+        self._ahead = None
+        self._finish(current, lambda: self._look_ahead(taking))
+        if (failed := self._ahead_failed) is not None:
+            self._ahead_failed = None
+            raise failed
+        if self._backlog or self._ahead:
             self.recent.behind(self._answers - answers, time.monotonic() - begun)
         return True
+
+    def _look_ahead(self, taking: bool) -> None:
+        """While a batch computes, take what has come and begin the next. What fails here is not that batch's
+        fault: it is raised when that one is done."""
+        try:
+            if taking:
+                self._take(0.0, 0.0)
+            self._ahead = self._begin(self._backlog)
+        except Exception as error:  # noqa: BLE001 - raised by `_advance`
+            self._ahead_failed = error
 
     def _begin(self, backlog: Backlog) -> Underway | None:
         """The next batch of the backlog, begun; None when it is empty."""
@@ -212,9 +246,9 @@ class Server:
             waiting.ticket.started(begun)
         return Underway(backlog, batch, batch.executor.begin([waiting.row for waiting in batch.waiting]))
 
-    def _finish(self, underway: Underway) -> None:
+    def _finish(self, underway: Underway, meanwhile: Callable[[], None]) -> None:
         """Compute a batch, unless all its requests have their answers or are late by now: charge its tenants,
-        and answer the requests that are done with it."""
+        and answer the requests that are done with it. ``meanwhile`` is done while it computes."""
         batch, now = underway.batch, self._clock()
         tickets = {waiting.ticket for waiting in batch.waiting if not waiting.ticket.answered}
         if all(ticket.expired(now) for ticket in tickets):
@@ -222,7 +256,7 @@ class Server:
             for ticket in tickets:
                 self._reply_to(ticket, expiry(ticket.entry))
         else:
-            outcomes = underway.finish()
+            outcomes = underway.finish(meanwhile)
             if self._metrics is not None:
                 self._metrics.batch_computed(outcomes, begun=now, ended=self._clock())
             self._note(batch, outcomes)
@@ -241,7 +275,8 @@ class Server:
                 self._failed = outcome.message
             else:
                 self._count_misses(waiting, outcome)
-        self.recent.computed(len(outcomes))
+        answers = [outcome.hits for outcome in outcomes if isinstance(outcome, Answered)]
+        self.recent.computed(len(outcomes), sum(answers, Hits()))
         # A device that refuses everything at once is quick, and no sign of health.
         if any(isinstance(outcome, Answered) for outcome in outcomes):
             self.last_batch_at = self._clock()

@@ -6,6 +6,7 @@ from django.contrib import admin
 from django.db.models import QuerySet
 from django.http import HttpRequest
 from django.utils.safestring import SafeString
+from unfold.contrib.filters.admin import AutocompleteSelectFilter
 
 from tenants.admin.base import NotByHand, ReadOnly, pretty_json
 from tenants.models import Upload, UploadCheck
@@ -17,7 +18,8 @@ class UploadAdmin(NotByHand):
     """Uploads that nothing was made of yet, to look at and throw away."""
 
     list_display = ("filename", "tenant", "size_bytes", "is_whole", "created_by", "created_at", "expires_at")
-    list_filter = (("tenant", admin.RelatedOnlyFieldListFilter), "created_at")
+    list_filter = (("tenant", AutocompleteSelectFilter), "created_at")
+    list_filter_submit = True
     list_select_related = ("tenant", "created_by")
     search_fields = ("filename", "tenant__slug", "sha256")
 
@@ -39,7 +41,8 @@ class UploadCheckAdmin(ReadOnly):
     """What was found in uploads, or why they were refused."""
 
     list_display = ("name", "kind", "tenant", "state", "size_bytes", "attempts", "created_at", "finished_at")
-    list_filter = ("state", "kind", ("tenant", admin.RelatedOnlyFieldListFilter))
+    list_filter = ("state", "kind", ("tenant", AutocompleteSelectFilter))
+    list_filter_submit = True
     list_select_related = ("tenant",)
     search_fields = ("name", "tenant__slug")
     exclude = ("found", "faults", "refusal", "options", "files")

@@ -1,12 +1,14 @@
 """What the admin pages of this application share."""
 
 import json
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from django import forms
 from django.contrib import admin
-from django.db.models import Model
-from django.http import HttpRequest, HttpResponse
+from django.contrib.admin.utils import quote, unquote
+from django.db.models import Model, QuerySet
+from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
 from django.urls import reverse
 from django.utils.html import format_html
 from django.utils.safestring import SafeString
@@ -29,7 +31,9 @@ __all__ = [
     "Listing",
     "ModelAdmin",
     "ModelForm",
+    "Narrowed",
     "NotByHand",
+    "PageActions",
     "ReadOnly",
     "StackedInline",
     "Uploading",
@@ -39,7 +43,61 @@ __all__ = [
 ]
 
 
-_LINK_STYLE = "text-primary-600 dark:text-primary-500"
+LINK_STYLE = "text-primary-600 dark:text-primary-500"
+
+
+PAGE_OF = "page_of"
+
+
+class PageActions(ModelAdmin):
+    """Has some of its list's actions on the page of each row as well, as buttons that lead back there."""
+
+    on_page: ClassVar[tuple[str, ...]] = ()
+    change_form_outer_before_template = "tenants/admin/page_actions.html"
+
+    def change_view(
+        self,
+        request: HttpRequest,
+        object_id: str,
+        form_url: str = "",
+        extra_context: dict[str, Any] | None = None,
+    ) -> HttpResponse:
+        row = self.get_object(request, unquote(object_id)) if self.on_page else None
+        known = {name: str(text) for name, text in self.get_action_choices(request)}
+        told = [(name, known[name]) for name in self.offered(row) if name in known] if row else []
+        return super().change_view(
+            request, object_id, form_url, {**(extra_context or {}), "page_actions": told}
+        )
+
+    def offered(self, row: Any) -> tuple[str, ...]:
+        """Those of them that make sense for this row."""
+        return self.on_page
+
+    def response_action(
+        self, request: HttpRequest, queryset: QuerySet[Any], *more: Any, **named: Any
+    ) -> HttpResponse | None:
+        response = super().response_action(request, queryset, *more, **named)
+        page = request.POST.get(PAGE_OF, "")
+        if not page or not isinstance(response, HttpResponseRedirect):
+            return response
+        return HttpResponseRedirect(page_of(self, page))
+
+
+class Narrowed(ModelAdmin):
+    """Where rows are searched for a form: by the words, and by what stands beside them in the address, each
+    name of which is one of these look-ups."""
+
+    narrowing: ClassVar[dict[str, Callable[[QuerySet[Any], str], QuerySet[Any]]]] = {}
+
+    def get_search_results(
+        self, request: HttpRequest, queryset: QuerySet[Any], search_term: str
+    ) -> tuple[QuerySet[Any], bool]:
+        found, twice = super().get_search_results(request, queryset, search_term)
+        if request.resolver_match and request.resolver_match.url_name == "autocomplete":
+            for name, narrow in self.narrowing.items():
+                if value := request.GET.get(name):
+                    found = narrow(found, value)
+        return found, twice
 
 
 class NotByHand(ModelAdmin):
@@ -97,11 +155,17 @@ def acting(request: HttpRequest) -> User:
     return request.user
 
 
+def page_of(model_admin: Any, pk: str) -> str:
+    """The address of the page of a row."""
+    opts = model_admin.opts
+    return reverse(f"admin:{opts.app_label}_{opts.model_name}_change", args=[quote(pk)])
+
+
 def linked(row: Model, text: str = "") -> SafeString:
     """The row by its name, or by this text, leading to its page."""
     opts = row._meta
     address = reverse(f"admin:{opts.app_label}_{opts.model_name}_change", args=[row.pk])
-    return format_html('<a class="{}" href="{}">{}</a>', _LINK_STYLE, address, text or row)
+    return format_html('<a class="{}" href="{}">{}</a>', LINK_STYLE, address, text or row)
 
 
 def pretty_json(value: Any) -> SafeString:

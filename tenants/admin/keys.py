@@ -7,9 +7,11 @@ from django.contrib import admin, messages
 from django.db.models import QuerySet
 from django.http import HttpRequest
 from rest_framework_api_key.models import APIKey
+from unfold.contrib.filters.admin import AutocompleteSelectFilter
 from unfold.widgets import UnfoldAdminCheckboxSelectMultipleWidget
 
-from tenants.admin.base import ModelAdmin, ModelForm, acting
+from tenants.admin.base import ModelForm, PageActions, acting
+from tenants.admin.confirm import typed_name
 from tenants.models import ApiKey, Scope
 from tenants.services.api_keys import api_key_create, api_key_revoke
 
@@ -28,16 +30,21 @@ class ApiKeyForm(ModelForm):
 
 
 @admin.register(ApiKey)
-class ApiKeyAdmin(ModelAdmin):
+class ApiKeyAdmin(PageActions):
     """Keys are made, looked at and revoked, never changed. The plaintext is shown once."""
 
     form = ApiKeyForm
     list_display = ("prefix", "name", "tenant", "scopes", "created", "expiry_date", "last_used_at", "revoked")
-    list_filter = ("revoked", "tenant", "created")
+    list_filter = ("revoked", ("tenant", AutocompleteSelectFilter), "created")
+    list_filter_submit = True
     list_select_related = ("tenant",)
     search_fields = ("prefix", "name", "tenant__slug")
     autocomplete_fields = ("tenant",)
     actions = ("revoke",)
+    on_page = actions
+
+    def offered(self, row: ApiKey) -> tuple[str, ...]:
+        return () if row.revoked else self.on_page
 
     def get_fields(self, request: HttpRequest, obj: Any = None) -> tuple[str, ...]:
         if obj is None:
@@ -63,6 +70,7 @@ class ApiKeyAdmin(ModelAdmin):
         self.message_user(request, f"The key, shown this once and never again: {plaintext}", messages.WARNING)
 
     @admin.action(description="Revoke", permissions=["change"])
+    @typed_name("revoke", told="Programs that use them are refused within moments, for good.")
     def revoke(self, request: HttpRequest, keys: QuerySet[ApiKey]) -> None:
         """Make them useless for ever."""
         done = sum(api_key_revoke(api_key=key, actor=acting(request)) for key in keys)

@@ -1,5 +1,7 @@
 """Users, tenants, memberships, quotas."""
 
+from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 from django.contrib import admin, messages
@@ -11,11 +13,26 @@ from django.http import HttpRequest
 from django.utils.safestring import SafeString
 from unfold.forms import AdminPasswordChangeForm, UserChangeForm, UserCreationForm
 
-from tenants.admin.base import Listing, ModelAdmin, ModelForm, StackedInline, acting, linked
+from tenants.admin.base import (
+    Listing,
+    ModelAdmin,
+    ModelForm,
+    PageActions,
+    StackedInline,
+    acting,
+    linked,
+)
+from tenants.admin.confirm import typed_name
+from tenants.errors import HmiError
 from tenants.models import Membership, Quota, Tenant, User
+from tenants.owned import owned_models, owned_rows
+from tenants.services.leaving import tenant_leave
 from tenants.services.members import member_add, member_remove, member_set_role
+from tenants.services.taking_out import takeout_request
 from tenants.services.tenants import (
+    quota_change,
     tenant_create,
+    tenant_rename,
     tenant_resume,
     tenant_set_sharing,
     tenant_set_weight,
@@ -38,6 +55,8 @@ class UserAdmin(DjangoUserAdmin, ModelAdmin):  # type: ignore[type-arg]
     add_form = UserCreationForm
     change_password_form = AdminPasswordChangeForm
     list_display = ("username", "email", "is_active", "is_staff", "last_login", "date_joined")
+    autocomplete_fields = ("groups",)
+    filter_horizontal = ("user_permissions",)
     list_filter = ("is_active", "is_staff", "is_superuser")
 
 
@@ -60,8 +79,18 @@ class QuotaInline(StackedInline):
     can_delete = False
 
 
+def what_goes(tenant: Tenant) -> list[str]:
+    """What is lost with a tenant, counted."""
+    counted = [(model, owned_rows(model, tenant).count()) for model in reversed(owned_models())]
+    return [
+        f"{count:,} {model._meta.verbose_name if count == 1 else model._meta.verbose_name_plural}"
+        for model, count in counted
+        if count
+    ]
+
+
 @admin.register(Tenant)
-class TenantAdmin(ModelAdmin):
+class TenantAdmin(PageActions):
     """Tenants; suspended ones get 403 for everything."""
 
     list_display = (
@@ -70,14 +99,19 @@ class TenantAdmin(ModelAdmin):
         "member_count",
         "weight",
         "shares_fragment_counts",
-        "suspended_at",
+        "state",
         "created_at",
     )
-    list_filter = (("suspended_at", admin.EmptyFieldListFilter), "created_at")
+    list_filter = (
+        ("suspended_at", admin.EmptyFieldListFilter),
+        ("leaving_since", admin.EmptyFieldListFilter),
+        "created_at",
+    )
     ordering = ("slug",)
     search_fields = ("slug", "name")
-    actions = ("suspend", "resume")
-    fields = ("slug", "name", "weight", "shares_fragment_counts", "suspended_at", "created_at")
+    actions = ("suspend", "resume", "take_out", "leave")
+    on_page = actions
+    fields = ("slug", "name", "weight", "shares_fragment_counts", "state", "created_at")
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[Any]:
         tenants: QuerySet[Any] = super().get_queryset(request).annotate(member_count=Count("memberships"))
@@ -88,27 +122,52 @@ class TenantAdmin(ModelAdmin):
         """How many people belong to it."""
         return int(tenant.member_count)
 
+    @admin.display(description="State", ordering="suspended_at")
+    def state(self, tenant: Tenant) -> str:
+        """Whether it works, and since when not."""
+        if tenant.left_at is not None:
+            return f"deleted on {tenant.left_at:%Y-%m-%d}"
+        if tenant.leaving_since is not None:
+            return "being deleted"
+        return f"suspended on {tenant.suspended_at:%Y-%m-%d}" if tenant.suspended_at else "at work"
+
     def get_readonly_fields(self, request: HttpRequest, obj: Any = None) -> tuple[str, ...]:
-        return ("suspended_at", "created_at") if obj is None else ("slug", "suspended_at", "created_at")
+        return ("state", "created_at") if obj is None else ("slug", "state", "created_at")
+
+    def offered(self, row: Any) -> tuple[str, ...]:
+        """One that leaves can be nothing else any more."""
+        if row.leaving_since is not None:
+            return ()
+        return ("resume" if row.is_suspended else "suspend", "take_out", "leave")
 
     def get_inlines(self, request: HttpRequest, obj: Any) -> list[Any]:
         return [] if obj is None else [QuotaInline, MembershipInline]
 
     def has_delete_permission(self, request: HttpRequest, obj: Any = None) -> bool:
-        # Its audit events stay for ever, and so does it: suspend it.
+        # Its row stays for the bills; its data is deleted by an action.
         return False
 
     def save_model(self, request: HttpRequest, obj: Tenant, form: ModelForm, change: bool) -> None:
         shares, weight = obj.shares_fragment_counts, obj.weight
         if change:
-            obj.save(update_fields=["name"])
+            tenant_rename(tenant=obj, name=obj.name, actor=acting(request))
         else:
             made = tenant_create(slug=obj.slug, name=obj.name, actor=acting(request))
             obj.pk, obj._state.adding = made.pk, False
         tenant_set_sharing(tenant=obj, shares=shares, actor=acting(request))
         tenant_set_weight(tenant=obj, weight=weight, actor=acting(request))
 
+    def save_formset(self, request: HttpRequest, form: ModelForm, formset: Any, change: bool) -> None:
+        """Quotas are changed by their service; members on their own pages."""
+        formset.new_objects, formset.changed_objects, formset.deleted_objects = [], [], []
+        for row in formset.forms:
+            if formset.model is Quota and row.has_changed():
+                limits = {name: row.cleaned_data[name] for name in row.changed_data}
+                quota_change(tenant=form.instance, limits=limits, actor=acting(request))
+                formset.changed_objects.append((row.instance, row.changed_data))
+
     @admin.action(description="Suspend", permissions=["change"])
+    @typed_name("suspend", told="All requests of its people and programs are refused until it is resumed.")
     def suspend(self, request: HttpRequest, tenants: QuerySet[Tenant]) -> None:
         """Stop all their requests."""
         done = sum(tenant_suspend(tenant=tenant, actor=acting(request)) for tenant in tenants)
@@ -119,6 +178,34 @@ class TenantAdmin(ModelAdmin):
         """Let them work again."""
         done = sum(tenant_resume(tenant=tenant, actor=acting(request)) for tenant in tenants)
         self.message_user(request, f"{done} resumed.", messages.SUCCESS)
+
+    @admin.action(description="Put all data into a file", permissions=["change"])
+    def take_out(self, request: HttpRequest, tenants: QuerySet[Tenant]) -> None:
+        """For its owners and for administrators, who find it under *Takeouts*."""
+        for tenant in tenants:
+            begin = partial(takeout_request, tenant=tenant, actor=acting(request))
+            self._try(request, begin, f"All data of {tenant} is being put into a file: see Takeouts.")
+
+    @admin.action(description="Delete all data", permissions=["change"])
+    @typed_name(
+        "delete",
+        told="All of this goes for good, and its files with it; its keys stop working, its jobs are ended. A"
+        " row of usage a day stays for the bills, and its slug, which nobody else can take.",
+        loses=what_goes,
+    )
+    def leave(self, request: HttpRequest, tenants: QuerySet[Tenant]) -> None:
+        """Suspends them; a worker deletes what they have."""
+        for tenant in tenants:
+            begin = partial(tenant_leave, tenant=tenant, typed=tenant.slug, actor=acting(request))
+            self._try(request, begin, f"All data of {tenant} is being deleted.")
+
+    def _try(self, request: HttpRequest, act: Callable[[], object], said: str) -> None:
+        try:
+            act()
+        except HmiError as error:
+            self.message_user(request, error.message, messages.ERROR)
+        else:
+            self.message_user(request, said, messages.WARNING)
 
 
 @admin.register(Membership)
@@ -164,6 +251,10 @@ class QuotaAdmin(ModelAdmin):
     list_select_related = ("tenant",)
     search_fields = ("tenant__slug",)
     readonly_fields = ("tenant",)
+
+    def save_model(self, request: HttpRequest, obj: Quota, form: ModelForm, change: bool) -> None:
+        limits = {name: form.cleaned_data[name] for name in form.changed_data}
+        quota_change(tenant=obj.tenant, limits=limits, actor=acting(request))
 
     def has_add_permission(self, request: HttpRequest) -> bool:
         return False

@@ -1,6 +1,7 @@
 """Usage and audit events: written by the system, read by people."""
 
 from django.contrib import admin
+from unfold.contrib.filters.admin import AutocompleteSelectFilter
 
 from tenants.admin.base import ReadOnly
 from tenants.models import AuditEvent, UsageDay
@@ -11,9 +12,11 @@ class UsageDayAdmin(ReadOnly):
     """Infer requests per tenant, hPLM and day."""
 
     list_display = ("day", "tenant", "hplm_name", "requests", "inputs", "tokens", "failed")
-    list_filter = (("tenant", admin.RelatedOnlyFieldListFilter), "day")
+    list_filter = (("tenant", AutocompleteSelectFilter), "day")
+    list_filter_submit = True
     list_select_related = ("tenant",)
     search_fields = ("tenant__slug", "hplm_name")
+    show_full_result_count = False
     date_hierarchy = "day"
 
 
@@ -22,7 +25,9 @@ class AuditEventAdmin(ReadOnly):
     """Who did what, when."""
 
     list_display = ("at", "verb", "subject", "tenant", "actor", "api_key")
-    list_filter = ("verb", ("tenant", admin.RelatedOnlyFieldListFilter), "at")
+    list_filter = ("verb", ("tenant", AutocompleteSelectFilter), "at")
+    list_filter_submit = True
     list_select_related = ("tenant", "actor", "api_key")
     search_fields = ("subject", "verb", "tenant__slug", "actor__username")
+    show_full_result_count = False
     date_hierarchy = "at"

@@ -1,15 +1,25 @@
 """Corpora and datasets."""
 
-from typing import Any
+from typing import Any, ClassVar
 
 from django import forms
 from django.contrib import admin
 from django.db.models import QuerySet, Sum
 from django.http import HttpRequest
 from django.utils.safestring import SafeString
+from unfold.contrib.filters.admin import AutocompleteSelectFilter
 from unfold.widgets import UnfoldAdminFileFieldWidget
 
-from tenants.admin.base import Listing, ModelAdmin, ModelForm, NotByHand, Uploading, acting, pretty_json
+from tenants.admin.base import (
+    Listing,
+    ModelAdmin,
+    ModelForm,
+    Narrowed,
+    NotByHand,
+    Uploading,
+    acting,
+    pretty_json,
+)
 from tenants.errors import HmiError
 from tenants.models import Corpus, Dataset, DatasetSplit
 from tenants.services.corpora import corpus_delete, corpus_preview, corpus_upload
@@ -44,7 +54,8 @@ class CorpusAdmin(ModelAdmin, Uploading):
 
     form = CorpusForm
     list_display = ("name", "tenant", "rows", "words", "size_bytes", "created_by", "created_at")
-    list_filter = (("tenant", admin.RelatedOnlyFieldListFilter), "created_at")
+    list_filter = (("tenant", AutocompleteSelectFilter), "created_at")
+    list_filter_submit = True
     list_select_related = ("tenant", "created_by")
     search_fields = ("name", "tenant__slug", "sha256")
     autocomplete_fields = ("tenant",)
@@ -86,17 +97,23 @@ class DatasetSplitInline(Listing):
 
 
 @admin.register(Dataset)
-class DatasetAdmin(NotByHand):
+class DatasetAdmin(NotByHand, Narrowed):
     """Datasets, to look at and delete; tenants upload their own."""
+
+    narrowing: ClassVar = {
+        "tenant": lambda rows, tenant: rows.filter(tenant__in=[int(tenant)] if tenant.isdecimal() else []),
+        "task": lambda rows, task: rows.filter(task=task),
+    }
 
     list_display = ("name", "tenant", "task", "pairs", "label_count", "row_count", "created_by", "created_at")
     list_filter = (
         "task",
         "pairs",
         "leaks_allowed",
-        ("tenant", admin.RelatedOnlyFieldListFilter),
+        ("tenant", AutocompleteSelectFilter),
         "created_at",
     )
+    list_filter_submit = True
     list_select_related = ("tenant", "created_by")
     ordering = ("-created_at", "-id")
     search_fields = ("name", "tenant__slug")

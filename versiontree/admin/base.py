@@ -6,7 +6,7 @@ from typing import Any
 from django.contrib import messages
 from django.http import HttpRequest
 
-from tenants.admin.base import ModelAdmin
+from tenants.admin.base import PageActions
 from tenants.errors import HmiError
 from versiontree.models.version import VERSION_STATE_STYLE
 
@@ -19,7 +19,7 @@ def colours(styles: Iterable[tuple[str, str]]) -> dict[str, str]:
 STATE_COLOURS = colours((state.label, colour) for state, colour in VERSION_STATE_STYLE.items())
 
 
-class Serviced(ModelAdmin):
+class Serviced(PageActions):
     """Rows that change only through services: forms and actions call them; nothing is deleted here."""
 
     def has_delete_permission(self, request: HttpRequest, obj: Any = None) -> bool:

@@ -6,6 +6,7 @@ from django import forms
 from django.contrib import admin
 from django.contrib.admin.widgets import AutocompleteSelect
 from django.db.models import QuerySet
+from django.utils.http import urlencode
 from unfold.widgets import (
     UnfoldAdminAutocompleteWidget,
     UnfoldAdminDecimalFieldWidget,
@@ -50,10 +51,15 @@ def _ready_parents() -> QuerySet[Version]:
 
 
 class SearchSelect(AutocompleteSelect):
-    """A choice among too many rows for a list: the browser asks for those that match what is typed."""
+    """A choice among too many rows for a list: the browser asks for those that match what is typed.
+    ``within`` narrows them further (see ``Narrowed``)."""
 
-    def __init__(self, field: Any) -> None:
+    def __init__(self, field: Any, **within: str) -> None:
         super().__init__(field, admin.site, attrs={"class": "unfold-admin-autocomplete"})
+        self.within = within
+
+    def get_url(self) -> str:
+        return f"{super().get_url()}?{urlencode(self.within)}"
 
     @property
     def media(self) -> forms.Media:
@@ -110,7 +116,7 @@ class RootTermsForm(ServiceForm):
 
 
 class DomainForm(TrainingForm):
-    """Create a domain of the platform's."""
+    """Create a domain of the platform's, that tenants see at once or once it is published."""
 
     kind = JobKind.FURTHER_PRETRAIN
     makes_table = True
@@ -122,6 +128,12 @@ class DomainForm(TrainingForm):
     )
     corpus = forms.ModelChoiceField(queryset=_platform_corpora(), widget=UnfoldAdminSelectWidget)
     alpha = _alpha_field()
+    kept_back = forms.BooleanField(
+        required=False,
+        widget=UnfoldBooleanSwitchWidget,
+        label="Keep it back",
+        help_text="Tenants do not see it until it is published.",
+    )
 
     class Meta:
         model = Domain
@@ -139,6 +151,7 @@ class DomainForm(TrainingForm):
             alpha=data["alpha"],
             settings=self.settings(),
             **self.table(),
+            published=not data["kept_back"],
             actor=actor,
         )
 
@@ -181,7 +194,7 @@ class HplmForm(TrainingForm):
 
     parent = forms.ModelChoiceField(
         queryset=_ready_parents(),
-        widget=UnfoldAdminSelectWidget,
+        widget=SearchSelect(Version._meta.get_field("parent"), fit="parents"),
         help_text="The ready version that it grows from, the platform's or the tenant's.",
     )
     chosen_dataset = forms.ModelChoiceField(
@@ -217,7 +230,7 @@ class HplmUpdateForm(TrainingForm):
 
     chosen_dataset = forms.ModelChoiceField(
         queryset=Dataset.unscoped.none(),
-        widget=UnfoldAdminSelectWidget,
+        widget=SearchSelect(Version._meta.get_field("dataset")),
         label="New data",
         help_text="A dataset of the tenant's, for the same task.",
     )
@@ -235,8 +248,10 @@ class HplmUpdateForm(TrainingForm):
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
-        fitting = Dataset.unscoped.filter(tenant=self.instance.tenant_id, task=self.instance.task)
-        self.fields[DATASET].queryset = fitting.select_related("tenant")  # type: ignore[attr-defined]
+        of = {"tenant": self.instance.tenant_id, "task": self.instance.task}
+        chosen: Any = self.fields[DATASET]
+        chosen.queryset = Dataset.unscoped.filter(**of).select_related("tenant")
+        chosen.widget.within = {name: str(value) for name, value in of.items()}
 
     def act(self, actor: Any) -> Version:
         data = self.cleaned_data

@@ -1,16 +1,21 @@
 """Jobs and what happened to them."""
 
+from typing import Any
+
 from django.contrib import admin
 from django.db.models import QuerySet
 from django.http import HttpRequest
 from django.utils.safestring import SafeString
+from unfold.contrib.filters.admin import AutocompleteSelectFilter
 from unfold.decorators import display
 
 from tenants.admin.base import Listing, NotByHand, ReadOnly, acting, linked, pretty_json
 from versiontree.admin.base import Serviced, colours
 from versiontree.models import Job, JobEvent
-from versiontree.models.job import STATUS_STYLE
+from versiontree.models.job import STATUS_STYLE, JobState
+from versiontree.queue_selectors import queue_places
 from versiontree.services.jobs import job_cancel, job_retry
+from versiontree.services.priorities import PLACES, job_prioritise, job_requeue
 
 
 class JobEventInline(Listing):
@@ -24,8 +29,19 @@ class JobEventInline(Listing):
 class JobAdmin(NotByHand, Serviced):
     """Jobs, to watch, cancel and retry."""
 
-    list_display = ("kind", "to_version", "tenant", "status", "percent", "stage", "attempt", "created_at")
-    list_filter = ("state", "kind", ("tenant", admin.RelatedOnlyFieldListFilter), "created_at")
+    list_display = (
+        "kind",
+        "to_version",
+        "tenant",
+        "status",
+        "percent",
+        "stage",
+        "place",
+        "attempt",
+        "created_at",
+    )
+    list_filter = ("state", "kind", "priority", ("tenant", AutocompleteSelectFilter), "created_at")
+    list_filter_submit = True
     list_select_related = ("version__root", "version__domain__root", "version__hplm__tenant", "tenant")
     search_fields = (
         "id",
@@ -43,6 +59,7 @@ class JobAdmin(NotByHand, Serviced):
         "tenant",
         "after",
         "status",
+        "priority",
         "percent",
         "stage",
         "eta_seconds",
@@ -65,7 +82,24 @@ class JobAdmin(NotByHand, Serviced):
     )
     readonly_fields = fields
     inlines = (JobEventInline,)
-    actions = ("cancel", "retry")
+    actions = ("cancel", "retry", "requeue", "first", "usual", "later", "last")
+    on_page = actions
+
+    def offered(self, row: Job) -> tuple[str, ...]:
+        priorities = tuple(word for word, number in PLACES.items() if number != row.priority)
+        return {
+            JobState.WAITING: ("cancel", *priorities),
+            JobState.QUEUED: ("cancel", "requeue", *priorities),
+            JobState.RUNNING: ("cancel", "requeue"),
+            JobState.SUCCEEDED: (),
+        }.get(JobState(row.state), ("retry",))
+
+    def get_changelist_instance(self, request: HttpRequest) -> Any:
+        changelist = super().get_changelist_instance(request)
+        places = queue_places(changelist.result_list)
+        for job in changelist.result_list:
+            job.queue_place = places.get(job.pk)
+        return changelist
 
     @display(  # type: ignore[untyped-decorator]
         description="State",
@@ -85,6 +119,15 @@ class JobAdmin(NotByHand, Serviced):
     def percent(self, job: Job) -> str:
         """How far it is."""
         return f"{job.progress:.0%}"
+
+    @admin.display(description="Place", ordering="priority", empty_value="")
+    def place(self, job: Any) -> str | None:
+        """Where it stands among all that are queued, and its priority where that is not the usual."""
+        if not job.is_active:
+            return None
+        told = [str(job.queue_place)] if job.queue_place else []
+        word = {number: word for word, number in PLACES.items()}.get(job.priority, str(job.priority))
+        return ", ".join([*told, *([word] if job.priority != PLACES["usual"] else [])]) or None
 
     @admin.display(description="Params")
     def shown_params(self, job: Job) -> SafeString:
@@ -106,6 +149,37 @@ class JobAdmin(NotByHand, Serviced):
         """Run what failed or was cancelled again."""
         self.each(request, rows, lambda job: job_retry(job=job, actor=acting(request)), "retried")
 
+    @admin.action(description="Requeue", permissions=["operate"])
+    def requeue(self, request: HttpRequest, rows: QuerySet[Job]) -> None:
+        """Put running ones back into the queue, retry what ended badly, announce queued ones again."""
+        self.each(request, rows, lambda job: job_requeue(job=job, actor=acting(request)), "requeued")
+
+    @admin.action(description="Priority: first", permissions=["operate"])
+    def first(self, request: HttpRequest, rows: QuerySet[Job]) -> None:
+        """Before all others."""
+        self._place(request, rows, "first")
+
+    @admin.action(description="Priority: usual", permissions=["operate"])
+    def usual(self, request: HttpRequest, rows: QuerySet[Job]) -> None:
+        """As most are."""
+        self._place(request, rows, "usual")
+
+    @admin.action(description="Priority: later", permissions=["operate"])
+    def later(self, request: HttpRequest, rows: QuerySet[Job]) -> None:
+        """After the usual ones."""
+        self._place(request, rows, "later")
+
+    @admin.action(description="Priority: last", permissions=["operate"])
+    def last(self, request: HttpRequest, rows: QuerySet[Job]) -> None:
+        """When nothing else waits."""
+        self._place(request, rows, "last")
+
+    def _place(self, request: HttpRequest, rows: QuerySet[Job], word: str) -> None:
+        actor, priority = acting(request), PLACES[word]
+        self.each(
+            request, rows, lambda job: job_prioritise(job=job, priority=priority, actor=actor), f"now {word}"
+        )
+
 
 @admin.register(JobEvent)
 class JobEventAdmin(ReadOnly):
@@ -115,6 +189,7 @@ class JobEventAdmin(ReadOnly):
     list_filter = ("kind", "at")
     list_select_related = ("job",)
     search_fields = ("job__id", "message")
+    show_full_result_count = False
 
     @admin.display(description="Job", ordering="job")
     def to_job(self, event: JobEvent) -> SafeString:

@@ -1,7 +1,7 @@
 """Versions and their artifacts."""
 
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 from django.conf import settings
 from django.contrib import admin, messages
@@ -10,14 +10,16 @@ from django.http import HttpRequest, StreamingHttpResponse
 from django.template.defaultfilters import filesizeformat
 from django.utils.html import format_html_join
 from django.utils.safestring import SafeString, mark_safe
+from unfold.contrib.filters.admin import AutocompleteSelectFilter
 from unfold.decorators import display
 
-from tenants.admin.base import Listing, NotByHand, ReadOnly, acting, linked, pretty_json
+from tenants.admin.base import Listing, Narrowed, NotByHand, ReadOnly, acting, linked, pretty_json
 from tenants.errors import HmiError
 from versiontree.admin.base import STATE_COLOURS, Serviced
 from versiontree.archive.download import zip_response
 from versiontree.artifacts import ArtifactStore
 from versiontree.models import Artifact, Job, Version, VersionArtifact
+from versiontree.models.version import VersionKind, VersionState
 from versiontree.remarks import version_warnings
 from versiontree.services.export import version_download
 from versiontree.services.jobs import version_retry
@@ -54,12 +56,17 @@ class VersionArtifactInline(Listing):
 
 
 @admin.register(Version)
-class VersionAdmin(NotByHand, Serviced):
+class VersionAdmin(NotByHand, Narrowed, Serviced):
     """The nodes of the tree. They never change; a failed one can be tried again."""
+
+    narrowing: ClassVar = {
+        "fit": lambda rows, _: rows.filter(state=VersionState.READY).exclude(kind=VersionKind.HPLM)
+    }
 
     ordering = ("-created_at", "-id")
     list_display = ("__str__", "kind", "status", "tenant", "parent", "short_digest", "created_at", "ready_at")
-    list_filter = ("kind", "state", "root", ("tenant", admin.RelatedOnlyFieldListFilter))
+    list_filter = ("kind", "state", "root", ("tenant", AutocompleteSelectFilter))
+    list_filter_submit = True
     list_select_related = (
         "root",
         "domain__root",
@@ -93,6 +100,13 @@ class VersionAdmin(NotByHand, Serviced):
     readonly_fields = fields
     inlines = (JobInline, VersionArtifactInline)
     actions = ("retry", "export", "export_branch")
+    on_page = actions
+
+    def offered(self, row: Version) -> tuple[str, ...]:
+        ready = row.state == VersionState.READY
+        return (
+            ("export", "export_branch") if ready else ("retry",) if row.state == VersionState.FAILED else ()
+        )
 
     @display(description="State", ordering="state", label=STATE_COLOURS)  # type: ignore[untyped-decorator]
     def status(self, version: Version) -> str:

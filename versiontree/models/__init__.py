@@ -4,6 +4,7 @@ from versiontree.models.alias import Alias, AliasMove
 from versiontree.models.artifact import Artifact, VersionArtifact
 from versiontree.models.coverage import Coverage
 from versiontree.models.domain import Domain
+from versiontree.models.evaluation import Evaluation
 from versiontree.models.hplm import Hplm
 from versiontree.models.job import Job, JobEvent
 from versiontree.models.root import Root
@@ -16,6 +17,7 @@ __all__ = [
     "Artifact",
     "Coverage",
     "Domain",
+    "Evaluation",
     "Hplm",
     "Job",
     "JobEvent",

@@ -7,12 +7,13 @@ from versiontree.models.version import Version
 
 
 class Role(models.TextChoices):
-    """What an artifact is for a version; also the kind of the artifact."""
+    """What an artifact is for a version; also the kind of the artifact. Answers belong to an evaluation."""
 
     ROOT = "root", "Root"
     LOWER = "lower", "Lower layers"
     PLOT = "plot", "PLOT"
     HPLM = "hplm", "Adapters and head"
+    ANSWERS = "answers", "Answers"
 
 
 class Artifact(models.Model):
@@ -46,7 +47,7 @@ class VersionArtifact(models.Model):
     role = models.CharField(max_length=8, choices=Role.choices)
 
     unscoped = models.Manager()
-    objects = TenantScopedManager(tenant_path="version__tenant")
+    objects = TenantScopedManager(tenant_path="version__tenant", shares_platform_rows=True)
 
     class Meta:
         ordering = ["id"]

@@ -2,6 +2,7 @@
 
 from django.conf import settings
 from django.db import models
+from django.utils import timezone
 
 from tenants.models import Tenant, TenantScopedManager
 from versiontree.models.constraints import slug_check
@@ -21,9 +22,16 @@ class Domain(models.Model):
         settings.AUTH_USER_MODEL, null=True, blank=True, on_delete=models.SET_NULL, related_name="+"
     )
     created_at = models.DateTimeField(auto_now_add=True)
+    published_at = models.DateTimeField(
+        "published",
+        null=True,
+        blank=True,
+        default=timezone.now,
+        help_text="Of the platform's: since when tenants see it. Until then only administrators do.",
+    )
 
     unscoped = models.Manager()
-    objects = TenantScopedManager()
+    objects = TenantScopedManager(shares_platform_rows=True)
 
     class Meta:
         ordering = ["name"]

@@ -19,6 +19,12 @@ class Hplm(models.Model):
     )
     created_at = models.DateTimeField(auto_now_add=True)
     deleted_at = models.DateTimeField(null=True, blank=True)
+    pinned_at = models.DateTimeField(
+        "pinned",
+        null=True,
+        blank=True,
+        help_text="Inference workers keep the versions that its aliases mean in memory.",
+    )
 
     unscoped = models.Manager()
     objects = TenantScopedManager()

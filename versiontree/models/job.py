@@ -114,7 +114,7 @@ class Job(models.Model):
     finished_at = models.DateTimeField(null=True, blank=True)
 
     unscoped = models.Manager()
-    objects = TenantScopedManager()
+    objects = TenantScopedManager(shares_platform_rows=True)
 
     class Meta:
         ordering = ["-created_at", "id"]

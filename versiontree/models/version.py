@@ -104,7 +104,7 @@ class Version(models.Model):
     ready_at = models.DateTimeField(null=True, blank=True)
 
     unscoped = models.Manager()
-    objects = TenantScopedManager()
+    objects = TenantScopedManager(shares_platform_rows=True)
 
     class Meta:
         ordering = ["id"]

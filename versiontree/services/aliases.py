@@ -9,6 +9,7 @@ from versiontree.errors import not_found
 from versiontree.models import Alias, AliasMove, Hplm, Version
 from versiontree.models.version import VersionState
 from versiontree.names import require_slug
+from versiontree.serving import manifest_publish_on_commit
 
 
 @transaction.atomic
@@ -53,6 +54,8 @@ def alias_point(*, hplm: Hplm, name: str, version: Version, actor: Actor, reason
         moved_by=person(actor),
         moved_at=now,
     )
+    if hplm.pinned_at is not None:
+        manifest_publish_on_commit()
     audit_record(
         verb="alias.move",
         subject=f"{hplm}@{name}",

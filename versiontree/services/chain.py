@@ -11,16 +11,20 @@ from tenants.errors import ErrorCode, HmiError
 from versiontree.artifacts import ArtifactDamaged, ArtifactStore, StoredArtifact
 from versiontree.models import Alias, Artifact, Hplm, Job, Version, VersionArtifact
 from versiontree.models.alias import DEFAULT_ALIAS
+from versiontree.models.artifact import Role
 from versiontree.models.job import JobState
 from versiontree.models.version import MAIN_ROLE, REQUIRED_ROLES, VersionKind, VersionState
 from versiontree.services.aliases import alias_point
 from versiontree.services.attaching import attaching_begin
+from versiontree.services.evaluations import evaluation_keep
 from versiontree.services.nudges import job_nudge
 from versiontree.services.transitions import job_move, version_move
 from versiontree.serving import manifest_publish_on_commit
 
 
-def artifacts_attach(*, version: Version, artifacts: Iterable[tuple[str, StoredArtifact]]) -> None:
+def artifacts_attach(
+    *, version: Version, artifacts: Iterable[tuple[str, StoredArtifact]], job: Job | None = None
+) -> None:
     """Write down which artifacts a job of this version made, while the collector of garbage stands still."""
     store = ArtifactStore(Path(settings.HMI_ARTIFACT_ROOT))
     attaching_begin()
@@ -32,7 +36,10 @@ def artifacts_attach(*, version: Version, artifacts: Iterable[tuple[str, StoredA
             digest=stored.digest,
             defaults={"size": stored.size, "files": dict(stored.files)},
         )
-        VersionArtifact.unscoped.create(version=version, artifact=row, role=role)
+        if role == Role.ANSWERS and job is not None:
+            evaluation_keep(version=version, artifact=row, dataset=job.params["dataset"])
+        else:
+            VersionArtifact.unscoped.create(version=version, artifact=row, role=role)
 
 
 def chain_advance(*, job: Job, version: Version) -> None:

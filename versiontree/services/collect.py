@@ -25,7 +25,7 @@ from django.utils import timezone
 from tenants.workspaces import INCOMING
 from versiontree.artifacts import KINDS, ArtifactStore
 from versiontree.chains import compacted_by
-from versiontree.models import Artifact, Job, Version, VersionArtifact
+from versiontree.models import Artifact, Evaluation, Job, Version, VersionArtifact
 from versiontree.models.artifact import Role
 from versiontree.models.job import ACTIVE
 from versiontree.models.version import VersionState
@@ -76,15 +76,25 @@ def artifacts_collect(*, grace_s: float = GRACE_S, dry_run: bool = False) -> Col
     return done
 
 
+def artifacts_discard(artifacts: list[tuple[Name, int]]) -> None:
+    """Remove these at once, with no time of grace, unless something living needs them: what they belonged to
+    is gone for good."""
+    store = ArtifactStore(Path(settings.HMI_ARTIFACT_ROOT))
+    for start in range(0, len(artifacts), AT_ONCE):
+        _remove(artifacts[start : start + AT_ONCE], store, GRACE_S, young_too=True)
+
+
 def artifacts_needed(*, grace_s: float) -> set[int]:
     """The ids of the artifacts that living versions need, those of hPLMs that were deleted less than
-    ``grace_s`` ago among them; three queries for any tree."""
+    ``grace_s`` ago among them; four queries for any tree."""
     since = timezone.now() - timedelta(seconds=grace_s)
     versions = {version.pk: version for version in Version.unscoped.select_related("hplm").defer("metrics")}
     busy = set(Job.unscoped.filter(state__in=ACTIVE).values_list("version_id", flat=True))
     links: dict[int, list[tuple[str, int]]] = {}
     for version_id, role, artifact in VersionArtifact.unscoped.values_list("version", "role", "artifact"):
         links.setdefault(version_id, []).append((role, artifact))
+    for version_id, artifact in Evaluation.unscoped.values_list("version", "artifact"):
+        links.setdefault(version_id, []).append((Role.ANSWERS, artifact))
     needed: set[int] = set()
     for version in versions.values():
         if version.pk in busy or _is_living(version, since):
@@ -132,7 +142,9 @@ def _candidates(store: ArtifactStore, grace_s: float) -> list[tuple[Name, int]]:
     return found
 
 
-def _remove(chosen: list[tuple[Name, int]], store: ArtifactStore, grace_s: float) -> list[tuple[Name, int]]:
+def _remove(
+    chosen: list[tuple[Name, int]], store: ArtifactStore, grace_s: float, *, young_too: bool = False
+) -> list[tuple[Name, int]]:
     """Remove rows, links and files, but of what somebody needs after all; returns what went.
 
     Files go only once the rows are gone for good: until then they are aside, and come back if that fails.
@@ -147,7 +159,7 @@ def _remove(chosen: list[tuple[Name, int]], store: ArtifactStore, grace_s: float
         removed = [
             (name, size)
             for name, size in chosen
-            if pks.get(name) not in needed and _is_old(store.path(*name), grace_s)
+            if pks.get(name) not in needed and (young_too or _is_old(store.path(*name), grace_s))
         ]
         gone = [pks[name] for name, _ in removed if name in pks]
         VersionArtifact.unscoped.filter(artifact__in=gone).delete()

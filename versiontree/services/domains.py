@@ -32,8 +32,10 @@ def domain_create(
     settings: Mapping[str, Any] | None = None,
     description: str = "",
     vectors: str = DEFAULT_VECTORS,
+    published: bool = True,
 ) -> Version:
-    """A new domain under a ready version of a root or domain; without a tenant it is the platform's.
+    """A new domain under a ready version of a root or domain; without a tenant it is the platform's, and not
+    seen by tenants until it is ``published``.
 
     Raises ``invalid_field``, ``conflict`` (the name), ``not_found`` (parent or corpus), ``model_not_ready``,
     ``corpus_too_small``, ``quota_exceeded``.
@@ -46,6 +48,8 @@ def domain_create(
             quota_check_domains(tenant=tenant, having=Domain.objects.for_tenant(tenant).count())
         above = parent_check(parent=parent, tenant=tenant, kinds=[VersionKind.ROOT, VersionKind.DOMAIN])
         domain = _create(above.root, tenant, name, description, actor)
+        if tenant is None and not published:
+            Domain.unscoped.filter(pk=domain.pk).update(published_at=None)
         return _plant(domain, above, corpus, config, actor, verb="domain.create")
 
 

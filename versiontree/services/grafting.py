@@ -6,7 +6,6 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from django.db import IntegrityError, transaction
-from django.db.models import Q
 
 from tenants.errors import ErrorCode, HmiError
 from tenants.models import Tenant
@@ -19,7 +18,7 @@ from versiontree.chains import COMPACTS
 from versiontree.models import Domain, Hplm, Root, Version
 from versiontree.models.version import VersionKind, VersionState
 from versiontree.names import LONGEST_NAME
-from versiontree.selectors import artifact_bytes
+from versiontree.selectors import artifact_bytes, versions_seen_by
 from versiontree.services.chain import artifacts_attach, version_finish
 from versiontree.services.planting import parent_check, room_for_jobs, version_plant
 
@@ -139,7 +138,7 @@ def graft_plant(
 
 def _levels(nodes: Sequence[Node], tenant: Tenant | None) -> list[list[Version]]:
     """The ready versions here that are the same as the nodes, from the root down as far as there are."""
-    visible = Q(tenant=None) | Q(tenant=tenant) if tenant else Q(tenant=None)
+    visible = versions_seen_by(tenant)
     levels: list[list[Version]] = []
     for node in reversed(nodes):
         rows = Version.unscoped.filter(visible, kind=node.kind, state=VersionState.READY, digest=node.digest)

@@ -59,6 +59,35 @@ def hplm_create(
         return _plant(hplm, above, dataset, config, actor, verb="hplm.create")
 
 
+def hplm_rehearse(
+    *,
+    tenant: Tenant,
+    name: str,
+    parent: Version,
+    dataset: Dataset,
+    actor: Actor,
+    settings: Mapping[str, Any] | None = None,
+    license: str = "",  # noqa: A002
+) -> dict[str, Any]:
+    """The ``config`` that ``hplm_create`` would give the version, with its warnings; nothing stays of it.
+
+    Raises what ``hplm_create`` raises.
+    """
+    with transaction.atomic():
+        version = hplm_create(
+            tenant=tenant,
+            name=name,
+            parent=parent,
+            dataset=dataset,
+            actor=actor,
+            settings=settings,
+            license=license,
+        )
+        transaction.set_rollback(True)
+    config: dict[str, Any] = version.config
+    return config
+
+
 def hplm_update(
     *,
     hplm: Hplm,

@@ -1,6 +1,7 @@
 """Importing versions that another site, or another tenant, exported."""
 
 from collections.abc import Sequence
+from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import IO
 
@@ -9,6 +10,7 @@ from django.db import transaction
 
 from tenants.errors import ErrorCode, HmiError
 from tenants.models import Tenant, User
+from tenants.scope import platform_scope
 from tenants.services.audit import Actor, audit_record
 from versiontree.archive.layout import Contents, Node, refused
 from versiontree.archive.reader import Archive, archive_open, unpacked
@@ -52,9 +54,10 @@ def version_import(
             raise HmiError(ErrorCode.MISSING_FIELD, message, param="tenant")
         plan = graft_plan(contents, tenant=tenant, parent=parent)
         _check_rights(plan.missing, tenant, actor)
-        graft_rehearse(plan, tenant=tenant, actor=actor, name=name)
+        with _where(plan.missing):
+            graft_rehearse(plan, tenant=tenant, actor=actor, name=name)
         stored = _stored(opened, plan)
-        with transaction.atomic():
+        with _where(plan.missing), transaction.atomic():
             version = graft_plant(plan, stored=stored, tenant=tenant, actor=actor, name=name)
             audit_record(
                 verb="version.import",
@@ -83,6 +86,12 @@ def _check_rights(missing: Sequence[Node], tenant: Tenant | None, actor: Actor) 
             f"This site does not have {what}; only its administrators can import that.",
             param="archive",
         )
+
+
+def _where(missing: Sequence[Node]) -> AbstractContextManager[None]:
+    """A root that comes along is the platform's, also below it a tenant plants."""
+    brings_root = any(node.kind == VersionKind.ROOT for node in missing)
+    return platform_scope() if brings_root else nullcontext()
 
 
 def _stored(opened: Archive, plan: Graft) -> Stored:

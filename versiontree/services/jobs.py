@@ -128,7 +128,7 @@ def job_succeed(
             progress=1.0,
             metrics=dict(metrics),
         ):
-            artifacts_attach(version=version, artifacts=artifacts)
+            artifacts_attach(version=version, artifacts=artifacts, job=job)
             chain_advance(job=job, version=version)
         else:
             _end_cancelled(job, worker)

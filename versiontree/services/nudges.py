@@ -12,6 +12,8 @@ log = logging.getLogger(__name__)
 RUN_JOB_TASK: Final = "workers.run_job"
 RUN_CHECK_TASK: Final = "workers.run_check"
 COVERAGE_TASK: Final = "workers.measure_coverage"
+TAKEOUT_TASK: Final = "workers.take_out"
+LEAVING_TASK: Final = "workers.let_tenants_leave"
 TRAINING_QUEUE: Final = "training"
 UPLOADS_QUEUE: Final = "uploads"
 """Reading uploads takes minutes: what keeps the system in order must not wait behind it."""
@@ -31,6 +33,16 @@ def job_nudge(*, job_id: UUID, priority: int) -> None:
 def check_nudge_send(*, check_id: UUID, **_: object) -> None:
     """Send the id of a check of uploads to the queue of uploads; what ``tenants.signals`` asks for."""
     _send(RUN_CHECK_TASK, [str(check_id)], UPLOADS_QUEUE, 0)
+
+
+def takeout_nudge_send(*, takeout_id: UUID, **_: object) -> None:
+    """Have all data of a tenant put into a file; what ``tenants.signals`` asks for."""
+    _send(TAKEOUT_TASK, [str(takeout_id)], UPLOADS_QUEUE, 0)
+
+
+def leaving_nudge() -> None:
+    """Have the data of tenants that leave deleted."""
+    _send(LEAVING_TASK, [], UPLOADS_QUEUE, 0)
 
 
 def coverage_nudge(*, kind: str, upload_id: int) -> None:

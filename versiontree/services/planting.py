@@ -75,7 +75,7 @@ def version_plant(
     )
     before: Job | None = None
     for plan in plans:
-        before = _job_create(version=version, plan=plan, after=before, actor=actor)
+        before = job_plant(version=version, plan=plan, after=before, actor=actor)
     return version
 
 
@@ -105,7 +105,8 @@ def parent_check(*, parent: Version, tenant: Tenant | None, kinds: Sequence[Vers
     """
     found = Version.unscoped.select_related("root", "domain").filter(pk=parent.pk).first()
     owners = {None, tenant.pk if tenant else None}
-    if found is None or found.tenant_id not in owners or found.kind not in kinds:
+    hidden = tenant is not None and found is not None and _is_unpublished(found)
+    if found is None or hidden or found.tenant_id not in owners or found.kind not in kinds:
         wanted = " or ".join(kind.label_in_words for kind in kinds)
         raise not_found(f"version of a {wanted}", param="parent")
     if found.state != VersionState.READY:
@@ -115,6 +116,10 @@ def parent_check(*, parent: Version, tenant: Tenant | None, kinds: Sequence[Vers
             param="parent",
         )
     return found
+
+
+def _is_unpublished(version: Version) -> bool:
+    return version.tenant_id is None and version.domain is not None and version.domain.published_at is None
 
 
 def corpus_check(*, corpus: Corpus, tenant: Tenant | None) -> dict[str, Any]:
@@ -146,7 +151,8 @@ def _kind_and_owner(of: Root | Domain | Hplm) -> tuple[VersionKind, dict[str, An
     return VersionKind.HPLM, {"hplm": of}
 
 
-def _job_create(*, version: Version, plan: JobPlan, after: Job | None, actor: Actor) -> Job:
+def job_plant(*, version: Version, plan: JobPlan, after: Job | None, actor: Actor) -> Job:
+    """A job of a version: queued, or waiting for the one before it. For a transaction that holds its row."""
     now = timezone.now()
     first = after is None
     job = Job.unscoped.create(

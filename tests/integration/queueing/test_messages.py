@@ -39,6 +39,7 @@ requests = st.builds(
     enqueued_at=numbers,
     reply_to=texts,
     miss_policy=st.sampled_from([None, *MISS_POLICIES]),
+    explain=st.booleans(),
     v=st.just(VERSION),
 )
 replies = st.builds(
@@ -117,6 +118,7 @@ def test_a_missing_field_is_named(name: str) -> None:
         ("inputs", [{"text": "x"}]),
         ("inputs", [{"text": "x", "text_pair": 1}]),
         ("miss_policy", 1),
+        ("explain", 1),
         ("v", 1),
     ],
 )

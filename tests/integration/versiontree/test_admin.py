@@ -1,5 +1,6 @@
 """The admin: every page opens, forms and actions do what the services do."""
 
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -12,11 +13,12 @@ from django.test.utils import CaptureQueriesContext
 from django.urls import reverse
 from rest_framework_api_key.models import APIKey
 
+from inference.api.client import close_gateway
 from tenants.models import User
 from tests.integration.versiontree import grove
 from tests.integration.versiontree.admin_pages import NO_INLINES, act, plain
 from tests.integration.versiontree.grove import Household
-from versiontree.models import Alias, Coverage, Domain, Hplm, Job, JobShard, Root, Version
+from versiontree.models import Alias, Coverage, Domain, Evaluation, Hplm, Job, JobShard, Root, Version
 from versiontree.models.job import JobState
 from versiontree.services.domains import domain_update
 from versiontree.services.hplms import hplm_update
@@ -27,9 +29,10 @@ MODELS = [model._meta.model_name for model in apps.get_app_config("versiontree")
 
 
 @pytest.fixture
-def staff(db: None, client: Client) -> Client:
+def staff(db: None, client: Client) -> Iterator[Client]:
     client.force_login(User.objects.create_superuser("boss"))
-    return client
+    yield client
+    close_gateway()  # the first page asks the queue
 
 
 @pytest.mark.parametrize("model", MODELS)
@@ -39,6 +42,8 @@ def test_every_model_has_a_list_and_a_page_for_each_row(
     version = grove.ready_hplm(domain, "spam", acme)
     JobShard.objects.create(job=version.jobs.earliest("created_at"), stage="count", number=0, piece=[0, 10])
     Coverage.unscoped.create(tenant=acme.tenant, dataset=version.dataset, version=domain)
+    made = version.artifact_links.get().artifact
+    Evaluation.unscoped.create(tenant=acme.tenant, version=version, artifact=made, test="a" * 64, dataset="d")
     assert staff.get(reverse(f"admin:versiontree_{model}_changelist")).status_code == 200
     row = apps.get_model("versiontree", model)._default_manager.first()
     assert row is not None
@@ -157,7 +162,7 @@ def test_what_refuses_new_data_stands_on_the_form(staff: Client, root: Version, 
 
 def test_a_deleted_hplm_is_only_looked_at(staff: Client, root: Version, acme: Household) -> None:
     version = grove.ready_hplm(root, "spam", acme)
-    act(staff, "hplm", "stop_serving", grove.hplm_of(version))
+    act(staff, "hplm", "stop_serving", grove.hplm_of(version), typed_name="acme/spam")
     change = reverse("admin:versiontree_hplm_change", args=[version.hplm_id])
     assert staff.get(change).status_code == 200
     assert staff.post(change, {"chosen_dataset": acme.dataset.pk, **NO_INLINES}).status_code == 403
@@ -262,7 +267,7 @@ def test_the_tables_of_a_domain_are_compacted_by_an_action(staff: Client, domain
 
 def test_an_hplm_is_deleted_by_an_action(staff: Client, root: Version, acme: Household) -> None:
     version = grove.ready_hplm(root, "spam", acme)
-    assert "1 deleted" in act(staff, "hplm", "stop_serving", grove.hplm_of(version))
+    assert "1 deleted" in act(staff, "hplm", "stop_serving", grove.hplm_of(version), typed_name="acme/spam")
     assert Hplm.unscoped.get().deleted_at is not None
 
 

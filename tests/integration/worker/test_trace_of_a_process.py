@@ -5,7 +5,7 @@ from collections.abc import Callable
 import pytest
 from redis import Redis
 
-from inference.queueing.traces import ask_trace
+from inference.queueing.asking import TRACE, ask
 from inference.queueing.transport import RequestQueue
 from tests.integration.queueing.requests import replies_in
 from tests.integration.worker.asking import request_for
@@ -23,7 +23,7 @@ def test_a_worker_tells_what_its_pipeline_did(
     for hplm in world.hplms:
         queue.submit(request_for(hplm, "the river", "stone"))
     wait_until(lambda: len(replies_in(redis)) == len(world.hplms), worker)
-    told = ask_trace(redis, worker.name)
+    told = ask(redis, worker.name, TRACE)
     assert told is not None
     lanes = lanes_of(told, process=worker.name)
     computed = {event["args"]["batch"] for event in lanes["compute"]}
@@ -38,6 +38,6 @@ def test_a_worker_answers_while_it_has_done_nothing(
     redis: Redis, start_worker: Callable[..., InferenceWorker]
 ) -> None:
     worker = start_worker().wait_until_ready()
-    told = ask_trace(redis, worker.name)
+    told = ask(redis, worker.name, TRACE)
     assert told is not None
     assert lanes_of(told, process=worker.name) == {"retrieval": [], "adapters": [], "compute": []}

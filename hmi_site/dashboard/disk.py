@@ -1,0 +1,59 @@
+"""What lies on the disks, and how much room is left there."""
+
+import shutil
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+from django.conf import settings
+from django.db.models import Sum
+from django.template.defaultfilters import filesizeformat
+
+from tenants.models import Corpus, DatasetSplit, Upload
+from versiontree.models import Artifact
+
+NEARLY_FULL: Final = 0.9
+
+
+@dataclass(frozen=True, slots=True)
+class Store:
+    """A folder of the product: what it holds, and how full its disk is, 0 to 1."""
+
+    name: str
+    held: str
+    free: str
+    full: float
+
+    @property
+    def percent(self) -> int:
+        """How full the disk is."""
+        return round(100 * self.full)
+
+    @property
+    def is_nearly_full(self) -> bool:
+        """Whether somebody should make room."""
+        return self.full >= NEARLY_FULL
+
+
+def stores() -> list[Store]:
+    """The artifact store and the uploads; four queries."""
+    artifacts = _sum(Artifact.objects.all(), "size")
+    uploads = sum(
+        _sum(rows, "size_bytes")
+        for rows in (Corpus.unscoped.all(), DatasetSplit.unscoped.all(), Upload.unscoped.all())
+    )
+    return [
+        _store("Artifact store", artifacts, Path(settings.HMI_ARTIFACT_ROOT)),
+        _store("Uploads", uploads, Path(settings.HMI_UPLOAD_ROOT)),
+    ]
+
+
+def _sum(rows: Any, column: str) -> int:
+    return int(rows.aggregate(total=Sum(column))["total"] or 0)
+
+
+def _store(name: str, held: int, folder: Path) -> Store:
+    while not folder.exists() and folder != folder.parent:
+        folder = folder.parent
+    disk = shutil.disk_usage(folder)
+    return Store(name, filesizeformat(held), filesizeformat(disk.free), 1 - disk.free / disk.total)

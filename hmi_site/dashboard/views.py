@@ -1,0 +1,116 @@
+"""The pages of the administration that are of no model: the live part of the dashboard, and the workers."""
+
+from collections.abc import Callable
+from functools import wraps
+from typing import Any
+
+from django.contrib import admin, messages
+from django.core.exceptions import PermissionDenied
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import redirect, render
+from django.urls import reverse
+from django.views.decorators.cache import never_cache
+from django.views.decorators.http import require_GET, require_POST
+
+from hmi_site.dashboard.board import live
+from hmi_site.dashboard.orders import ORDERS, worker_order
+from hmi_site.dashboard.serving import roots, serving_or_none, worker_rows
+from inference.queueing.asking import DRAIN
+from tenants.admin.base import acting
+from tenants.admin.confirm import Lost, Question, ask_for_name, is_typed
+from tenants.errors import ErrorCode, HmiError
+
+View = Callable[..., HttpResponse]
+WORKERS = "admin:serving-workers"
+MAY_ORDER = "versiontree.change_root"
+LAST = "Requests that come in meanwhile are refused until one of them is resumed or started."
+
+
+def may_order(request: HttpRequest) -> bool:
+    """Whether the person may tell workers what to do."""
+    user: Any = request.user
+    return bool(user.has_perm(MAY_ORDER))
+
+
+def ordering(view: View) -> View:
+    """For those who may tell workers what to do."""
+
+    @wraps(view)
+    def guarded(request: HttpRequest, **kwargs: Any) -> HttpResponse:
+        if not may_order(request):
+            raise PermissionDenied
+        return view(request, **kwargs)
+
+    return admin.site.admin_view(require_POST(guarded))
+
+
+@admin.site.admin_view
+@never_cache
+@require_GET
+def dashboard_live(request: HttpRequest) -> HttpResponse:
+    """The part of the dashboard that is asked for again and again."""
+    return render(request, "hmi_site/dashboard_live.html", live())
+
+
+@admin.site.admin_view
+@never_cache
+@require_GET
+def workers(request: HttpRequest) -> HttpResponse:
+    """The inference workers that have a heartbeat, the roots, and who serves which."""
+    serving = serving_or_none()
+    context = {
+        "serving": serving,
+        "workers": worker_rows(serving) if serving else [],
+        "roots": roots(serving),
+        "may_order": may_order(request),
+    }
+    if getattr(request, "htmx", False):
+        return render(request, "hmi_site/workers_live.html", context)
+    page = {**admin.site.each_context(request), "title": "Serving workers", **context}
+    return render(request, "hmi_site/workers.html", page)
+
+
+@ordering
+def tell(request: HttpRequest, worker: str, what: str) -> HttpResponse:
+    """Tell one worker. To drain the last that takes requests asks for its name."""
+    others = [name for name in _ready() if name != worker]
+    if what == DRAIN and not others and not is_typed(request, worker):
+        question = Question("drain", "Drain the last worker?", worker, f"No other takes requests. {LAST}")
+        return _asked(request, question, [worker])
+    _tell(request, [worker], what)
+    return redirect(WORKERS)
+
+
+@ordering
+def drain_all(request: HttpRequest) -> HttpResponse:
+    """Drain all that take requests, once that was typed."""
+    ready = _ready()
+    phrase = f"drain {len(ready)} workers"
+    if not ready:
+        messages.warning(request, "No inference worker takes requests.")
+    elif is_typed(request, phrase):
+        _tell(request, ready, DRAIN)
+    else:
+        return _asked(request, Question("drain", "Drain all workers?", phrase, LAST), ready)
+    return redirect(WORKERS)
+
+
+def _ready() -> list[str]:
+    serving = serving_or_none()
+    return [worker.name for worker in serving.workers if worker.state == "ready"] if serving else []
+
+
+def _tell(request: HttpRequest, names: list[str], what: str) -> None:
+    for name in names:
+        try:
+            worker_order(worker=name, what=what, actor=acting(request))
+            messages.success(request, f"{name} is {ORDERS[what]}.")
+        except HmiError as error:
+            if error.code not in (ErrorCode.NOT_FOUND, ErrorCode.WORKER_UNAVAILABLE):
+                raise
+            messages.error(request, error.message)
+
+
+def _asked(request: HttpRequest, question: Question, names: list[str]) -> HttpResponse:
+    context = {**admin.site.each_context(request), "back": reverse(WORKERS)}
+    return ask_for_name(request, question, lost=[Lost(name) for name in names], hidden=[], context=context)

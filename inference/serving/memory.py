@@ -1,0 +1,23 @@
+"""How much memory the worker's process takes, and how full its device is."""
+
+import resource
+from pathlib import Path
+
+import torch
+
+
+def host_bytes() -> int:
+    """Of this process, what is in memory now; 0 where the system does not say."""
+    try:
+        pages = int(Path("/proc/self/statm").read_text().split()[1])
+    except (OSError, ValueError, IndexError):
+        return 0
+    return pages * resource.getpagesize()
+
+
+def device_bytes(device: torch.device) -> tuple[int, int]:
+    """Used and in all, of the accelerator, whoever uses it; zeros of a CPU."""
+    if device.type != "cuda":
+        return 0, 0
+    free, total = torch.cuda.mem_get_info(device)
+    return total - free, total

@@ -1,0 +1,168 @@
+"""Every list of the administration costs as many queries for ten thousand rows as for few, and has no list of
+choices that is as long as a table."""
+
+import hashlib
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from allauth.account.models import EmailAddress
+from allauth.mfa.models import Authenticator
+from axes.models import AccessAttempt
+from django.apps import apps
+from django.contrib import admin
+from django.contrib.auth.models import Group
+from django.db import connection
+from django.test import Client
+from django.test.utils import CaptureQueriesContext
+from django.urls import reverse
+from redis import Redis
+
+from hmi_site.demo.history import jobs_remember
+from hmi_site.demo.registered import hplms_register
+from inference.api.client import close_gateway
+from tenants.models import Dataset, Tenant, User
+from tenants.services.api_keys import api_key_create
+from tenants.services.checks import check_create
+from tenants.services.uploads import upload_create
+from tenants.services.usage import usage_record
+from tests.integration.hmi_site.copies import Copies
+from tests.integration.versiontree import grove
+from versiontree.artifacts import StoredArtifact
+from versiontree.models import Coverage, Domain, Evaluation, Hplm, Job, JobShard, Root, Version
+
+PAGE = 100
+MOST = 24
+"""Queries of any list, those of the session and of who asks among them."""
+OF_KINDS = 'permissions"'
+"""In the name of choices that do not grow with any table: there are four for each kind of row."""
+OWNERS = (Group, User, Tenant)
+"""What other rows refer to, and so is copied before them."""
+IN_A_TREE = {
+    *("Root", "Domain", "Hplm", "Version", "Alias", "AliasMove", "Artifact", "VersionArtifact"),
+    *("Job", "JobEvent"),
+}
+
+
+@pytest.fixture
+def staff(
+    client: Client, db: None, artifact_root: Any, upload_root: Any, redis_client: Redis
+) -> Iterator[Client]:
+    client.force_login(User.objects.create_superuser("boss"))
+    yield client
+    close_gateway()
+
+
+@pytest.fixture
+def version(staff: Client, tmp_path: Any) -> Version:
+    """An hPLM's, with at least one row of everything else beside it."""
+    home = grove.household("acme")
+    version = grove.ready_hplm(grove.ready_domain(grove.ready_root(tmp_path), "medicine"), "spam", home)
+    tenant = home.tenant
+    api_key_create(tenant=tenant, name="a key", scopes=["infer"], created_by=home.owner)
+    upload = upload_create(tenant=tenant, filename="a.txt", size=0, actor=home.owner)
+    check_create(tenant=tenant, kind="corpus", files={"file": upload}, actor=home.owner, stores=False)
+    upload_create(tenant=tenant, filename="b.txt", size=0, actor=home.owner)
+    usage_record(tenant=tenant, hplm_name="spam", inputs=1, tokens=9)
+    JobShard.objects.create(job=version.jobs.earliest("created_at"), stage="count", number=0, piece=[0, 10])
+    Coverage.unscoped.create(tenant=tenant, dataset=version.dataset, version=version.parent)
+    made = version.artifact_links.get().artifact
+    Evaluation.unscoped.create(tenant=tenant, version=version, artifact=made, test="a" * 64, dataset="d")
+    Group.objects.create(name="people")
+    EmailAddress.objects.create(user=home.owner, email="owner@example.org", verified=False, primary=False)
+    Authenticator.objects.create(user=home.owner, type="totp", data={})
+    AccessAttempt.objects.create(username="x", ip_address="192.0.2.1", failures_since_start=1)
+    return version
+
+
+def crowd(like: Version, count: int, serial: str) -> None:
+    """So many further rows of every model that has pages, a page of them being more than ``PAGE``."""
+    copies = Copies(count, serial)
+    for owner in OWNERS:
+        copies.of(owner)
+    _tree(like, copies)
+    copies.of(Dataset)
+    done = {*copies.made, *(model for model in admin.site._registry if model.__name__ in IN_A_TREE)}
+    rest = [model for model in admin.site._registry if model not in done]
+    for model in rest:
+        if model._base_manager.exists():
+            copies.of(model)
+
+
+def _tree(like: Version, copies: Copies) -> None:
+    like.refresh_from_db()
+    serials = [f"{copies.serial}{number}" for number in range(copies.count)]
+    tenants = copies.made[Tenant]
+    made = [StoredArtifact("hplm", hashlib.sha256(one.encode()).hexdigest(), 1, {}) for one in serials]
+    hplms_register(like, tenants, serials, made)
+    hplms = Hplm.unscoped.filter(tenant__in=tenants).select_related("tenant").order_by("pk")
+    copies.made[Hplm] = list(hplms)
+    copies.made[Version] = list(Version.unscoped.filter(hplm__in=hplms).order_by("pk"))
+    jobs_remember(versions=copies.made[Version], count=copies.count)
+    copies.made[Job] = list(Job.unscoped.filter(version__in=copies.made[Version]).order_by("pk"))
+    copies.add(Root, [Root(name=f"root-{one}", source="x") for one in serials])
+    roots = copies.made[Root]
+    Version.unscoped.bulk_create(Version(kind="root", root=root, number=1) for root in roots)
+    top = Version.unscoped.get(kind="root", root=like.root_id)
+    copies.add(Domain, [Domain(root=top.root, name="d", tenant=owner) for owner in tenants])
+    Version.unscoped.bulk_create(
+        Version(kind="domain", root=top.root, domain=domain, parent=top, number=1, tenant=domain.tenant)
+        for domain in copies.made[Domain]
+    )
+
+
+def lists() -> dict[str, str]:
+    """The address of each list by the name of its rows."""
+    return {
+        model._meta.label: reverse(f"admin:{model._meta.app_label}_{model._meta.model_name}_changelist")
+        for model in admin.site._registry
+    }
+
+
+def costs(staff: Client) -> dict[str, int]:
+    """How many queries each list takes, with all its pages and filters drawn."""
+    found = {}
+    for name, address in lists().items():
+        with CaptureQueriesContext(connection) as seen:
+            answer = staff.get(address)
+        assert answer.status_code == 200, name
+        shown = len(answer.context["cl"].result_list)
+        assert shown == min(PAGE, apps.get_model(name)._base_manager.count()), name
+        choices = answer.content.decode().count("<option")
+        assert choices < PAGE, f"{name} has a list of {choices} choices"
+        found[name] = len(seen)
+    return found
+
+
+def check(staff: Client, version: Version, few: int, many: int) -> None:
+    staff.get(reverse("admin:index"))
+    crowd(version, few, "f")
+    before = costs(staff)
+    assert {name: cost for name, cost in before.items() if cost > MOST} == {}
+    crowd(version, many, "m")
+    assert costs(staff) == before
+
+
+def test_a_list_costs_as_many_queries_however_many_rows_there_are(staff: Client, version: Version) -> None:
+    check(staff, version, PAGE, PAGE)
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(900)
+def test_nor_more_with_ten_thousand_rows_of_everything(staff: Client, version: Version) -> None:
+    check(staff, version, PAGE, 10_000)
+
+
+def test_no_form_has_a_list_of_choices_as_long_as_a_table(staff: Client, version: Version) -> None:
+    crowd(version, PAGE, "f")
+    for model in admin.site._registry:
+        row = model._base_manager.order_by("pk").first()
+        name = f"admin:{model._meta.app_label}_{model._meta.model_name}"
+        for address in (reverse(f"{name}_add"), reverse(f"{name}_change", args=[row.pk]) if row else ""):
+            answer = staff.get(address) if address else None
+            if answer is not None and answer.status_code == 200:
+                selects = [
+                    part for part in answer.content.decode().split("<select") if OF_KINDS not in part[:80]
+                ]
+                longest = max(part.count("<option") for part in selects)
+                assert longest < PAGE, f"{address} has a list of {longest} choices"

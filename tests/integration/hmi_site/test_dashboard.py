@@ -1,0 +1,141 @@
+"""The first page of the administration, and the page of the inference workers."""
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from django.core.management import call_command
+from django.test import Client
+from redis import Redis
+
+from hmi_site.dashboard import disk
+from inference.api.client import close_gateway
+from inference.queueing.asking import DRAIN, REFRESH, RESUME, Teller
+from inference.queueing.heartbeat import Heartbeat
+from inference.queueing.status import Levels, Recently, WorkerStatus
+from tenants.models import AuditEvent, User
+from tests.integration.versiontree import grove
+from tests.integration.versiontree.admin_pages import plain
+from versiontree.models import Version
+from versiontree.services.jobs import job_fail
+
+PAGES = ("/admin/", "/admin/live/", "/admin/serving/")
+
+
+@pytest.fixture
+def staff(client: Client, db: None, artifact_root: Any, redis_client: Redis) -> Iterator[Client]:
+    redis_client.flushall()
+    client.force_login(User.objects.create_superuser("boss"))
+    yield client
+    close_gateway()
+
+
+@pytest.fixture
+def root(staff: Client, tmp_path: Any) -> Version:
+    """With an hPLM below it."""
+    root = grove.ready_root(tmp_path)
+    grove.ready_hplm(root, "spam", grove.household("acme"))
+    return Version.unscoped.get(pk=root.pk)
+
+
+def beat(redis: Redis, name: str, root: Version | None = None, **more: Any) -> None:
+    """A worker with a heartbeat that serves the root, if any."""
+    serves: dict[str, Any] = {"roots": (root.root.name,), "root_digests": (root.digest,)} if root else {}
+    status = WorkerStatus(name, more.pop("state", "ready"), "cpu", "float32", **serves, **more)
+    Heartbeat(redis, name, status.to_json, life_s=60).beat()
+
+
+def read(client: Client, address: str) -> str:
+    answer = client.get(address)
+    assert answer.status_code == 200, address
+    return " ".join(plain(answer).split())
+
+
+def test_all_pages_look_right_while_nothing_runs_and_while_the_queue_is_away(
+    staff: Client, settings: Any
+) -> None:
+    for address in PAGES[:2]:
+        assert "No inference worker is running" in read(staff, address)
+    assert "No root is ready yet" in read(staff, PAGES[2])
+    close_gateway()
+    settings.REDIS_URL = "unix:///tmp/D-nowhere.sock"
+    for address in PAGES:
+        assert "The queue cannot be reached" in read(staff, address)
+
+
+def test_the_dashboard_tells_what_workers_and_jobs_do_and_what_to_look_at(
+    staff: Client, root: Version, redis_client: Redis, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    recently = Recently(312.4, 2210, 12.4, 40.0, 81.5, levels=Levels(60, 20, 15, 5))
+    beat(redis_client, "w1", recently=recently, resident=9, hplms=10, slot_mismatches=2, last_error="no room")
+    job = grove.jobs_in_order(grove.new_hplm(root, "ham", grove.household("globex")))[0]
+    job_fail(job_id=job.pk, worker=grove.claim(job), code="out_of_memory", message="It did not fit.")
+    text = read(staff, "/admin/")
+    for told in (
+        "No inference worker serves the root bert, which has 2 hPLMs.",
+        "w1 refused 2 rows because a slot held another hPLM.",
+        "w1: no room",
+        "1 job has failed today.",
+        "tri-gram 60.0%",
+        "computed 5.0%",
+    ):
+        assert told in text, told
+    beat(redis_client, "w1", root)
+    monkeypatch.setattr(disk, "NEARLY_FULL", 0.0)
+    text = read(staff, "/admin/")
+    assert "No inference worker serves" not in text
+    assert "Artifact store: the disk is" in text
+
+
+@pytest.fixture
+def orders(staff: Client, redis_client: Redis, root: Version) -> Iterator[list[str]]:
+    """What two workers were told."""
+    told: list[str] = []
+
+    def obey(name: str, what: str) -> bytes:
+        told.append(f"{what} {name}")
+        return b"done"
+
+    def answers(name: str) -> dict[str, Any]:
+        return {what: (lambda what=what: obey(name, what)) for what in (DRAIN, RESUME, REFRESH)}
+
+    for name in ("w1", "w2"):
+        beat(redis_client, name, root)
+    with Teller(redis_client, "w1", answers("w1")), Teller(redis_client, "w2", answers("w2")):
+        yield told
+
+
+def test_workers_are_told_what_to_do_and_the_last_are_drained_by_name(
+    staff: Client, orders: list[str], redis_client: Redis, root: Version
+) -> None:
+    text = read(staff, "/admin/serving/")
+    assert ("w1" in text, "w1, w2" in text) == (True, True)
+    for what in (DRAIN, RESUME, REFRESH):
+        staff.post(f"/admin/serving/w1/{what}/")
+    assert orders == ["drain w1", "resume w1", "refresh w1"]
+    staff.post("/admin/serving/drain/", {"typed_name": "drain 1 workers"})
+    assert len(orders) == 3
+    staff.post("/admin/serving/drain/", {"typed_name": "drain 2 workers"})
+    assert orders[3:] == ["drain w1", "drain w2"]
+    beat(redis_client, "w2", root, state="drained")
+    assert "No other takes requests" in staff.post("/admin/serving/w1/drain/").content.decode()
+    assert len(orders) == 5
+    staff.post("/admin/serving/w1/drain/", {"typed_name": "w1"})
+    assert orders[5:] == ["drain w1"]
+    assert AuditEvent.unscoped.filter(verb__startswith="worker.", actor__username="boss").count() == 6
+    told = staff.post("/admin/serving/absent/refresh/", follow=True).content.decode()
+    assert "No inference worker called" in told
+    assert staff.post("/admin/serving/w1/explode/", follow=True).status_code == 200
+    call_command("workers", "resume", "w2")
+    assert orders[6:] == ["resume w2"]
+
+
+def test_staff_without_the_right_see_the_workers_and_tell_them_nothing(
+    client: Client, orders: list[str]
+) -> None:
+    client.force_login(User.objects.create_user("viewer", is_staff=True))
+    page = client.get("/admin/serving/").content.decode()
+    assert ("w1" in page, "Drain" in page) == (True, False)
+    for address in ("/admin/serving/w1/drain/", "/admin/serving/drain/"):
+        assert client.post(address, {"typed_name": "drain 2 workers"}).status_code == 403
+    assert orders == []

@@ -1,0 +1,216 @@
+"""What administrators do with domains, hPLMs and jobs beyond making them, and what asks for a name first."""
+
+from html.parser import HTMLParser
+
+import pytest
+import redis
+from django.test import Client
+from django.urls import reverse
+
+from tenants.errors import HmiError
+from tenants.models import AuditEvent, User
+from tests.integration.versiontree import grove
+from tests.integration.versiontree.admin_pages import act, plain
+from tests.integration.versiontree.grove import Household
+from tests.integration.versiontree.test_nudges import messages
+from versiontree.browsing import branches_seen_by
+from versiontree.models import Domain, Hplm, Job, Version
+from versiontree.models.job import JobState
+from versiontree.queue_selectors import queue_places
+from versiontree.selectors import domains_visible_to, parents_ready_for, tree_for
+from versiontree.services.aliases import alias_move
+from versiontree.services.hplms import hplm_create, hplm_update
+from versiontree.services.jobs import job_claim, job_heartbeat
+from versiontree.services.priorities import job_prioritise, nudge_is_stale
+from versiontree.serving import manifest_content
+
+pytestmark = pytest.mark.django_db
+
+
+@pytest.fixture
+def staff(db: None, client: Client) -> Client:
+    client.force_login(User.objects.create_superuser("boss"))
+    return client
+
+
+class Hidden(HTMLParser):
+    """The hidden fields of a page, by name."""
+
+    def __init__(self, page: str) -> None:
+        super().__init__()
+        self.fields: dict[str, list[str]] = {}
+        self.feed(page)
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        given = dict(attrs)
+        if tag == "input" and given.get("type") == "hidden":
+            self.fields.setdefault(given["name"] or "", []).append(given["value"] or "")
+
+
+def verbs() -> set[str]:
+    return set(AuditEvent.unscoped.values_list("verb", flat=True))
+
+
+def test_nothing_is_deleted_before_its_name_is_typed_and_a_wrong_one_keeps_the_selection(
+    staff: Client, root: Version, acme: Household
+) -> None:
+    hplms = [grove.hplm_of(grove.ready_hplm(root, name, acme)) for name in ("ham", "spam")]
+    living = Hplm.unscoped.filter(deleted_at=None)
+    asked = act(staff, "hplm", "stop_serving", *hplms)
+    assert "delete 2 hPLMs" in asked
+    assert "acme/ham" in asked
+    for wrong in ("", "acme/ham", "delete 2 hplms", "delete 3 hPLMs"):
+        page = act(staff, "hplm", "stop_serving", *hplms, typed_name=wrong)
+        assert Hidden(page).fields["_selected_action"] == [str(hplm.pk) for hplm in hplms]
+        assert "Nothing was done" in page or "nothing was done" in page
+        assert living.count() == 2
+    again = {**Hidden(asked).fields, "typed_name": " delete  2 hPLMs "}
+    answer = staff.post(reverse("admin:versiontree_hplm_changelist"), again, follow=True)
+    assert "2 deleted" in plain(answer)
+    assert not living.exists()
+
+
+def test_of_all_pages_of_a_list_the_name_says_how_many(staff: Client, root: Version, acme: Household) -> None:
+    first, *_ = [grove.hplm_of(grove.ready_hplm(root, f"spam-{n}", acme)) for n in range(3)]
+    page = act(staff, "hplm", "stop_serving", first, select_across="1")
+    assert "delete 3 hPLMs" in page
+    act(staff, "hplm", "stop_serving", first, select_across="1", typed_name="acme/spam-0")
+    assert Hplm.unscoped.filter(deleted_at=None).count() == 3
+    act(staff, "hplm", "stop_serving", first, select_across="1", typed_name="delete 3 hPLMs")
+    assert not Hplm.unscoped.filter(deleted_at=None).exists()
+
+
+def test_what_is_done_on_the_page_of_a_row_leads_back_there(
+    staff: Client, root: Version, acme: Household
+) -> None:
+    hplm = grove.hplm_of(grove.ready_hplm(root, "spam", acme))
+    page = reverse("admin:versiontree_hplm_change", args=[hplm.pk])
+    assert 'value="pin"' in staff.get(page).content.decode()
+    sent = {"action": "pin", "_selected_action": hplm.pk, "page_of": hplm.pk}
+    assert staff.post(reverse("admin:versiontree_hplm_changelist"), sent).headers["Location"] == page
+    now = staff.get(page).content.decode()
+    assert ('value="pin"' in now, 'value="unpin"' in now) == (False, True)
+
+
+def test_a_domain_is_retired_with_the_list_of_who_stands_on_it(
+    staff: Client, domain: Version, acme: Household, globex: Household
+) -> None:
+    for home, names in ((acme, ("ham", "spam")), (globex, ("eggs",))):
+        for name in names:
+            grove.ready_hplm(domain, name, home)
+    grove.ready_domain(domain, "cardiology")
+    owner, before = grove.domain_of(domain), manifest_content()
+    asked = act(staff, "domain", "retire", owner)
+    for line in ("2 hPLMs of acme", "1 hPLM of globex", "the domain cardiology"):
+        assert line in asked
+    assert Version.unscoped.get(pk=domain.pk).state == "ready"
+    assert "1 retired" in act(staff, "domain", "retire", owner, typed_name=str(owner))
+    assert Version.unscoped.get(pk=domain.pk).state == "retired"
+    assert manifest_content() == before
+    assert "domain.retire" in verbs()
+    with pytest.raises(HmiError, match="only a ready one"):
+        hplm_create(tenant=acme.tenant, name="new", parent=domain, dataset=acme.dataset, actor=None)
+    assert "is ready to be retired" in act(staff, "domain", "retire", owner, typed_name=str(owner))
+
+
+def test_a_domain_with_jobs_at_work_is_not_retired(staff: Client, domain: Version) -> None:
+    owner = grove.domain_of(domain)
+    act(staff, "domain", "grow", owner)
+    assert "still active" in act(staff, "domain", "retire", owner, typed_name=str(owner))
+    assert Version.unscoped.get(pk=domain.pk).state == "ready"
+
+
+def seen_by(home: Household) -> set[str]:
+    """By which doors the tenant comes to a version of the domain."""
+    tenant = home.tenant
+    doors = {
+        "domains": domains_visible_to(tenant).exists(),
+        "parents": parents_ready_for(tenant).filter(kind="domain").exists(),
+        "tree": any(version.kind == "domain" for version in tree_for(tenant)),
+        "branches": any(brief.kind == "domain" for brief in branches_seen_by(tenant)),
+    }
+    return {door for door, is_open in doors.items() if is_open}
+
+
+def test_a_domain_that_is_kept_back_is_seen_by_nobody_until_it_is_published(
+    staff: Client, root: Version, acme: Household
+) -> None:
+    text = grove.corpus(None, "medicine")
+    form = {"name": "draft", "description": "", "parent": root.pk, "corpus": text.pk, "alpha": "40"}
+    staff.post(reverse("admin:versiontree_domain_add"), {**form, "kept_back": "on"})
+    owner = Domain.unscoped.get()
+    version = Version.unscoped.get(domain=owner)
+    assert "is ready" in act(staff, "domain", "publish", owner)
+    grove.do_jobs(version)
+    assert seen_by(acme) == set()
+    with pytest.raises(HmiError, match="no such version"):
+        hplm_create(tenant=acme.tenant, name="spam", parent=version, dataset=acme.dataset, actor=None)
+    below = grove.ready_domain(Version.unscoped.get(pk=version.pk), "below")
+    Domain.unscoped.filter(pk=grove.domain_of(below).pk).update(published_at=None)
+    assert "publish that first" in act(staff, "domain", "publish", grove.domain_of(below))
+    assert "1 published" in act(staff, "domain", "publish", owner)
+    assert seen_by(acme) == {"domains", "parents", "tree", "branches"}
+    assert "domain.publish" in verbs()
+
+
+def test_what_the_aliases_of_a_pinned_hplm_mean_is_to_stay_in_memory(
+    staff: Client, root: Version, acme: Household
+) -> None:
+    first = grove.ready_hplm(root, "spam", acme)
+    grove.ready_hplm(root, "ham", acme)
+    hplm = grove.hplm_of(first)
+    assert manifest_content()["pinned"] == []
+    assert "1 pinned" in act(staff, "hplm", "pin", hplm)
+    assert manifest_content()["pinned"] == [first.digest]
+    second = grove.do_jobs(hplm_update(hplm=hplm, dataset=acme.dataset, actor=None))
+    assert manifest_content()["pinned"] == [second.digest]
+    alias_move(hplm=hplm, name="before", version=first, actor=None)
+    assert manifest_content()["pinned"] == sorted([first.digest, second.digest])
+    assert "1 unpinned" in act(staff, "hplm", "unpin", hplm)
+    assert manifest_content()["pinned"] == []
+    assert {"hplm.pin", "hplm.unpin"} <= verbs()
+
+
+@pytest.fixture
+def queue(root: Version, acme: Household, redis_client: redis.Redis) -> list[Job]:
+    redis_client.flushall()
+    return [grove.jobs_in_order(grove.new_hplm(root, f"spam-{n}", acme))[0] for n in range(3)]
+
+
+def places(jobs: list[Job]) -> list[int]:
+    """The places of these jobs, in their order."""
+    now = {job.pk: job for job in Job.unscoped.filter(pk__in=[job.pk for job in jobs])}
+    return [queue_places(now.values())[job.pk] for job in jobs]
+
+
+@pytest.mark.django_db(transaction=True)
+def test_jobs_are_moved_in_the_queue_and_in_that_of_the_broker(
+    staff: Client, queue: list[Job], redis_client: redis.Redis
+) -> None:
+    assert places(queue) == [1, 2, 3]
+    assert "1 now first" in act(staff, "job", "first", queue[2])
+    assert "1 now last" in act(staff, "job", "last", queue[0])
+    assert places(queue) == [3, 2, 1]
+    assert messages(redis_client)[0] == repr([str(queue[2].pk)])
+    assert [nudge_is_stale(job_id=job.pk, priority=3) for job in queue] == [True, False, True]
+    assert not nudge_is_stale(job_id=queue[2].pk, priority=0)
+    job_claim(job_id=queue[1].pk, worker="w", lease_s=30)
+    assert "cannot be moved" in act(staff, "job", "first", queue[1])
+    with pytest.raises(HmiError, match="no place in the queue"):
+        job_prioritise(job=queue[0], priority=4, actor=None)
+
+
+@pytest.mark.django_db(transaction=True)
+def test_a_running_job_is_put_back_and_its_worker_finds_out(staff: Client, queue: list[Job]) -> None:
+    job = queue[0]
+    assert job_claim(job_id=job.pk, worker="w", lease_s=30) is not None
+    assert "1 requeued" in act(staff, "job", "requeue", job)
+    job.refresh_from_db()
+    assert (job.state, job.attempt, job.worker) == (JobState.QUEUED, 0, "")
+    with pytest.raises(HmiError, match="lost its lease"):
+        job_heartbeat(job_id=job.pk, worker="w", lease_s=30)
+    waiting = Job.unscoped.get(version=job.version_id, after=job)
+    assert "cannot be put back" in act(staff, "job", "requeue", waiting)
+    act(staff, "job", "cancel", job)
+    assert "1 requeued" in act(staff, "job", "requeue", job)
+    assert Job.unscoped.get(pk=job.pk).state == JobState.QUEUED
