@@ -88,7 +88,9 @@ def _measure(home: Path, options: argparse.Namespace) -> harness.Report:
     # These read the settings, which are known only now.
     from benchmarks.over_http.site import fill, tokenizer_file
     from hmi_site.launcher.stack import Stack
+    from tenants.scope import process_of_platform
 
+    process_of_platform()
     texts = Texts(tokenizer_file())
     with Stack(Console(stderr=True)) as stack:
         served = fill(home / "scratch", ENCODERS[options.encoder], options.pet, texts, options.tenants)

@@ -7,6 +7,7 @@ there.
 """
 
 import logging
+import re
 from typing import Any, Final
 
 from structlog.contextvars import merge_contextvars
@@ -19,6 +20,9 @@ FIELDS: Final = (
     *("request_id", "tenant", "model", "inputs", "tokens", "view", "status", "code"),
     *("queue_ms", "retrieval_ms", "adapter_load_ms", "compute_ms", "total_ms", "ms"),
 )
+TO_HIDE: Final = "to_hide"
+HIDDEN: Final = "[hidden]"
+API_KEY: Final = re.compile(r"\b[A-Za-z0-9]{8}\.[A-Za-z0-9]{32}\b")
 OWN: Final = ("frontend", "hmi_site", "inference", "tenants", "versiontree", "workers")
 
 
@@ -45,8 +49,25 @@ def formatter(style: str) -> logging.Formatter:
             merge_contextvars,
             ExtraAdder(FIELDS),
         ],
-        processors=[ProcessorFormatter.remove_processors_meta, format_exc_info, STYLES[style]],
+        processors=[
+            ProcessorFormatter.remove_processors_meta,
+            format_exc_info,
+            _without_secrets,
+            STYLES[style],
+        ],
     )
+
+
+def _without_secrets(_: Any, __: str, event: EventDict) -> EventDict:
+    """API keys, wherever somebody put them, and what the process bound as TO_HIDE: the part of an address
+    that opens something."""
+    secret = event.pop(TO_HIDE, None)
+    for name in ("event", "exception"):
+        if isinstance(told := event.get(name), str):
+            if secret:
+                told = told.replace(secret, HIDDEN)
+            event[name] = API_KEY.sub(HIDDEN, told)
+    return event
 
 
 def _line(_: Any, __: str, event: EventDict) -> str:

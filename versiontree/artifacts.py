@@ -19,7 +19,7 @@ from typing import Final, TypedDict
 from tenants.errors import ErrorCode, HmiError
 from tenants.workspaces import INCOMING, sweep, sync, workspace
 
-KINDS: Final = ("root", "lower", "plot", "hplm")
+KINDS: Final = ("root", "lower", "plot", "hplm", "answers")
 
 
 class FileEntry(TypedDict):

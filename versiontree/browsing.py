@@ -10,8 +10,9 @@ from django.db.models import Count, OuterRef, Q, QuerySet
 from django.db.models.fields.json import KT
 
 from tenants.models import Task, Tenant
-from versiontree.models import Alias, Hplm, Version
+from versiontree.models import Alias, Hplm, Job, Version
 from versiontree.models.version import VersionKind
+from versiontree.selectors import jobs_of, versions_seen_by
 
 _COLUMNS = (
     "kind", "number", "state", "tenant_id", "root_id", "root__name", "domain_id", "domain__name", "hplm_id",
@@ -51,9 +52,8 @@ class Brief:
 
 
 def branches_seen_by(tenant: Tenant) -> list[Brief]:
-    """All versions of roots, and of the platform's and the tenant's domains, the oldest first; one query."""
-    seen = Q(tenant=None) | Q(tenant=tenant)
-    return _briefs(Version.unscoped.filter(seen).exclude(kind=VersionKind.HPLM))
+    """All versions of roots, and of the domains that the tenant sees, the oldest first; one query."""
+    return _briefs(Version.unscoped.filter(versions_seen_by(tenant)).exclude(kind=VersionKind.HPLM))
 
 
 def hplm_counts(tenant: Tenant) -> dict[Branch, int]:
@@ -79,6 +79,16 @@ def hplms_found(tenant: Tenant, *, words: str = "", branch: Branch | None = None
 def hplm_briefs(tenant: Tenant, hplms: Iterable[Hplm]) -> list[Brief]:
     """The versions of these hPLMs of the tenant, by name, the oldest first; one query."""
     return _briefs(_living_versions(tenant).filter(hplm__in=[hplm.pk for hplm in hplms]))
+
+
+def jobs_found(tenant: Tenant, *, words: str = "", kind: str = "") -> QuerySet[Job]:
+    """The tenant's jobs, newest first: those of a kind, those with these words in the name of what they are
+    for."""
+    found = jobs_of(tenant).filter(kind=kind) if kind else jobs_of(tenant)
+    for word in words.split():
+        of_hplm, of_domain = Q(version__hplm__name__icontains=word), Q(version__domain__name__icontains=word)
+        found = found.filter(of_hplm | of_domain)
+    return found
 
 
 def _living_versions(tenant: Tenant) -> QuerySet[Version]:

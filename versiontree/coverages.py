@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from typing import Any, Final
 
 from django.core.cache import cache
+from django.db.models import QuerySet
 
 from tenants.models import Corpus, Dataset, Tenant
 from versiontree.models import Coverage, Version
@@ -55,9 +56,9 @@ def coverage_record(
     Coverage.unscoped.update_or_create(**_of(upload), version=version, defaults={"tenant": tenant, **found})
 
 
-def versions_made_from(tenant: Tenant, upload: Corpus | Dataset) -> list[Version]:
+def versions_made_from(tenant: Tenant, upload: Corpus | Dataset) -> QuerySet[Version]:
     """What the tenant's upload was used for, newest first."""
-    return list(versions_visible_to(tenant).filter(**_of(upload)).order_by("-pk"))
+    return versions_visible_to(tenant).filter(**_of(upload)).order_by("-pk")
 
 
 def _of(upload: Corpus | Dataset) -> dict[str, Any]:

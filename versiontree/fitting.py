@@ -4,7 +4,7 @@ import json
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import islice
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 from django.conf import settings
 
@@ -32,6 +32,12 @@ def root_to_fit(name: str) -> Version:
     if found is None:
         raise not_found("root", param="root")
     return found
+
+
+def root_config(version: Version) -> dict[str, Any]:
+    """What the root above the version is, in numbers: the content of its own file. Raises ``model_not_ready``
+    (the root), ``not_found`` (the file is gone)."""
+    return _config(_root_folder(version))
 
 
 def corpus_fit(version: Version, corpus: Corpus) -> Fit:
@@ -160,6 +166,20 @@ def _root_folder(version: Version) -> Path:
 
 def _max_tokens(folder: Path) -> int:
     try:
-        return int(json.loads((folder / CONFIG_FILE).read_text(encoding="utf-8"))["max_tokens"])
-    except (OSError, ValueError, KeyError, TypeError) as error:
-        raise HmiError(ErrorCode.NOT_FOUND, "The root's own file cannot be read.", param="root") from error
+        return int(_config(folder)["max_tokens"])
+    except (ValueError, KeyError, TypeError) as error:
+        raise _unreadable() from error
+
+
+def _config(folder: Path) -> dict[str, Any]:
+    try:
+        found = json.loads((folder / CONFIG_FILE).read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        raise _unreadable() from error
+    if not isinstance(found, dict):
+        raise _unreadable()
+    return found
+
+
+def _unreadable() -> HmiError:
+    return HmiError(ErrorCode.NOT_FOUND, "The root's own file cannot be read.", param="root")

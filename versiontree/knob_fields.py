@@ -102,10 +102,14 @@ class Knobbed(forms.BaseForm):
         return fields
 
 
+def label_of(name: str) -> str:
+    """What people call a setting."""
+    return LABELS.get(name, name.replace("_", " ").capitalize())
+
+
 def _field(name: str, knob: Knob, looks: Looks, otherwise: str) -> forms.Field:
     """The knob's own type, bounds or choices decide what the field is."""
-    label = LABELS.get(name, name.replace("_", " ").capitalize())
-    shown: dict[str, Any] = {"label": label, "required": False, "help_text": knob.help}
+    shown: dict[str, Any] = {"label": label_of(name), "required": False, "help_text": knob.help}
     if knob.type is bool:
         return _choice_field({"true": "Yes", "false": "No"}, knob, shown, looks, otherwise)
     if knob.choices:

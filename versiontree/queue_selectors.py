@@ -7,8 +7,10 @@ from zlib import crc32
 
 from django.db.models import Max
 
+from tenants.scope import platform_scope
 from versiontree.models import Job, JobEvent
 from versiontree.models.job import JobState
+from versiontree.past_jobs import usual_seconds
 
 _TOLD = ("state", "stage", "progress", "eta_seconds", "attempt", "heartbeat_at", "cancel_requested_at")
 
@@ -21,6 +23,15 @@ class Mark:
     ended: bool
 
 
+@dataclass(frozen=True, slots=True)
+class Queue:
+    """The place that a new job would have in the queue, 1 being next, and the seconds until its turn; None
+    where nothing tells how long what is before it takes."""
+
+    place: int
+    wait_s: float | None
+
+
 def queue_places(jobs: Iterable[Job]) -> dict[UUID, int]:
     """The place of each queued one of these jobs among all that are queued, whoever's: 1 is next; one query.
 
@@ -30,16 +41,35 @@ def queue_places(jobs: Iterable[Job]) -> dict[UUID, int]:
     if not queued:
         return {}
     order = Job.unscoped.filter(state=JobState.QUEUED).order_by("priority", "queued_at", "pk")
-    places = {pk: place for place, pk in enumerate(order.values_list("pk", flat=True), start=1)}
+    with platform_scope():
+        places = {pk: place for place, pk in enumerate(order.values_list("pk", flat=True), start=1)}
     return {pk: places[pk] for pk in queued if pk in places}
 
 
 def job_marks(ids: Iterable[UUID]) -> dict[UUID, Mark]:
-    """The mark of each of these jobs that is there; three queries at most, however many."""
+    """The mark of each of these jobs that is there, whoever's; three queries at most, however many."""
+    with platform_scope():
+        return _marks(ids)
+
+
+def _marks(ids: Iterable[UUID]) -> dict[UUID, Mark]:
     jobs = list(Job.unscoped.filter(pk__in=list(ids)).only(*_TOLD))
     events = JobEvent.unscoped.filter(job__in=jobs).order_by().values_list("job").annotate(Max("pk"))
     last, places = dict(events), queue_places(jobs)
     return {job.pk: _mark(job, last.get(job.pk, 0), places.get(job.pk)) for job in jobs}
+
+
+def queue_standing() -> Queue:
+    """What a job that is asked for now would wait for, whoever's that is."""
+    with platform_scope():
+        active = Job.unscoped.filter(state__in=[JobState.QUEUED, JobState.RUNNING])
+        jobs = list(active.only("kind", "state", "eta_seconds", "worker"))
+    usual = usual_seconds(job.kind for job in jobs)
+    left = [usual.get(job.kind) if job.eta_seconds is None else job.eta_seconds for job in jobs]
+    told = [seconds for seconds in left if seconds is not None]
+    workers = len({job.worker for job in jobs if job.state == JobState.RUNNING}) or 1
+    place = 1 + sum(job.state == JobState.QUEUED for job in jobs)
+    return Queue(place, sum(told) / workers if len(told) == len(jobs) else None)
 
 
 def _mark(job: Job, event: int, place: int | None) -> Mark:

@@ -19,6 +19,7 @@ from versiontree.models import (
     AliasMove,
     Artifact,
     Domain,
+    Evaluation,
     Hplm,
     Job,
     JobEvent,
@@ -89,7 +90,7 @@ def roots_all() -> QuerySet[Root]:
 def domains_visible_to(tenant: Tenant | None) -> QuerySet[Domain]:
     """The platform's domains and the tenant's own."""
     return (
-        Domain.unscoped.filter(_visible(tenant))
+        Domain.unscoped.filter(_published(tenant))
         .select_related("root", "tenant")
         .order_by("root__name", "name")
     )
@@ -129,7 +130,7 @@ def hplm_of(tenant: Tenant, name: str) -> Hplm:
 
 def versions_visible_to(tenant: Tenant | None) -> QuerySet[Version]:
     """The platform's versions and the tenant's own, those of deleted hPLMs left out."""
-    rows: QuerySet[Version] = Version.unscoped.filter(_visible(tenant)).exclude(
+    rows: QuerySet[Version] = Version.unscoped.filter(versions_seen_by(tenant)).exclude(
         hplm__deleted_at__isnull=False
     )
     return rows.select_related("root", "domain__root", "hplm__tenant", "tenant")
@@ -155,7 +156,7 @@ def parents_ready_for(tenant: Tenant | None) -> QuerySet[Version]:
 
 def tree_for(tenant: Tenant | None) -> list[Version]:
     """The tree as the tenant sees it, parents first, each node with ``tree_depth``; three queries."""
-    rows = _tree().tree_filter(_visible(tenant) & (Q(hplm=None) | Q(hplm__deleted_at=None)))
+    rows = _tree().tree_filter(versions_seen_by(tenant) & (Q(hplm=None) | Q(hplm__deleted_at=None)))
     return list(
         rows.select_related("root", "domain__root", "hplm__tenant", "tenant").prefetch_related(
             "aliases", "jobs"
@@ -190,9 +191,13 @@ def build_inputs(version: Version) -> BuildInputs:
 
 
 def artifact_bytes(tenant: Tenant) -> int:
-    """Bytes in the artifact store of the tenant's own versions, those of deleted hPLMs left out."""
+    """Bytes in the artifact store of the tenant's own versions and of their answers, those of deleted hPLMs
+    left out."""
     links = VersionArtifact.objects.for_tenant(tenant).filter(version__hplm__deleted_at=None)
-    held = Artifact.objects.filter(pk__in=links.values("artifact"))
+    answers = Evaluation.objects.for_tenant(tenant).filter(version__hplm__deleted_at=None)
+    held = Artifact.objects.filter(
+        pk__in=links.order_by().values("artifact").union(answers.order_by().values("artifact"), all=True)
+    )
     return int(held.aggregate(total=Sum("size"))["total"] or 0)
 
 
@@ -237,6 +242,21 @@ def versions_of(owner: Root | Domain | Hplm) -> QuerySet[Version]:
 
 def _visible(tenant: Tenant | None) -> Q:
     return Q(tenant=None) | Q(tenant=tenant) if tenant else Q(tenant=None)
+
+
+def versions_seen_by(tenant: Tenant | None) -> Q:
+    """Of versions: those of roots, of the platform's published domains, and the tenant's own. The platform
+    itself sees all of its own."""
+    if tenant is None:
+        return Q(tenant=None)
+    published = Q(domain=None) | Q(domain__published_at__isnull=False)
+    return Q(Q(tenant=None) & published) | Q(tenant=tenant)
+
+
+def _published(tenant: Tenant | None) -> Q:
+    if tenant is None:
+        return Q(tenant=None)
+    return Q(tenant=None, published_at__isnull=False) | Q(tenant=tenant)
 
 
 def _found(row: Row | None, what: str, *, param: str | None = None) -> Row:

@@ -2,22 +2,23 @@
 
 Workers watch the file, so it is replaced in one step. It names every ready version of every hPLM that is not
 deleted, with the chain of PLOTs to look fragments up in, nearest first, and the local lower layers that
-compute what the chain lacks. It also has the weights of tenants that have another than 1, and what each of
-the nearest tables belongs to.
+compute what the chain lacks. It also has the weights of tenants that have another than 1, what each of the
+nearest tables belongs to, and the digests of those versions that are to stay in memory.
 """
 
 import json
 import logging
 import os
 import uuid
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any, Final
 
 from django.conf import settings
 from django.db import transaction
 
-from versiontree.models import Version
+from tenants.scope import platform_scope
+from versiontree.models import Alias, Version
 from versiontree.models.version import VersionKind, VersionState
 from versiontree.served import Branch, Link, Served, links_by_role, upwards
 from versiontree.taking_turns import once_from_now
@@ -47,7 +48,7 @@ def manifest_publish_on_commit(**_: object) -> None:
 
 
 def manifest_content() -> dict[str, Any]:
-    """What the database says is served, without the revision; three queries for any number of hPLMs."""
+    """What the database says is served, without the revision; four queries for any number of hPLMs."""
     rows = Version.unscoped.filter(kind=VersionKind.HPLM, state=VersionState.READY, hplm__deleted_at=None)
     served = [Served(*row) for row in rows.order_by("pk").values_list(*Served.COLUMNS)]
     # After them, so that nothing is served whose artifacts were not yet there to be read.
@@ -76,7 +77,14 @@ def manifest_content() -> dict[str, Any]:
         },
         "weights": {version.tenant: version.weight for version in served if version.weight != 1},
         "tables": tables,
+        "pinned": sorted({version.digest for version in served} & set(_pinned())),
     }
+
+
+def _pinned() -> Iterable[str]:
+    """The digests of what the aliases of pinned hPLMs mean."""
+    aliases = Alias.unscoped.filter(hplm__pinned_at__isnull=False, hplm__deleted_at=None)
+    return aliases.order_by().values_list("version__digest", flat=True)
 
 
 def takes_pairs(task: str, config: Mapping[str, Any]) -> bool:
@@ -120,7 +128,8 @@ def _publish_quietly() -> None:
 
 def _publish(path: Path) -> None:
     before = _read(path)
-    content, revision = manifest_content(), int(before.get("revision", 0))
+    with platform_scope():
+        content, revision = manifest_content(), int(before.get("revision", 0))
     if {**content, "revision": revision} != before:
         _replace(path, {**content, "revision": revision + 1})
 

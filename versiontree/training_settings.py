@@ -132,6 +132,11 @@ def settings_check(kind: JobKind, settings: Mapping[str, Any] | None) -> dict[st
     return checked
 
 
+def settings_in_full(kind: JobKind, settings: Mapping[str, Any]) -> dict[str, Any]:
+    """What was chosen for a job of this kind, and the defaults of the rest."""
+    return {name: settings.get(name, knob.default) for name, knob in KNOBS[kind].items()}
+
+
 def alpha_check(alpha: object) -> float:
     """The coverage in %, 0 to 100; else ``invalid_field``."""
     return float(Knob(float, least=0, most=100).read(alpha, "alpha"))

@@ -2,16 +2,21 @@
 
 import logging
 from functools import partial
-from typing import Final
+from typing import Any, Final
 from uuid import UUID
 
-from celery import shared_task
+from celery import Task, shared_task
 
 from tenants.services.checks import check_run, checks_expire, checks_nudge_lost
+from tenants.services.invitations import invitations_forget
+from tenants.services.taking_out import takeouts_expire, takeouts_nudge_lost
 from tenants.services.uploads import uploads_expire
 from versiontree.services.collect import artifacts_collect
 from versiontree.services.compact import domains_compact_due
 from versiontree.services.jobs import jobs_reap
+from versiontree.services.leaving import tenants_leave
+from versiontree.services.priorities import nudge_is_stale
+from versiontree.services.taking_out import takeout_run
 from versiontree.serving import manifest_publish
 from workers import runner
 from workers.jobs.grow import counts_tidy
@@ -25,13 +30,20 @@ LOOKING_S: Final = 1800
 the process it waits for.
 """
 
+TAKING_OUT_S: Final = 4 * 3600
+"""All data of a tenant may be much."""
 
-@shared_task(name="workers.run_job")
-def run_job(job_id: str) -> None:
+
+@shared_task(name="workers.run_job", bind=True)
+def run_job(task: "Task[Any, Any]", job_id: str) -> None:
     """Run one job to its end. A process that dies over it leaves it to the reaper, as a worker does, unless
-    the kernel killed it for want of memory.
+    the kernel killed it for want of memory. A message from before the job's place in the queue was changed is
+    let fall.
     """
-    if code := run_job_apart(UUID(job_id)):
+    sent_at = (task.request.delivery_info or {}).get("priority")
+    if nudge_is_stale(job_id=UUID(job_id), priority=sent_at):
+        log.info("Job %s has another place in the queue by now", job_id)
+    elif code := run_job_apart(UUID(job_id)):
         log.error("The process of job %s ended with %d", job_id, code)
 
 
@@ -47,6 +59,20 @@ def run_check(check_id: str) -> None:
     """Check uploads that are too large to be checked while a request waits."""
     if code := run_apart(partial(check_run, check_id=UUID(check_id))):
         log.error("The process of check %s ended with %d", check_id, code)
+
+
+@shared_task(name="workers.take_out", soft_time_limit=TAKING_OUT_S)
+def take_out(takeout_id: str) -> None:
+    """Put all data of a tenant into one file."""
+    if code := run_apart(partial(takeout_run, takeout_id=UUID(takeout_id))):
+        log.error("The process of the export %s ended with %d", takeout_id, code)
+
+
+@shared_task(name="workers.let_tenants_leave", soft_time_limit=TAKING_OUT_S)
+def let_tenants_leave() -> None:
+    """Go on deleting the data of tenants that leave."""
+    if code := run_apart(tenants_leave):
+        log.error("The process that deletes the data of tenants ended with %d", code)
 
 
 @shared_task(name="workers.measure_coverage", soft_time_limit=LOOKING_S)
@@ -68,6 +94,8 @@ def collect() -> None:
     """Remove artifacts, staging folders and uploads that nothing needs any more, and compact long chains."""
     checks_expire()
     uploads_expire()
+    takeouts_expire()
+    invitations_forget()
     artifacts_collect()
     domains_compact_due()
 
@@ -77,6 +105,7 @@ def reap() -> None:
     """Return jobs whose worker died to the queue, and nudge those jobs and checks whose message was lost."""
     jobs_reap()
     checks_nudge_lost()
+    takeouts_nudge_lost()
 
 
 @shared_task(name="workers.publish_manifest")

@@ -3,9 +3,17 @@
 from typing import TYPE_CHECKING, Any
 
 from allauth.account import forms as account
+from allauth.core import context
 from allauth.mfa.base import forms as second_factor
 from allauth.mfa.totp.forms import ActivateTOTPForm
 from django import forms
+from django.db import transaction
+from django.http import HttpRequest
+
+from frontend.invited import forget, openly_invited
+from tenants.afterwards import afterwards
+from tenants.models import User
+from tenants.services.invitations import invitation_accept
 
 LABELS = {
     "login": "User name or e-mail address",
@@ -48,12 +56,25 @@ class SignInForm(Plain, account.LoginForm):
 
 
 class SignUpForm(Plain, account.SignupForm):
-    """A new account."""
+    """A new account. Whoever was invited makes it for the address of the invitation, and is a member then."""
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         self.fields["password1"].label = "Password"
         self.fields["password2"].label = "Password once more"
+        self.invitation = openly_invited(context.request)
+        if self.invitation is not None:
+            self.fields["email"].disabled = True  # whatever is sent, the initial value counts
+            self.initial["email"] = self.invitation.email
+
+    def save(self, request: HttpRequest) -> User:
+        """The new person."""
+        with transaction.atomic():
+            user: User = super().save(request)
+            if self.invitation is not None:
+                invitation_accept(invitation=self.invitation, user=user)
+                forget(request)
+        return user
 
 
 class AddressForm(Plain, account.AddEmailForm):
@@ -69,7 +90,12 @@ class FirstPasswordForm(Plain, account.SetPasswordForm):
 
 
 class ForgottenForm(Plain, account.ResetPasswordForm):
-    """Where to send the link."""
+    """Where to send the link. That is done beside the answer, which takes as long where nobody has the
+    address."""
+
+    def save(self, request: HttpRequest, **kwargs: Any) -> str:
+        afterwards.do(lambda: super(ForgottenForm, self).save(request, **kwargs))
+        return str(self.cleaned_data["email"])
 
 
 class NewPasswordForm(Plain, account.ResetPasswordKeyForm):

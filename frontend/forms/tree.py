@@ -15,7 +15,6 @@ from versiontree.models.alias import DEFAULT_ALIAS
 from versiontree.models.job import JobKind
 from versiontree.models.version import VersionState
 from versiontree.selectors import parents_ready_for, versions_of
-from versiontree.services.licences import LONGEST_LICENCE
 from versiontree.training_settings import DEFAULT_ALPHA
 
 NO_CORPUS = Need("There is no corpus yet.", "frontend:corpus_new", "Upload a corpus first")
@@ -97,29 +96,6 @@ class HplmUpdateForm(DataForm):
     auto_promote = forms.BooleanField(
         label="Once it is ready, it answers as @default", required=False, initial=True
     )
-
-
-class HplmForm(DataForm):
-    """A new hPLM."""
-
-    name = slug_field()
-    parent = PickField(
-        label="Parent",
-        help_text="The root, or the domain whose language is closest to your texts.",
-        need=NO_PARENT,
-    )
-    license = forms.CharField(
-        label="Licence",
-        required=False,
-        max_length=LONGEST_LICENCE,
-        help_text="Under what terms others may use it, such as apache-2.0; its model card says so.",
-    )
-
-    field_order = ("name", "dataset", "parent", "license")
-
-    def __init__(self, tenant: Tenant, *args: Any, **kwargs: Any) -> None:
-        super().__init__(tenant, *args, **kwargs)
-        offer_parents(self, tenant)
 
 
 class AliasForm(PickForm):

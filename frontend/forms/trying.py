@@ -1,78 +1,108 @@
-"""The form of the page on which an hPLM is tried."""
+"""The playground's form: which hPLMs are asked, and what."""
 
-from contextlib import suppress
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final
 
 from django import forms
+from django.http import QueryDict
 
 from tenants.errors import HmiError
-from tenants.models import Task, Tenant
-from versiontree.selectors import hplms_of, resolve_model
-from versiontree.serving import takes_pairs
+from tenants.models import Tenant
+from versiontree.offers import Offer, Reads, offer_of, offers_found
+
+MOST: Final = 4
+"""hPLMs side by side."""
 
 
 @dataclass(frozen=True, slots=True)
-class Offer:
-    """An hPLM that can answer: how it is called here, and what it reads."""
+class Choice:
+    """The hPLMs that were chosen and can stand side by side, and why others cannot."""
 
-    label: str
-    task: str
-    pairs: bool
+    offers: Sequence[Offer]
+    faults: Sequence[str]
+
+    @property
+    def reads(self) -> Reads:
+        """What all of them read."""
+        return self.offers[0].reads if self.offers else Reads.TEXT
+
+    @property
+    def full(self) -> bool:
+        """Whether there is no place for a further one."""
+        return len(self.offers) >= MOST
+
+    @property
+    def query(self) -> str:
+        """The choice as an address carries it."""
+        query = QueryDict(mutable=True)
+        query.setlist("model", [offer.reference for offer in self.offers])
+        return query.urlencode(safe="@:")
 
 
-def _text(label: str, hint: str, rows: int = 8, **more: Any) -> forms.CharField:
-    widget = forms.Textarea({"rows": rows, "placeholder": hint})
-    return forms.CharField(label=label, strip=False, widget=widget, **more)
+def choice_of(tenant: Tenant, data: QueryDict) -> Choice:
+    """What ``model`` names, with ``add`` and without ``drop``; the first hPLM there is where none is named.
+
+    What cannot stand beside the first one, or is one too many, is left out with the reason.
+    """
+    named = [*data.getlist("model"), data.get("add", "")]
+    wanted = dict.fromkeys(name for name in map(str.strip, named) if name)
+    wanted.pop(data.get("drop", ""), None)
+    if not wanted and "model" not in data:
+        return Choice(offers_found(tenant, limit=1), [])
+    return _side_by_side(tenant, wanted)
 
 
-class TryForm(forms.Form):
-    """A reference to an hPLM that can answer, and what it reads: a text, two, or a question and context."""
+def _side_by_side(tenant: Tenant, references: Iterable[str]) -> Choice:
+    offers: list[Offer] = []
+    faults: list[str] = []
+    for reference in references:
+        try:
+            offer = offer_of(tenant, reference)
+        except HmiError as refusal:
+            faults.append(f"{reference}: {refusal.message}")
+            continue
+        if len(offers) == MOST:
+            faults.append(f"{reference} was left out: at most {MOST} hPLMs stand side by side.")
+        elif offers and offer.reads != offers[0].reads:
+            faults.append(
+                f"{reference} reads {offer.reads}, {offers[0].reference} reads {offers[0].reads}: "
+                "only hPLMs that read the same can stand side by side."
+            )
+        else:
+            offers.append(offer)
+    return Choice(offers, faults)
 
-    model = forms.ChoiceField(label="hPLM")
-    text = _text("Text", "Write or paste a text.")
 
-    def __init__(self, tenant: Tenant, *args: Any, **kwargs: Any) -> None:
+def _text(label: str, hint: str, rows: int = 5) -> forms.CharField:
+    widget = forms.Textarea({"rows": rows, "placeholder": hint, "dir": "auto"})
+    return forms.CharField(label=label, strip=False, widget=widget)
+
+
+FIELDS: Final[dict[Reads, dict[str, tuple[str, str]]]] = {
+    Reads.TEXT: {"text": ("Text", "Write or paste a text.")},
+    Reads.PAIR: {
+        "text": ("First text", "Write or paste a text."),
+        "text_pair": ("Second text", "The text that goes with the first."),
+    },
+    Reads.QUESTION: {
+        "question": ("Question", "What do you want to know?"),
+        "context": ("Context", "The text in which the answer may stand."),
+    },
+}
+"""By the names that the infer request has for them: label and hint."""
+
+
+class AskForm(forms.Form):
+    """What hPLMs that read the same are asked. The first text is in `text`, the other in `second`, so that
+    neither is lost when hPLMs are chosen that read something else."""
+
+    def __init__(self, reads: Reads, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
-        asked = str(self.data.get("model") or self.initial.get("model") or "")
-        offers = _offers(tenant, asked)
-        references = [(reference, offer.label) for reference, offer in offers.items()]
-        self.fields["model"] = forms.ChoiceField(label="hPLM", choices=references)
-        chosen = offers.get(asked) or next(iter(offers.values()), None)
-        self.questions = chosen is not None and chosen.task == Task.QUESTION_ANSWERING
-        if self.questions:
-            self.fields["text"] = _text("Question", "What do you want to know?", rows=2)
-            self.fields["second"] = _text("Context", "The text in which the answer may stand.")
-        elif chosen is not None and chosen.pairs:
-            self.fields["text"].label = "First text"
-            self.fields["second"] = _text("Second text", "The text that goes with the first.")
+        self._names = list(FIELDS[reads])
+        for place, (name, (label, hint)) in zip(("text", "second"), FIELDS[reads].items(), strict=False):
+            self.fields[place] = _text(label, hint, 2 if name == "question" else 5)
 
-    def given(self) -> str | dict[str, str]:
-        """The input as the infer request takes it."""
-        text, second = self.cleaned_data["text"], self.cleaned_data.get("second")
-        if second is None:
-            return str(text)
-        names = ("question", "context") if self.questions else ("text", "text_pair")
-        return dict(zip(names, (text, second), strict=True))
-
-    def marked(self) -> str:
-        """The text in which an answer marks its spans."""
-        return str(self.cleaned_data["second" if self.questions else "text"])
-
-
-def _offers(tenant: Tenant, asked: str) -> dict[str, Offer]:
-    """Every alias of the tenant's hPLMs, and the version that a link named by its number."""
-    offers = {
-        f"{hplm.name}@{alias.name}": Offer(
-            f"{hplm.name} @{alias.name} (v{alias.version.number})",
-            hplm.task,
-            takes_pairs(hplm.task, alias.version.config),
-        )
-        for hplm in hplms_of(tenant)
-        for alias in hplm.aliases.all()
-    }
-    if ":" in asked:
-        with suppress(HmiError):  # a version that cannot answer is not on offer
-            found = resolve_model(tenant, asked)
-            offers[asked] = Offer(f"{found.hplm_name} v{found.version_number}", found.task, found.pairs)
-    return offers
+    def given(self) -> dict[str, str]:
+        """The texts by the names that the infer request has for them."""
+        return {name: self.cleaned_data[place] for name, place in zip(self._names, self.fields, strict=True)}

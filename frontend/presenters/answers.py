@@ -1,24 +1,24 @@
 """The answer of an infer request as the page shows it."""
 
-from collections.abc import Mapping
+from collections import Counter
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final
 
 from frontend.presenters.charts import Bar, Part, parts, score_bars
 from frontend.presenters.pieces import Piece, pieces_of
+from frontend.presenters.snippets import Snippets
+from frontend.presenters.tokens import LEVELS, TokenText, token_texts
+from tenants.errors import HmiError
+from versiontree.offers import Offer
 
-TIMES = (
+TIMES: Final = (
     ("queue", "Queue"),
     ("retrieval", "Retrieval"),
     ("adapter_load", "Adapter load"),
     ("compute", "Compute"),
 )
-LEVELS = (
-    ("trigram", "Whole fragment"),
-    ("bigram", "A part of it"),
-    ("unigram", "Its token alone"),
-    ("computed", "Computed"),
-)
+BARS_SHOWN: Final = 8
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,44 +26,84 @@ class Answer:
     """One answered input and what happened inside.
 
     `headline` is the label, the value or the answer in words; `pieces` the text cut at its spans; `counted`
-    says what the pieces mark.
+    says what the pieces mark; `texts` are all that was read, token by token; `hits` has a part for each of
+    `LEVELS`.
     """
 
     model: str
+    digest: str
     headline: str
     muted: bool
     bars: list[Bar]
+    more_bars: list[Bar]
     pieces: list[Piece]
     counted: str
     truncated: bool
     total: str
     times: list[Part]
-    fragments: str
+    texts: list[TokenText]
+    tokens: str
     whole_rows: int
     hits: list[Part]
 
 
-def answer_of(text: str, reply: Mapping[str, Any]) -> Answer:
-    """The page's view of an infer reply to a single input, whose marked text is `text`."""
+@dataclass(frozen=True, slots=True)
+class Column:
+    """What one hPLM said, or why it did not."""
+
+    number: int
+    offer: Offer
+    snippets: Snippets
+    answer: Answer | None = None
+    refusal: HmiError | None = None
+
+    @property
+    def id(self) -> str:
+        """What tells it from the others on the page."""
+        return str(self.number)
+
+
+def column_of(
+    number: int, offer: Offer, snippets: Snippets, given: Mapping[str, str], reply: Mapping[str, Any]
+) -> Column:
+    """The column of an hPLM that has answered."""
+    return Column(number, offer, snippets, answer_of(given, reply))
+
+
+def answer_of(given: Mapping[str, str], reply: Mapping[str, Any]) -> Answer:
+    """The page's view of an infer reply to a single input, whose texts have the names of the request; it was
+    asked to explain."""
     result = reply["results"][0]
-    model, timings, plot = reply["model"], reply["timings_ms"], reply["plot"]
-    counts = {level: plot.get(level, 0) for level, _ in LEVELS}
-    total = sum(counts.values())
+    model, timings, tokens = reply["model"], reply["timings_ms"], result["tokens"]
+    levels = Counter(token["level"] for token in tokens)
+    bars = score_bars(result.get("scores", {}), result.get("labels", [result.get("label")]))
     headline = _headline(result)
     return Answer(
-        model=f"{model['name']} v{model['version']} · {model['digest'][:12]}",
+        model=f"{model['name']} v{model['version']}",
+        digest=model["digest"][:12],
         headline=headline or _nothing(result),
         muted=not headline,
-        bars=score_bars(result.get("scores", {}), result.get("labels", [result.get("label")])),
-        pieces=_marked(text, result),
+        bars=bars[:BARS_SHOWN],
+        more_bars=bars[BARS_SHOWN:],
+        pieces=_marked(given.get("context", next(iter(given.values()))), result),
         counted=_counted(result),
         truncated=result["truncated"],
         total=f"{timings['total']:.0f} ms",
-        times=parts((name, timings[key], f"{timings[key]:.1f} ms") for key, name in TIMES),
-        fragments=f"{total:,} fragment{'' if total == 1 else 's'}",
-        whole_rows=plot.get("whole_rows", 0),
-        hits=parts((name, counts[key], f"{counts[key] / max(total, 1):.0%}") for key, name in LEVELS),
+        times=parts(_times(timings)),
+        texts=token_texts(given, tokens),
+        tokens=f"{len(tokens):,} token{'' if len(tokens) == 1 else 's'}",
+        whole_rows=reply["plot"].get("whole_rows", 0),
+        hits=parts(
+            (name, levels[key], f"{levels[key] / max(len(tokens), 1):.0%}") for key, name in LEVELS.items()
+        ),
     )
+
+
+def _times(timings: Mapping[str, float]) -> Iterable[tuple[str, float, str]]:
+    """What was measured, and what is left of the whole: waiting for others of the batch, and the way."""
+    told = [(name, timings[key]) for key, name in TIMES]
+    rest = timings["total"] - sum(spent for _, spent in told)
+    return [(name, spent, f"{spent:.1f} ms") for name, spent in [*told, ("Rest", max(0.0, rest))]]
 
 
 def _headline(result: Mapping[str, Any]) -> str:

@@ -46,6 +46,16 @@ class Comparison:
     figures: list[Line]
     labels: list[Line]
 
+    @property
+    def newest(self) -> int:
+        """The last of the numbers."""
+        return self.numbers[-1]
+
+    @property
+    def before(self) -> int:
+        """The one before it."""
+        return self.numbers[-2]
+
 
 def comparison_of(versions: Sequence[Version]) -> Comparison | None:
     """The measured ones among these versions side by side, the oldest first; nothing with fewer than two."""

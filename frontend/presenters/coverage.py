@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from typing import Final
 from urllib.parse import urlencode
 
 from django.urls import reverse
@@ -11,6 +12,13 @@ from frontend.presenters.version_page import version_url
 from frontend.presenters.versions import parent_name
 from tenants.models import Corpus, Dataset, Tenant
 from versiontree.models import Coverage, Version
+
+LEVELS_COVERED: Final = {
+    "whole fragments": "trigrams",
+    "a shorter part": "bigrams",
+    "one token": "unigrams",
+}
+"""In words, by the field that counts it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +47,7 @@ def coverage_rows(
     tenant: Tenant, upload: Corpus | Dataset, measured: Iterable[Coverage]
 ) -> list[CoverageRow]:
     """The best first: whole fragments count, then shorter ones."""
-    ranked = sorted(measured, key=_rank, reverse=True)
+    ranked = sorted(measured, key=rank, reverse=True)
     return [_row(tenant, upload, one, best=not place and not one.fault) for place, one in enumerate(ranked)]
 
 
@@ -56,13 +64,14 @@ def use_rows(tenant: Tenant, versions: Iterable[Version]) -> list[UseRow]:
     ]
 
 
-def _rank(one: Coverage) -> tuple[float, float]:
+def rank(one: Coverage) -> tuple[float, float]:
+    """By how much of the upload the tables hold: whole fragments count, then shorter ones."""
     whole = one.fragments or 1
     return one.trigrams / whole, one.bigrams / whole
 
 
 def _row(tenant: Tenant, upload: Corpus | Dataset, one: Coverage, *, best: bool) -> CoverageRow:
-    levels = {"whole fragments": one.trigrams, "a shorter part": one.bigrams, "one token": one.unigrams}
+    levels = {name: getattr(one, field) for name, field in LEVELS_COVERED.items()}
     whole = one.fragments or 1
     form, field = ("domain_new", "corpus") if isinstance(upload, Corpus) else ("hplm_new", "dataset")
     chosen = urlencode({"parent": one.version_id, field: upload.pk})

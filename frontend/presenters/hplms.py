@@ -1,6 +1,5 @@
 """A tenant's hPLMs as pages show them."""
 
-import json
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -8,6 +7,7 @@ from dataclasses import dataclass
 from django.http import HttpRequest
 
 from frontend.presenters.metrics import written
+from frontend.presenters.snippets import snippets_of
 from frontend.presenters.tree import answering
 from frontend.presenters.wording import metric_words
 from frontend.status import Style, style_of
@@ -56,12 +56,8 @@ def hplm_rows(briefs: Iterable[Brief], usage: Iterable[UsageDay] = ()) -> list[H
 
 def curl_snippet(request: HttpRequest, hplm: Hplm) -> str:
     """The infer request of an hPLM as a line for a terminal."""
-    body = json.dumps({"model": f"{hplm.tenant.slug}/{hplm.name}", "inputs": ["A text to read."]})
-    return (
-        f"curl {request.build_absolute_uri('/api/v1/infer')} \\\n"
-        '  -H "Authorization: Bearer $HMI_API_KEY" \\\n'
-        f"  --json '{body}'"
-    )
+    body = {"model": f"{hplm.tenant.slug}/{hplm.name}", "inputs": ["A text to read."]}
+    return snippets_of(request.build_absolute_uri("/api/v1/infer"), body).curl
 
 
 def _health(history: Sequence[Brief], asked: int, failed: int) -> Style:

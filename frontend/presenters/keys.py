@@ -9,23 +9,50 @@ from tenants.models import ApiKey
 
 @dataclass(frozen=True, slots=True)
 class KeyRow:
-    """One line of the list of keys; `state` is active, expired or revoked."""
+    """One line of the list of keys; `state` is active, expired or revoked. `before` and `after` are the
+    prefixes of the keys that it follows and that follow it; `requests` and `tokens` its limits a minute."""
 
     name: str
     prefix: str
     scopes: list[str]
+    requests: int | None
+    tokens: int | None
     state: str
     created: datetime
+    maker: str
+    maker_left: bool
     expires: datetime | None
+    ended: datetime | None
     last_used: datetime | None
+    before: str
+    after: str
 
 
 def key_rows(keys: Iterable[ApiKey]) -> list[KeyRow]:
-    """The rows of the list, in the order given."""
-    return [
-        KeyRow(key.name, key.prefix, key.scopes, _state(key), key.created, key.expiry_date, key.last_used_at)
-        for key in keys
-    ]
+    """The rows of the list, in the order given; the keys are those of `api_keys_of`."""
+    return [_row(key) for key in keys]
+
+
+def _row(key: ApiKey) -> KeyRow:
+    state, maker = _state(key), key.created_by
+    ended = {"revoked": key.revoked_at, "expired": key.expiry_date}.get(state)
+    after = getattr(key, "replaced_by", None)
+    return KeyRow(
+        name=key.name,
+        prefix=key.prefix,
+        scopes=key.scopes,
+        requests=key.requests_per_minute,
+        tokens=key.tokens_per_minute,
+        state=state,
+        created=key.created,
+        maker=maker.get_username() if maker else "",
+        maker_left=maker is not None and not getattr(key, "maker_belongs", True),
+        expires=key.expiry_date,
+        ended=ended,
+        last_used=key.last_used_at,
+        before=key.replaces_id or "",
+        after=after.prefix if after else "",
+    )
 
 
 def _state(key: ApiKey) -> str:

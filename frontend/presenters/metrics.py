@@ -52,8 +52,9 @@ class LabelRow:
 
 @dataclass(frozen=True, slots=True)
 class Cell:
-    """How many rows of a label were answered with another; `shade` 0..5 is its share of the label's rows."""
+    """How many rows of a label were `answered` with another; `shade` 0..5 is its share of these rows."""
 
+    answered: str
     count: int
     shade: int
     right: bool
@@ -143,7 +144,10 @@ def confusion_of(found: Mapping[str, Any]) -> Confusion | None:
     return Confusion(
         list(labels),
         [
-            ConfusionRow(label, [_cell(count, sum(row), place == at) for place, count in enumerate(row)])
+            ConfusionRow(
+                label,
+                [_cell(labels[place], count, sum(row), place == at) for place, count in enumerate(row)],
+            )
             for at, (label, row) in enumerate(zip(labels, rows, strict=True))
         ],
     )
@@ -221,9 +225,9 @@ def by_level_order(name: str) -> int:
     return list(LEVEL_NAMES).index(name) if name in LEVEL_NAMES else len(LEVEL_NAMES)
 
 
-def _cell(count: int, total: int, right: bool) -> Cell:
+def _cell(answered: str, count: int, total: int, right: bool) -> Cell:
     shade = -(-SHADES * count // total) if total else 0
-    return Cell(count, min(shade, SHADES), right)
+    return Cell(answered, count, min(shade, SHADES), right)
 
 
 def _epochs(found: Any) -> str:

@@ -31,13 +31,20 @@ PARTS = {Role.ROOT: "Upper layers", Role.LOWER: "Lower layers", Role.PLOT: "PLOT
 
 @dataclass(frozen=True, slots=True)
 class Ancestor:
-    """A version that this one stands on, with the bytes that it added; `url` is empty for its own page."""
+    """A version that this one stands on, with the bytes that it added; `url` is empty for its own page.
+
+    `source` is what it learned from, with the page of that where it is the tenant's; `seed` as it was set.
+    """
 
     label: str
     name: str
     number: int
     size: int
     url: str
+    digest: str
+    source: str
+    source_url: str
+    seed: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,9 +107,33 @@ def ancestors_of(tenant: Tenant, steps: Sequence[Step]) -> list[Ancestor]:
             step.version.number,
             step.size,
             "" if step is steps[0] else version_url(tenant, step.version),
+            step.version.digest,
+            _source(step.version),
+            _source_url(tenant, step.version),
+            _seed(step.version),
         )
         for step in steps
     ]
+
+
+def _source(version: Version) -> str:
+    given = version.config.get("dataset") or version.config.get("corpus") or {}
+    return str(mapping_of(given).get("name", ""))
+
+
+def _source_url(tenant: Tenant, version: Version) -> str:
+    for name, upload in (("dataset", version.dataset), ("corpus", version.corpus)):
+        if upload is not None and upload.tenant_id == tenant.pk:
+            return reverse(f"frontend:{name}", args=[tenant.slug, upload.pk])
+    return ""
+
+
+def _seed(version: Version) -> str:
+    """That of the job that learned; empty where it told none."""
+    reports = (version.metrics.get(name) for name in ("fine_tune", "further_pretrain", "convert"))
+    told = [mapping_of(mapping_of(report).get("settings")) for report in reports if report]
+    found = next((settings["seed"] for settings in told if "seed" in settings), None)
+    return "" if found is None else str(found)
 
 
 def exports_of(tenant: Tenant, steps: Sequence[Step]) -> list[Export]:

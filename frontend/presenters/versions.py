@@ -44,7 +44,7 @@ def version_row(version: Version) -> VersionRow:
         aliases=sorted(alias.name for alias in version.aliases.all()),
         at=version.created_at,
         source=_source(version.config),
-        job=next((job.pk for job in version.jobs.all() if job.after_id is None), None),
+        job=_first_job(version),
         metric=_written(measured, "value"),
         metric_name=metric_name(measured),
         baseline=_written(measured, "majority_baseline"),
@@ -83,6 +83,12 @@ def rollback_target(default: Version | None, moves: Sequence[AliasMove]) -> Vers
 def is_ready(version: Version) -> bool:
     """Whether it can answer and be built upon."""
     return version.state == VersionState.READY
+
+
+def _first_job(version: Version) -> UUID | None:
+    """The job that its building began with: it may have been evaluated again since."""
+    begun = [job for job in version.jobs.all() if job.after_id is None]
+    return min(begun, key=lambda job: job.created_at).pk if begun else None
 
 
 def _written(measured: Mapping[str, Any], key: str) -> str:

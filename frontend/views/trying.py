@@ -1,48 +1,132 @@
-"""Try an hPLM: the infer request by hand."""
+"""The playground: the same infer request to one hPLM or several, side by side."""
 
-from django.http import HttpResponse
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextvars import copy_context
+from typing import Any
+
+from django.db import connection
+from django.http import HttpResponse, QueryDict
+from django.urls import reverse
 from django.views.decorators.http import require_GET, require_POST
 from structlog.contextvars import bind_contextvars, get_contextvars
 
 from frontend.access import TenantRequest, tenant_page
-from frontend.forms.trying import TryForm
+from frontend.forms.trying import AskForm, Choice, choice_of
 from frontend.pages import show
-from frontend.presenters.answers import Answer, answer_of
+from frontend.presenters.answers import Column, column_of
+from frontend.presenters.snippets import snippets_of
 from inference.api.infer import infer
 from tenants.errors import ErrorCode, HmiError
+from tenants.models import Tenant
+from versiontree.offers import Offer, offers_found
 
 
 @require_GET
 @tenant_page()
 def page(request: TenantRequest) -> HttpResponse:
-    """The text to fill in, with the hPLM that a link may have named."""
-    form = TryForm(request.place.tenant, initial={"model": request.GET.get("model", "")})
-    return show(request, "playground/page.html", form=form)
+    """The texts to fill in, with the hPLMs that the address names."""
+    choice = choice_of(request.place.tenant, request.GET)
+    return _page(request, choice, AskForm(choice.reads))
+
+
+@require_POST
+@tenant_page()
+def choose(request: TenantRequest) -> HttpResponse:
+    """One hPLM more or less; what was written stays."""
+    tenant = request.place.tenant
+    choice = choice_of(tenant, request.POST)
+    kept = {name: request.POST.get(name, "") for name in ("text", "second")}
+    shown = _page(request, choice, AskForm(choice.reads, initial=kept))
+    shown["HX-Replace-Url"] = f"{reverse('frontend:try', args=[tenant.slug])}?{choice.query}"
+    return shown
+
+
+@require_GET
+@tenant_page()
+def models(request: TenantRequest) -> HttpResponse:
+    """What could be meant by the beginning of a name, and reads what those read that are chosen already."""
+    tenant = request.place.tenant
+    offers = _offers_beside(tenant, choice_of(tenant, _named(request)), request.GET.get("add", ""))
+    return show(request, "playground/offers.html", offers=offers)
 
 
 @require_POST
 @tenant_page()
 def answer(request: TenantRequest) -> HttpResponse:
-    """Ask the hPLM; the answer, or a typed refusal, replaces what stood beside the text."""
-    form = TryForm(request.place.tenant, request.POST)
-    template = "playground/answer.html" if request.htmx else "playground/page.html"
+    """Ask all at the same time; the answers, or typed refusals, replace those that stood there."""
+    choice = choice_of(request.place.tenant, request.POST)
+    form = AskForm(choice.reads, request.POST)
+    said: dict[str, Any] = {}
+    if not form.is_valid() or not choice.offers:
+        said["refusal"] = HmiError(ErrorCode.INVALID_FIELD, _missing(form, choice))
+    else:
+        columns = said["columns"] = _ask_all(request, choice.offers, form.given())
+        if codes := [str(column.refusal.code) for column in columns if column.refusal]:
+            bind_contextvars(code=codes[0])
+    if request.htmx:
+        return show(request, "playground/answers.html", **said)
+    return _page(request, choice, form, **said)
+
+
+def _page(request: TenantRequest, choice: Choice, form: AskForm, **said: Any) -> HttpResponse:
+    offers = _offers_beside(request.place.tenant, choice)
+    return show(request, "playground/page.html", choice=choice, form=form, offers=offers, **said)
+
+
+def _offers_beside(tenant: Tenant, choice: Choice, words: str = "") -> list[Offer]:
+    chosen = {offer.reference for offer in choice.offers}
+    found = offers_found(tenant, words=words, reads=choice.reads if choice.offers else None)
+    return [offer for offer in found if offer.reference not in chosen]
+
+
+def _named(request: TenantRequest) -> QueryDict:
+    """The hPLMs that are chosen, without the one that is being looked for."""
+    named = request.GET.copy()
+    named.pop("add", None)
+    return named
+
+
+def _missing(form: AskForm, choice: Choice) -> str:
+    if not choice.offers:
+        return " ".join(choice.faults) or "Choose an hPLM to ask."
+    labels = [str(form.fields[name].label) for name in form.errors]
+    return f"Nothing to read yet: fill in {' and '.join(labels)}."
+
+
+def _ask_all(request: TenantRequest, offers: Sequence[Offer], given: dict[str, str]) -> list[Column]:
+    """One column for each, in their order; the slowest decides how long it takes."""
+    if len(offers) == 1:
+        return [_ask(request, offers[0], given, 1)]
+
+    def ask(offer: Offer, number: int) -> Column:
+        try:
+            return _ask(request, offer, given, number)
+        finally:
+            connection.close()  # this thread's own
+
+    with ThreadPoolExecutor(len(offers)) as threads:
+        begun = [
+            threads.submit(copy_context().run, ask, offer, number)
+            for number, offer in enumerate(offers, start=1)
+        ]
+        return [one.result() for one in begun]
+
+
+def _ask(request: TenantRequest, offer: Offer, given: dict[str, str], number: int) -> Column:
+    """The answer of one; a refusal is its own alone."""
+    tenant = request.place.tenant
+    input_ = given if len(given) > 1 else given["text"]
+    body = {"model": f"{tenant.slug}/{offer.reference}", "inputs": [input_]}
+    snippets = snippets_of(request.build_absolute_uri("/api/v1/infer"), body)
     try:
-        return show(request, template, form=form, answer=_ask(request, form))
-    except HmiError as refusal:
-        bind_contextvars(code=str(refusal.code))
-        return show(request, template, form=form, refusal=refusal)
-
-
-def _ask(request: TenantRequest, form: TryForm) -> Answer:
-    if not form.is_valid():
-        raise HmiError(
-            ErrorCode.INVALID_FIELD, " ".join(str(errors.as_text()) for errors in form.errors.values())
+        reply = infer(
+            tenant=tenant,
+            reference=offer.reference,
+            inputs=[input_],
+            request_id=f"{get_contextvars()['request_id'][:60]}-{number}",
+            explain=True,
         )
-    reference = form.cleaned_data["model"]
-    reply = infer(
-        tenant=request.place.tenant,
-        reference=reference,
-        inputs=[form.given()],
-        request_id=get_contextvars()["request_id"],
-    )
-    return answer_of(form.marked(), reply)
+    except HmiError as refusal:
+        return Column(number, offer, snippets, refusal=refusal)
+    return column_of(number, offer, snippets, given, reply)

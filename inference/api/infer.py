@@ -12,6 +12,8 @@ from inference.api.admission import Asking, no_room
 from inference.api.answers import answer_of, failure_of
 from inference.api.client import gateway, reaching_the_queue
 from inference.api.inputs import GivenInput, check_inputs, fit_inputs
+from inference.api.rates.limits import guess_tokens, limits_of
+from inference.api.rates.spending import tokens_spent
 from inference.api.validation import (
     REQUEST_ID_HEADER,
     check_miss_policy,
@@ -23,7 +25,7 @@ from inference.queueing.messages import InferInput, InferReply, ModelRef
 from inference.queueing.replies import NoReply
 from inference.queueing.transport import CallOutstanding, QueueFull
 from tenants.errors import ErrorCode, HmiError
-from tenants.models import Tenant
+from tenants.models import ApiKey, Tenant
 from tenants.services.quotas import quota_check_requests
 from tenants.services.usage import usage_record
 from versiontree.selectors import resolve_model_lately
@@ -39,15 +41,18 @@ def infer(
     timeout_s: float | None = None,
     request_id: str | None = None,
     miss_policy: str | None = None,
+    explain: bool = False,
+    key: ApiKey | None = None,
     on_accepted: Callable[[], None] | None = None,
 ) -> dict[str, Any]:
     """What `tenant`'s model `reference` says to each of `inputs`, as the JSON value that clients get.
 
     An input is a text, or `{"text", "text_pair"}` or `{"question", "context"}` for a model that takes two.
     The caller has checked that whoever asks may act for the tenant, and may choose `miss_policy` if it is
-    given. `on_accepted` is called when `cancel` may be. Raises HmiError: bad input, `not_found`,
-    `model_not_ready`, `quota_exceeded`, and `conflict`, `worker_unavailable` or `queue_full` when nothing was
-    accepted; after that `cancelled`, `deadline_exceeded` and whatever the inference worker reports.
+    given. With `explain` each result says how each token was made. `on_accepted` is called when `cancel` may
+    be. Raises HmiError: bad input, `not_found`, `model_not_ready`, `quota_exceeded`, `rate_limited`, and
+    `conflict`, `worker_unavailable` or `queue_full` when nothing was accepted; after that `cancelled`,
+    `deadline_exceeded` and whatever the inference worker reports.
     """
     request_id = request_id or uuid.uuid4().hex
     reference, seconds = check_reference(reference), check_timeout(timeout_s)
@@ -57,17 +62,20 @@ def infer(
     quota_check_requests(tenant=tenant)
     model = ModelRef(resolved.tenant_slug, resolved.hplm_name, resolved.version_number, resolved.digest)
     bind_contextvars(**request_fields(model, len(texts)))
+    limits = limits_of(tenant, key).tokens
     _release_database()
     asking = Asking(model.tenant, resolved.root_digest, resolved.root, seconds, tenant.weight)
     try:
-        reply = _ask(asking, model, texts, request_id, policy, on_accepted)
+        with tokens_spent(limits, guess_tokens(map(_characters, texts))) as tokens:
+            reply = _ask(asking, model, texts, request_id, policy, explain, on_accepted)
+            tokens.spent = reply.usage.tokens
     except NoReply:
-        _count(tenant, model, len(texts), tokens=0, failed=True)
+        _count(tenant, model, len(texts), key, None)
         message = f"There was no answer within {seconds:g} s."
         raise HmiError(ErrorCode.DEADLINE_EXCEEDED, message) from None
     bind_contextvars(**reply_fields(reply))
     failure = failure_of(reply, asked=model, inputs=len(texts))
-    _count(tenant, model, len(texts), tokens=reply.usage.tokens, failed=failure is not None)
+    _count(tenant, model, len(texts), key, reply, failed=failure is not None)
     if failure is not None:
         raise failure
     return answer_of(reply, request_id)
@@ -86,6 +94,7 @@ def _ask(
     inputs: tuple[InferInput, ...],
     request_id: str,
     policy: str | None,
+    explain: bool,
     on_accepted: Callable[[], None] | None,
 ) -> InferReply:
     with reaching_the_queue():
@@ -99,6 +108,7 @@ def _ask(
                 seconds=asking.seconds,
                 call=request_id,
                 miss_policy=policy,
+                explain=explain,
                 on_accepted=on_accepted,
             )
         except QueueFull as full:
@@ -108,10 +118,30 @@ def _ask(
             raise HmiError(ErrorCode.CONFLICT, message, param=REQUEST_ID_HEADER) from None
 
 
-def _count(tenant: Tenant, model: ModelRef, inputs: int, *, tokens: int, failed: bool) -> None:
+def _characters(given: InferInput) -> int:
+    return len(given.text) + len(given.text_pair or "")
+
+
+def _count(
+    tenant: Tenant,
+    model: ModelRef,
+    inputs: int,
+    key: ApiKey | None,
+    reply: InferReply | None,
+    *,
+    failed: bool = True,
+) -> None:
     """What was computed is answered, also when the database has gone meanwhile and nothing can be counted."""
     try:
-        usage_record(tenant=tenant, hplm_name=model.hplm, inputs=inputs, tokens=tokens, failed=failed)
+        usage_record(
+            tenant=tenant,
+            hplm_name=model.hplm,
+            inputs=inputs,
+            tokens=reply.usage.tokens if reply else 0,
+            failed=failed,
+            key_prefix=key.prefix if key else "",
+            busy_ms=reply.timings_ms.busy if reply else 0.0,
+        )
     except (OperationalError, InterfaceError) as error:
         log.error("A request of %s for %s was not counted: %s", model.tenant, model.hplm, error)
 

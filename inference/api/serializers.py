@@ -46,6 +46,9 @@ class InferRequestSerializer(serializers.Serializer[object]):
         required=False,
         help_text="Platform staff only: what is done about fragments that the tables lack.",
     )
+    explain = serializers.BooleanField(
+        required=False, default=False, help_text="Each result says how each of its tokens was made."
+    )
 
 
 class ModelSerializer(serializers.Serializer[object]):
@@ -56,12 +59,28 @@ class ModelSerializer(serializers.Serializer[object]):
     digest = serializers.CharField()
 
 
-class ClassResultSerializer(serializers.Serializer[object]):
+class TokenSerializer(serializers.Serializer[object]):
+    """Characters `start` to `end` of one of the input's texts, and what the tables gave for the fragment
+    around them."""
+
+    of = serializers.ChoiceField(choices=("text", "text_pair", "question", "context"))
+    start = serializers.IntegerField()
+    end = serializers.IntegerField()
+    level = serializers.ChoiceField(choices=("trigram", "bigram", "unigram", "computed"))
+
+
+class ResultSerializer(serializers.Serializer[object]):
+    """What every result says."""
+
+    truncated = serializers.BooleanField(help_text="Longer than the root reads, and cut.")
+    tokens = TokenSerializer(many=True, required=False, help_text="Where the request asked to `explain`.")
+
+
+class ClassResultSerializer(ResultSerializer):
     """Text classification: the likeliest label, and the probability of each."""
 
     label = serializers.CharField()  # type: ignore[assignment]
     scores = serializers.DictField(child=serializers.FloatField())
-    truncated = serializers.BooleanField()
 
 
 class SpanSerializer(serializers.Serializer[object]):
@@ -74,29 +93,26 @@ class SpanSerializer(serializers.Serializer[object]):
     score = serializers.FloatField()
 
 
-class TagResultSerializer(serializers.Serializer[object]):
+class TagResultSerializer(ResultSerializer):
     """Token tagging: the spans found."""
 
     spans = SpanSerializer(many=True)
-    truncated = serializers.BooleanField()
 
 
-class LabelSetResultSerializer(serializers.Serializer[object]):
+class LabelSetResultSerializer(ResultSerializer):
     """Multi-label classification: the labels above the model's threshold, and the probability of each."""
 
     labels = serializers.ListField(child=serializers.CharField())
     scores = serializers.DictField(child=serializers.FloatField())
-    truncated = serializers.BooleanField()
 
 
-class ValueResultSerializer(serializers.Serializer[object]):
+class ValueResultSerializer(ResultSerializer):
     """Regression: a number in the units of the training data."""
 
     value = serializers.FloatField()
-    truncated = serializers.BooleanField()
 
 
-class AnswerResultSerializer(serializers.Serializer[object]):
+class AnswerResultSerializer(ResultSerializer):
     """Question answering: characters `start` to `end` of the context, which read `answer`; "" when the
     context does not say."""
 
@@ -104,7 +120,6 @@ class AnswerResultSerializer(serializers.Serializer[object]):
     start = serializers.IntegerField()
     end = serializers.IntegerField()
     score = serializers.FloatField()
-    truncated = serializers.BooleanField()
 
 
 class UsageSerializer(serializers.Serializer[object]):

@@ -11,7 +11,7 @@ from inference.api.inputs import GivenInput, check_inputs, invalid
 from inference.queueing.messages import MISS_POLICIES
 from tenants.errors import ErrorCode, HmiError
 
-FIELDS = frozenset({"model", "inputs", "timeout_s", "miss_policy"})
+FIELDS = frozenset({"model", "inputs", "timeout_s", "miss_policy", "explain"})
 MAX_REFERENCE_LENGTH = 256
 MAX_FIELD_SHOWN = 64
 REQUEST_ID_HEADER = "X-Request-Id"
@@ -21,13 +21,14 @@ EXAMPLES = "tenant/hplm, tenant/hplm@alias or tenant/hplm:3"
 
 @dataclass(frozen=True, slots=True)
 class InferCall:
-    """A well-formed request: a model reference, inputs that are not empty, seconds to wait at most, and a
-    miss policy where the request names one."""
+    """A well-formed request: a model reference, inputs that are not empty, seconds to wait at most, a miss
+    policy where the request names one, and whether it asks how each token was made."""
 
     model: str
     inputs: tuple[GivenInput, ...]
     timeout_s: float
     miss_policy: str | None = None
+    explain: bool = False
 
 
 def parse_call(body: object, *, timeout_header: str | None = None) -> InferCall:
@@ -46,6 +47,7 @@ def parse_call(body: object, *, timeout_header: str | None = None) -> InferCall:
         inputs=check_inputs(body["inputs"]),
         timeout_s=check_timeout(_number(timeout_header) if timeout is None else timeout),
         miss_policy=check_miss_policy(body.get("miss_policy")),
+        explain=check_explain(body.get("explain", False)),
     )
 
 
@@ -87,6 +89,13 @@ def check_miss_policy(value: object) -> str | None:
     raise invalid("miss_policy", f"The miss policy must be one of {', '.join(MISS_POLICIES)}.")
 
 
+def check_explain(value: object) -> bool:
+    """True or false."""
+    if isinstance(value, bool):
+        return value
+    raise invalid("explain", "This is true or false.")
+
+
 def _number(header: str | None) -> float | None:
     if header is None:
         return None
@@ -100,4 +109,6 @@ def _unknown_field(name: str) -> HmiError:
     # A name that cannot be printed may not be encodable either, and the answer has to be.
     param = name if name.isprintable() and len(name) <= MAX_FIELD_SHOWN else None
     shown = repr(name[:MAX_FIELD_SHOWN])
-    return invalid(param, f"Unknown field {shown}; the fields are model, inputs, timeout_s and miss_policy.")
+    return invalid(
+        param, f"Unknown field {shown}; the fields are model, inputs, timeout_s, miss_policy and explain."
+    )

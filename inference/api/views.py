@@ -17,12 +17,16 @@ from inference.api.hang_ups import cancel_on_hang_up
 from inference.api.idempotency import answered_once, check_key
 from inference.api.infer import cancel, infer
 from inference.api.parsers import InferBodyParser
+from inference.api.rates.headers import tell
+from inference.api.rates.limits import limits_of
+from inference.api.rates.throttles import InferRate, key_of
 from inference.api.serializers import InferAnswerSerializer, InferErrorSerializer, InferRequestSerializer
 from inference.api.validation import REQUEST_ID_HEADER, check_request_id, parse_call, tenant_in
 from tenants.authentication import LateApiKeyAuthentication
 from tenants.errors import ErrorCode, HmiError
 from tenants.models import ApiKey, Scope, Tenant
 from tenants.permissions import request_tenant, require_staff
+from tenants.scope import enter_tenant
 
 TIMEOUT_HEADER = "X-Timeout-S"
 TENANT = OpenApiParameter("tenant", description="For signed-in members, where the model names no tenant.")
@@ -42,6 +46,7 @@ class InferView(APIView):
     authentication_classes = (LateApiKeyAuthentication, SessionAuthentication)
     parser_classes = (InferBodyParser,)
     permission_classes = (IsIdentified,)
+    throttle_classes = (InferRate,)
     request_id: str
 
     @extend_schema(
@@ -76,6 +81,9 @@ class InferView(APIView):
         if call.miss_policy is not None:
             _require_staff(request)
         tenant = _tenant(request, tenant_in(call.model))
+        api_key = key_of(request)
+        if api_key is None:
+            tell(request._request, limits_of(tenant, None).tokens)
         take_back = partial(cancel, tenant=tenant, request_id=self.request_id)
         ask = partial(
             infer,
@@ -85,6 +93,8 @@ class InferView(APIView):
             timeout_s=call.timeout_s,
             request_id=self.request_id,
             miss_policy=call.miss_policy,
+            explain=call.explain,
+            key=api_key,
             on_accepted=cancel_on_hang_up(request.META, take_back, request_id=self.request_id),
         )
         answer = answered_once(ask, tenant=tenant.slug, key=key, body=request.data, seconds=call.timeout_s)
@@ -117,9 +127,11 @@ class InferCallView(APIView):
 def _tenant(request: Request, named: str | None) -> Tenant:
     """A key's tenant is known; that the model is another's is for the look-up to refuse."""
     is_key = isinstance(request.auth, ApiKey)
-    return request_tenant(
+    tenant = request_tenant(
         request, None if is_key else named or request.query_params.get("tenant"), Scope.INFER
     )
+    enter_tenant(tenant)
+    return tenant
 
 
 def _require_staff(request: Request) -> None:

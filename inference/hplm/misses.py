@@ -15,7 +15,7 @@ from inference.hplm.compose_flat import Layout, compose_flat, vectors
 from inference.hplm.lower_half import LowerHalf
 from inference.hplm.miss_plan import CostModel, LevelErrors
 from inference.hplm.miss_policy import Misses, MissPolicy
-from inference.hplm.seeking import Counts, Ids, Part, Sought, Texts, seek
+from inference.hplm.seeking import Counts, Ids, Levels, Part, Sought, Texts, seek
 
 __all__ = [
     "CostModel",
@@ -35,12 +35,14 @@ FRAGMENTS_AT_ONCE = 2048
 @dataclass(frozen=True, slots=True, eq=False)
 class Filled:
     """states [B, T, d] on the device and mask [B, T] bool
-    (true: a token is there); per text its counts, and the fragments [M, n] that its chain does not hold."""
+    (true: a token is there); per text its counts, the fragments [M, n] that its chain does not hold, and what
+    each token was given (see `Part`) where that was asked for."""
 
     states: Tensor
     mask: Tensor
     counts: list[Counts]
     missed: list[Ids]
+    given: list[Levels | None]
 
 
 def fill(
@@ -48,14 +50,16 @@ def fill(
     halves: Sequence[LowerHalf],
     misses: Sequence[Misses],
     types: Sequence[Ids] | None = None,
+    explain: Sequence[bool] | None = None,
 ) -> Filled:
     """The states at the cut of texts `ids` (each [T_b] int64), each from its own lower half and by its own
-    policy; `types` are their token types (default: zeros).
+    policy; `types` are their token types (default: zeros); `explain`: of which it is to be told what each
+    token was given (default: of none).
 
     What is computed is computed once for each different fragment of the batch and lower half. Raises what a
     chain's lookup raises.
     """
-    return filled(seek(ids, halves, misses, types))
+    return filled(seek(ids, halves, misses, types, explain))
 
 
 @torch.no_grad()
@@ -74,8 +78,15 @@ def filled(sought: Sought, dtype: torch.dtype = torch.float32) -> Filled:
     assert sheet.states is not None
     counts = {at: count for part in sought.parts for at, count in part.counts.items()}
     missed = {at: lacking for part in sought.parts for at, lacking in part.missed.items()}
+    given = {at: levels for part in sought.parts for at, levels in part.given.items()}
     every = range(len(texts.ids))
-    return Filled(sheet.states, mask, [counts[at] for at in every], [missed[at] for at in every])
+    return Filled(
+        sheet.states,
+        mask,
+        [counts[at] for at in every],
+        [missed[at] for at in every],
+        [given.get(at) for at in every],
+    )
 
 
 class _Sheet:

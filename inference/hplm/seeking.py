@@ -3,6 +3,7 @@ about the lower half of a batch that asks nothing of the device."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,6 +17,9 @@ from inference.hplm.miss_policy import Misses
 from inference.hplm.plot import HIT_TRI
 
 Ids = NDArray[np.int64]
+Levels = NDArray[np.uint8]
+COMPUTED: Final = 3
+"""What a token was given where no table was asked or none was of use; otherwise it is one of plot's HIT_*."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,11 +36,13 @@ class Counts:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Texts:
-    """The texts of a batch as `fill` takes them."""
+    """The texts of a batch as `fill` takes them; explain: of which it is to be told what each token was
+    given."""
 
     ids: tuple[Ids, ...]
     types: tuple[Ids, ...]
     misses: tuple[Misses, ...]
+    explain: tuple[bool, ...]
 
     @property
     def longest(self) -> int:
@@ -50,7 +56,8 @@ class Part:
 
     looked_up, whole: numbers of the texts in the batch. rows: of the U different fragments that the tables
     hold; computed [C, n]: the different fragments to be computed, whose rows come behind those; layout: of
-    the looked-up texts, None where there are none. counts, missed: of every text of the part.
+    the looked-up texts, None where there are none. counts, missed: of every text of the part. given [T]: of
+    the texts to be explained, what stands for the fragment around each token (a HIT_*, or COMPUTED).
     """
 
     half: LowerHalf
@@ -61,6 +68,7 @@ class Part:
     layout: Layout | None
     counts: dict[int, Counts]
     missed: dict[int, Ids]
+    given: dict[int, Levels]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -76,9 +84,15 @@ def seek(
     halves: Sequence[LowerHalf],
     misses: Sequence[Misses],
     types: Sequence[Ids] | None = None,
+    explain: Sequence[bool] | None = None,
 ) -> Sought:
     """The first part of `misses.fill`; it may run in a thread while another batch is computed."""
-    batch = Texts(tuple(ids), tuple(types or [np.zeros_like(row) for row in ids]), tuple(misses))
+    batch = Texts(
+        tuple(ids),
+        tuple(types or [np.zeros_like(row) for row in ids]),
+        tuple(misses),
+        tuple(explain or [False] * len(ids)),
+    )
     parts = [
         _part(batch, half, [at for at, own in enumerate(halves) if own is half])
         for half in dict.fromkeys(halves)
@@ -118,6 +132,9 @@ def _part(batch: Texts, half: LowerHalf, texts: list[int]) -> Part:
         layout=_layout(batch, looked_up, half, place[~whole[of_text]], len(rows) + len(computed)),
         counts={at: _counts(levels[k], Way(ways[k])) for k, at in enumerate(texts)},
         missed=dict(zip(texts, lacking, strict=True)),
+        given={
+            at: _given(level[of_text == k], Way(ways[k])) for k, at in enumerate(texts) if batch.explain[at]
+        },
     )
 
 
@@ -143,6 +160,12 @@ def _layout(batch: Texts, looked_up: list[int], half: LowerHalf, place: Ids, row
 
 def _chosen(texts: list[int], which: NDArray[np.bool_]) -> list[int]:
     return [text for text, chosen in zip(texts, which.tolist(), strict=True) if chosen]
+
+
+def _given(levels: Levels, way: Way) -> Levels:
+    """What each token of a text was given, from what the tables said and what was made of it."""
+    computed = (levels != HIT_TRI) & (way == Way.FRAGMENTS) | (way == Way.WHOLE)
+    return np.where(computed, COMPUTED, levels).astype(np.uint8)
 
 
 def _counts(levels: Ids, way: Way) -> Counts:

@@ -3,6 +3,7 @@
 import os
 import shutil
 from pathlib import Path
+from typing import NoReturn
 
 import pytest
 
@@ -23,9 +24,13 @@ def chromium() -> str:
     """The path of Chromium. Without one the tests are skipped and say so; in CI they fail."""
     wanted = os.environ.get("HMI_CHROMIUM", DEFAULT)
     found = wanted if Path(wanted).is_file() else shutil.which(wanted)
-    if found:
-        return found
-    missing = f"There is no Chromium at {wanted}. Install it (apt-get install chromium) or set HMI_CHROMIUM."
+    return found or lacking(
+        f"There is no Chromium at {wanted}. Install it (apt-get install chromium) or set HMI_CHROMIUM."
+    )
+
+
+def lacking(what: str) -> NoReturn:
+    """A machine without something that tests of pages need: they are skipped and say so; in CI they fail."""
     if os.environ.get("CI", "").strip().lower() not in {"", "0", "false", "no", "off"}:
-        pytest.fail(missing, pytrace=False)
-    pytest.skip(missing)
+        pytest.fail(what, pytrace=False)
+    pytest.skip(what)

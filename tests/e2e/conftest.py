@@ -1,13 +1,15 @@
 """A real browser against the running site."""
 
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from urllib.parse import urlsplit
 
 import pytest
 import redis
+from django.conf import settings as django_settings
+from django.test import Client
 from playwright.sync_api import (
     Browser,
     BrowserContext,
@@ -15,11 +17,13 @@ from playwright.sync_api import (
     Page,
     Request,
     ViewportSize,
+    WebError,
     sync_playwright,
 )
 from pytest_django.live_server_helper import LiveServer
 
 from inference.api.client import close_gateway
+from tenants.models import User
 from tests.e2e.browser import ARGUMENTS, chromium
 from tests.e2e.tiny_files import TinyFiles
 from tests.e2e.world import PASSWORD, World, world_build
@@ -28,6 +32,8 @@ from tests.processes import InferenceWorker
 # Refusals are pages, too; and a server that streams nothing is what htmx calls an error.
 EXPECTED = ("status of 4", "[object Event]")
 DESKTOP: ViewportSize = {"width": 1280, "height": 900}
+Enter = Callable[[User | None], None]
+"""Makes the tabs those of somebody, or of nobody."""
 
 
 @pytest.fixture(scope="module")
@@ -47,12 +53,17 @@ class Watch:
     """What a page must never do: complain on the console, or ask another host for anything."""
 
     host: str
+    expected: tuple[str, ...] = EXPECTED
     faults: list[str] = field(default_factory=list)
 
     def console(self, message: ConsoleMessage) -> None:
         """Note an error on the console."""
-        if message.type == "error" and not any(known in message.text for known in EXPECTED):
+        if message.type == "error" and not any(known in message.text for known in self.expected):
             self.faults.append(f"console: {message.text}")
+
+    def script(self, error: WebError) -> None:
+        """Note an error of a script that nothing caught."""
+        self.faults.append(f"script: {error.error.message}")
 
     def request(self, request: Request) -> None:
         """Note a request that leaves the site."""
@@ -89,13 +100,19 @@ def inference_worker(world: World, redis_url: str, artifact_root: Path) -> Itera
 
 
 @pytest.fixture
-def context(browser: Browser, live_server: LiveServer) -> Iterator[BrowserContext]:
+def watch(live_server: LiveServer) -> Watch:
+    """What pages of the site did that they must not."""
+    return Watch(urlsplit(live_server.url).netloc)
+
+
+@pytest.fixture
+def context(browser: Browser, live_server: LiveServer, watch: Watch) -> Iterator[BrowserContext]:
     """A fresh browser profile; the test fails if a page broke a rule that holds for all pages."""
-    watch = Watch(urlsplit(live_server.url).netloc)
     context = browser.new_context(base_url=live_server.url, viewport=DESKTOP, locale="en-GB")
     context.set_default_timeout(10_000)
     context.on("console", watch.console)
     context.on("request", watch.request)
+    context.on("weberror", watch.script)
     yield context
     context.close()
     assert watch.faults == []
@@ -108,9 +125,26 @@ def page(context: BrowserContext) -> Page:
 
 
 @pytest.fixture
-def signed_in(page: Page, world: World) -> Page:
-    """A tab in which the owner has signed in, at the home of the tenant."""
-    return sign_in(page, world.owner.username)
+def enter(context: BrowserContext, live_server: LiveServer) -> Enter:
+    """Become somebody, or nobody, without the form."""
+
+    def become(user: User | None) -> None:
+        context.clear_cookies()
+        if user is not None:
+            client = Client()
+            client.force_login(user)
+            name = django_settings.SESSION_COOKIE_NAME
+            context.add_cookies([{"name": name, "value": client.cookies[name].value, "url": live_server.url}])
+
+    return become
+
+
+@pytest.fixture
+def signed_in(page: Page, enter: Enter, world: World) -> Page:
+    """A tab in which the owner is signed in, at the home of the tenant."""
+    enter(world.owner)
+    page.goto(f"/t/{world.tenant.slug}/")
+    return page
 
 
 def sign_in(page: Page, username: str) -> Page:

@@ -2,17 +2,22 @@
 
 import io
 from collections.abc import Callable
+from datetime import timedelta
 from functools import partial
 from typing import Any
 
+from django.utils import timezone
 from playwright.sync_api import FilePayload, Page
 
-from tenants.services.api_keys import api_key_create
+from tenants.models import Invitation
+from tenants.services.api_keys import api_key_create, api_key_revoke, api_key_rotate
 from tenants.services.datasets import dataset_upload
+from tenants.services.invitations import invitation_create
 from tenants.services.uploads import upload_create
 from tests.e2e.kinds import KINDS, TESTED
 from tests.e2e.kinds import question as _question
 from tests.e2e.measures import evaluation, fine_tuning, measured
+from tests.e2e.past import weeks_of_use
 from tests.e2e.world import (
     ArtifactFiles,
     World,
@@ -21,6 +26,7 @@ from tests.e2e.world import (
     tickets_file,
     versions_finish,
 )
+from tests.integration.versiontree.answered import answers_keep, label_judge
 from tests.integration.versiontree.grove import jobs_in_order
 from tests.unit.tenants.files import jsonl
 from versiontree.models import Job
@@ -28,6 +34,7 @@ from versiontree.services.domains import domain_create
 from versiontree.services.hplms import hplm_create, hplm_update
 from versiontree.services.jobs import job_event, job_fail
 from workers.coverage import coverage_measure
+from workers.training.answers import Judged
 
 TEXT = "a drug for the heart of the patient, and a good result for the blood of the doctor"
 WORDS = ("Aspirin", "helps", "patient", "{}", "against", "severe", "headache")
@@ -40,18 +47,30 @@ def furnish(world: World, files: ArtifactFiles) -> None:
     finish = partial(versions_finish, files=files)
     second = hplm_update(hplm=world.hplm.hplm, dataset=world.dataset, actor=owner)  # type: ignore[arg-type]
     finish(second, {"evaluate": evaluation(right=45), "fine_tune": fine_tuning()})
+    answers_keep(world.hplm, label_judge(lambda n: ("refund", "delivery")[n % 2] if n % 5 < 2 else ""))
+    answers_keep(second, label_judge(lambda n: ("delivery", "refund")[n % 2] if n % 7 < 2 else ""))
     upload = {"train": ("leaflets.conll", io.BytesIO("\n".join(map(_leaflet, range(40))).encode()))}
     spans = dataset_upload(tenant=tenant, name="Leaflet spans", task="tagging", files=upload, actor=owner)
     tagger = hplm_create(tenant=tenant, name="side-effects", parent=world.root, dataset=spans, actor=owner)
     finish(tagger, {"evaluate": _spans_found()})
+    answers_keep(tagger, _spans_judged)
     furnish_kinds(world, files)
     coverage_measure("dataset", world.dataset.pk)
     coverage_measure("corpus", world.corpus.pk)
     upload_create(tenant=tenant, filename="leaflets-of-june.txt", size=10**9, actor=owner)
     fail(world)
     run(world)
-    api_key_create(tenant=tenant, name="Help desk", scopes=["infer"], created_by=owner)
-    api_key_create(tenant=tenant, name="Nightly import", scopes=["infer", "manage"], created_by=owner)
+    help_desk, _ = api_key_create(tenant=tenant, name="Help desk", scopes=["infer"], created_by=owner)
+    weeks_of_use(world, help_desk.prefix)
+    importing, _ = api_key_create(
+        tenant=tenant, name="Nightly import", scopes=["infer", "manage"], created_by=owner
+    )
+    api_key_rotate(api_key=importing, overlap=timedelta(days=1), actor=owner)
+    leaked, _ = api_key_create(tenant=tenant, name="Old website", scopes=["infer"], created_by=world.admin)
+    api_key_revoke(api_key=leaked, actor=owner)
+    invitation_create(tenant=tenant, email="nora@example.org", role="developer", actor=owner)
+    lapsed, _ = invitation_create(tenant=tenant, email="otto@example.org", role="viewer", actor=owner)
+    Invitation.unscoped.filter(pk=lapsed.pk).update(expires_at=timezone.now() - timedelta(days=2))
 
 
 def furnish_kinds(world: World, files: ArtifactFiles) -> None:
@@ -78,6 +97,13 @@ def _spans_found() -> dict[str, Any]:
     rows = [{"tokens": [word.format(n) for word in WORDS], "tags": list(TAGS)} for n in TESTED]
     half = [*TAGS[:-2], "O", "B-DISEASE"]
     return measured("tagging", rows, [list(TAGS) if n % 3 else half for n in TESTED])
+
+
+def _spans_judged(row: dict[str, Any], number: int) -> Judged:
+    """What that tagger answers."""
+    gold = [["DRUG", 0, 1], ["DISEASE", 5, 7]]
+    answer = gold if number % 3 else [gold[0], ["DISEASE", 6, 7]]
+    return Judged(gold, answer, gold == answer, 0.6 + number % 9 / 30)
 
 
 def fail(world: World) -> None:
@@ -118,6 +144,7 @@ def pages_of(world: World) -> dict[str, Callable[[Page], object]]:
         **ways,
         "try": partial(ask, world, "triage"),
         "corpus": partial(show_corpus, world),
+        "try-several": partial(ask, world, "triage@default&model=topics@default&model=pain-score"),
         "try-spans": partial(ask, world, "side-effects"),
         "try-labels": partial(ask, world, "topics"),
         "try-value": partial(ask, world, "pain-score"),
@@ -150,11 +177,21 @@ def _addresses(world: World) -> dict[str, str]:
         "domain-version": f"domains/{world.domain.domain_id}/versions/1/",
         "root-version": f"roots/{world.root.root.name}/versions/1/",
         "hplm-version": "hplms/triage/versions/2/",
+        "hplm-version-spans": "hplms/side-effects/versions/1/",
+        "answers": "hplms/triage/versions/2/answers/",
+        "answers-spans": "hplms/side-effects/versions/1/answers/?wrong=0",
+        "answers-not-stored": "hplms/pain-score/versions/1/answers/",
+        "answers-against": "hplms/triage/versions/2/against/1/",
         "hplm-version-value": "hplms/pain-score/versions/1/",
         "hplm-version-questions": "hplms/leaflet-questions/versions/1/",
         "settings": "settings/",
+        "usage": "usage/?by=model",
+        "audit": "audit/",
         "hplm": "hplms/triage/",
         "hplm-new": "hplms/new/",
+        "hplm-new-parent": f"hplms/new/?dataset={world.dataset.pk}",
+        "hplm-new-settings": f"hplms/new/?dataset={world.dataset.pk}&parent={world.domain.pk}",
+        "hplm-new-review": f"hplms/new/?dataset={world.dataset.pk}&parent={world.domain.pk}&name=urgent",
         "hplm-import": "hplms/import/",
         "hplm-update": "hplms/triage/update/",
         "jobs": "jobs/",
@@ -163,6 +200,7 @@ def _addresses(world: World) -> dict[str, str]:
         "job-done": f"jobs/{done.pk}/",
         "job-log": f"jobs/{running.pk}/log/",
         "keys": "keys/",
+        "members": "members/",
         "not-found": "nothing/",
     }
 
@@ -250,8 +288,8 @@ def ask(
     """Put a text, or two, to an hPLM."""
     page.goto(f"/t/{world.tenant.slug}/try/?model={hplm}@default")
     if second is not None:
-        page.get_by_label(second[0]).fill(second[1])
+        page.get_by_label(second[0], exact=True).fill(second[1])
         first = "First text" if first == "Text" else first
-    page.get_by_label(first).fill(TEXT)
+    page.get_by_label(first, exact=True).fill(TEXT)
     page.get_by_role("button", name="Answer").click()
-    page.get_by_text("Looked up in the PLOT, or computed").wait_for()
+    page.get_by_text("Looked up in the PLOT, or computed").first.wait_for()

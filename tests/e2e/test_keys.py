@@ -29,6 +29,7 @@ def test_a_revoked_key_is_marked_and_has_no_button_left(signed_in: Page) -> None
     make_key(signed_in)
     signed_in.get_by_role("button", name="Revoke").click()
     signed_in.get_by_role("alertdialog").get_by_role("button", name="Revoke").click()
+    signed_in.get_by_text("Revoked and expired in the last 30 days (1)").click()
     row = signed_in.get_by_role("row", name="Help desk")
     expect(row).to_contain_text("Revoked")
     expect(row.get_by_role("button")).to_have_count(0)

@@ -14,6 +14,8 @@ from pytest_django import Settings
 from hmi_site.embedded.process import Child
 from hmi_site.launcher import children
 from hmi_site.launcher.ports import choose_port
+from tenants.models import Membership
+from tenants.services.members import member_add, member_remove
 from tests.e2e.conftest import DESKTOP
 from tests.e2e.world import WORKER, World, report, start
 from tests.integration.versiontree.grove import jobs_in_order
@@ -144,3 +146,13 @@ def test_where_events_do_not_come_through_the_page_asks_and_says_so(
     job_succeed(job_id=job.pk, worker=WORKER, metrics={}, artifacts=[])
     expect(page.locator("#job")).to_contain_text("Succeeded")
     expect(page.locator(".live-mode")).to_be_hidden()
+
+
+def test_a_member_who_is_removed_while_the_page_follows_a_job_sees_it_no_more(
+    following: BrowserContext, world: World, job: Job
+) -> None:
+    page = opened(following, job)
+    expect(page.locator(".live-mode")).to_contain_text(LIVE)
+    member_add(tenant=world.tenant, user=world.admin, role="owner")
+    member_remove(membership=Membership.unscoped.get(tenant=world.tenant, user=world.owner))
+    expect(page.get_by_role("heading", level=1)).to_have_text("There is nothing here")

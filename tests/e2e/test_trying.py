@@ -1,5 +1,8 @@
 """Trying a model: a real inference worker answers."""
 
+import json
+import shlex
+
 from playwright.sync_api import Page, expect
 
 from tests.e2e.gallery import furnish_kinds
@@ -13,8 +16,17 @@ TEXT = "a drug for the heart of the patient"
 def ask(page: Page, text: str) -> None:
     """Put a text to the hPLM that the link names."""
     page.goto("/t/acme/try/?model=triage@default")
-    page.get_by_label("Text").fill(text)
+    page.get_by_label("Text", exact=True).fill(text)
     page.get_by_role("button", name="Answer").click()
+
+
+def replace_by(page: Page, reference: str) -> None:
+    """Ask another hPLM instead of the one that is chosen."""
+    page.get_by_role("button", name="Remove").click()
+    expect(page.get_by_role("list", name="Chosen")).to_have_count(0)
+    page.get_by_label("hPLMs").fill(reference)
+    page.get_by_role("button", name="Add").click()
+    expect(page.get_by_role("list", name="Chosen")).to_contain_text(reference)
 
 
 def test_the_answer_shows_scores_times_and_where_the_fragments_came_from(
@@ -24,9 +36,57 @@ def test_the_answer_shows_scores_times_and_where_the_fragments_came_from(
     answer = signed_in.locator("#answer")
     expect(answer).to_contain_text("acme/triage v1")
     expect(answer.get_by_role("progressbar")).to_have_count(4)
-    times = ("Queue", "Retrieval", "Adapter load", "Compute")
+    times = ("Queue", "Retrieval", "Adapter load", "Compute", "Rest")
     for part in (*times, "Whole fragment", "A part of it", "Its token alone", "Computed"):
-        expect(answer.get_by_text(part, exact=True)).to_be_visible()
+        expect(answer.locator(".legend").get_by_text(part, exact=True)).to_be_visible()
+
+
+def test_two_hplms_are_compared_on_one_text_token_by_token_and_copied(
+    signed_in: Page, world: World, files: TinyFiles, inference_worker: InferenceWorker
+) -> None:
+    furnish_kinds(world, files)
+    page, text = signed_in, 'a drug for the zebra\'s "heart"\nof مرحبا 👩'
+    page.context.grant_permissions(["clipboard-read", "clipboard-write"])
+    page.goto("/t/acme/try/?model=triage@default")
+    page.get_by_label("Text", exact=True).fill(text)
+    chosen, adding = (
+        page.get_by_role("list", name="Chosen").get_by_role("listitem"),
+        page.get_by_label("hPLMs"),
+    )
+    for name in ("absent", "same-meaning@default", "topics@default"):
+        adding.press_sequentially(name[:5])
+        if name != "absent":
+            adding.fill(name)
+        adding.press("Enter")
+        expect(page.locator("#ask .errorlist, #ask .chips")).not_to_have_count(0)
+        if name == "topics@default":
+            expect(chosen).to_have_count(2)
+        else:
+            said = "no such hPLM" if name == "absent" else "only hPLMs that read the same"
+            expect(page.get_by_role("alert")).to_contain_text(said)
+        expect(page.get_by_label("Text", exact=True)).to_have_value(text)
+    page.wait_for_url("**/try/?model=triage@default&model=topics@default")
+    page.get_by_role("button", name="Answer").click()
+    columns = page.locator("#answer article")
+    expect(columns).to_have_count(2)
+    expect(columns.nth(0)).to_contain_text("acme/triage v1")
+    expect(columns.nth(1)).to_contain_text("acme/topics v1")
+    for column in columns.all():
+        shaded = column.locator(".shaded")
+        words = [shade.inner_text() for shade in shaded.locator(".shade").all()]
+        assert words[:4] == ["a", "drug", "for", "the"]
+        levels = {shade.get_attribute("title") for shade in shaded.locator(".shade").all()}
+        assert levels <= {"Whole fragment", "A part of it", "Its token alone", "Computed"}
+        assert levels
+    columns.nth(1).get_by_text("Ask this in a program").click()
+    columns.nth(1).get_by_role("button", name="Copy").first.click()
+    copied = page.evaluate("navigator.clipboard.readText()")
+    sent = json.loads(shlex.split(copied.replace(" \\\n", " "))[-1])
+    assert sent == {"model": "acme/topics@default", "inputs": [text]}
+    page.get_by_role("button", name="Remove triage@default").click()
+    expect(chosen).to_have_count(1)
+    page.wait_for_url("**/try/?model=topics@default")
+    expect(page.get_by_label("Text", exact=True)).to_have_value(text)
 
 
 def test_a_text_that_is_too_long_is_answered_with_a_remark(
@@ -60,12 +120,12 @@ def test_every_kind_of_hplm_is_asked_for_what_it_reads(
         ("same-meaning", "First text", "Second text"),
         ("leaflet-questions", "Question", "Context"),
     ):
-        page.get_by_label("hPLM", exact=True).select_option(f"{name}@default")
-        page.get_by_label(first).fill("what helps the heart")
-        page.get_by_label(second).fill(TEXT)
+        replace_by(page, f"{name}@default")
+        page.get_by_label(first, exact=True).fill("what helps the heart")
+        page.get_by_label(second, exact=True).fill(TEXT)
         page.get_by_role("button", name="Answer").click()
         expect(answer).to_contain_text(f"acme/{name} v1", timeout=20_000)
-    page.get_by_label("hPLM", exact=True).select_option("pain-score@default")
+    replace_by(page, "pain-score@default")
     page.get_by_label("Text", exact=True).fill(TEXT)
     page.get_by_role("button", name="Answer").click()
     expect(answer).to_contain_text("acme/pain-score v1", timeout=20_000)

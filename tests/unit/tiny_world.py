@@ -46,9 +46,7 @@ class TinyWorld:
     def chain(self, hplm: TinyHplm) -> PlotChain:
         return PlotChain([PlotTable.open(self.folder("plot", digest)) for digest in hplm.plots])
 
-    def publish(
-        self, *, revision: int = 1, hplms: Sequence[TinyHplm] | None = None, **more: dict[str, Any]
-    ) -> Path:
+    def publish(self, *, revision: int = 1, hplms: Sequence[TinyHplm] | None = None, **more: Any) -> Path:
         """Write manifest.json (of all hPLMs, or of those given) as the web process would; returns its path.
         ``more`` are further parts of it."""
         served = self.hplms if hplms is None else hplms

@@ -6,7 +6,7 @@ What a tenant sees stands at two addresses: ``hplms`` for keys, which know their
 
 from django.urls import include, path
 
-from versiontree.api import archives, domains, fit, hplms, jobs, tree
+from versiontree.api import archives, domains, estimates, fit, hplms, jobs, predictions, tree
 
 in_a_tenant = [
     path("tree", tree.TreeView.as_view()),
@@ -21,9 +21,12 @@ in_a_tenant = [
     path("domains/<int:domain_id>/versions", domains.DomainVersionsView.as_view()),
     path("domains/<int:domain_id>/grow", domains.DomainGrowView.as_view()),
     path("domains/<int:domain_id>/compact", domains.DomainCompactView.as_view()),
+    path("estimate", estimates.EstimateView.as_view()),
     path("hplms", hplms.HplmsView.as_view()),
     path("hplms/<slug:hplm>", hplms.HplmView.as_view()),
     path("hplms/<slug:hplm>/versions", hplms.HplmVersionsView.as_view()),
+    path("hplms/<slug:hplm>/versions/<int:number>/predictions", predictions.PredictionsView.as_view()),
+    path("hplms/<slug:hplm>/versions/<int:number>/evaluate", predictions.EvaluateView.as_view()),
     path("hplms/<slug:hplm>/aliases", hplms.AliasesView.as_view()),
     path("hplms/<slug:hplm>/aliases/<slug:alias>", hplms.AliasView.as_view()),
     path("hplms/<slug:hplm>/alias-moves", hplms.AliasMovesView.as_view()),

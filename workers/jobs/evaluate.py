@@ -15,10 +15,11 @@ STAGES = (("look up", 0.5), ("evaluate", 0.5))
 
 
 def run(job: Job, store: ArtifactStore, workspace: Path, reporter: Reporter) -> JobOutcome:
-    """Makes nothing but figures."""
+    """Makes figures, and keeps the `answers` that they were made of."""
     from workers.training.evaluate import EvaluateSettings, evaluate
 
     inputs = build_inputs(job.version)
+    answers = workspace / "answers"
     metrics = evaluate(
         root=artifact_folder(store, inputs.root),
         plots=[artifact_folder(store, plot) for plot in inputs.plots],
@@ -30,5 +31,6 @@ def run(job: Job, store: ArtifactStore, workspace: Path, reporter: Reporter) -> 
         reporter=reporter,
         lower=artifact_folder(store, inputs.lower),
         scratch=workspace,
+        answers=answers,
     )
-    return JobOutcome(metrics)
+    return JobOutcome(metrics, {"answers": answers})

@@ -5,10 +5,11 @@ from pathlib import Path
 from typing import Any
 
 from inference.hplm.hplm import Hplm
+from workers.training.answers import write_answers
 from workers.training.datasets import read_examples
 from workers.training.lookup import LowerWay
 from workers.training.precision import arithmetic
-from workers.training.prepared import Backbone, answer, prepare, scores
+from workers.training.prepared import Backbone, decoded, every_output, judged, prepare, scores
 from workers.training.progress import Reporter
 from workers.training.task_model import TaskModel
 from workers.training.tasks.registry import task_kind
@@ -37,6 +38,7 @@ def evaluate(
     train_file: Path | None = None,
     settings: EvaluateSettings | None = None,
     scratch: Path | None = None,
+    answers: Path | None = None,
 ) -> dict[str, Any]:
     """{metric, value, majority_baseline, rows, per_label, truncated_share, plot_hits, …} of an hPLM on a
     file.
@@ -44,7 +46,8 @@ def evaluate(
     plots: folders of the tables to look up, nearest first, the root's last. lower: the local lower layers of
     the nearest version, where missing fragments are computed. train_file: what the trivial answers are learnt
     on; without it they are learnt on the evaluated file itself, which flatters them.
-    scratch: on whose disk the lower half lies (None: that of temporary files).
+    scratch: on whose disk the lower half lies (None: that of temporary files). answers: a new folder for what
+    was answered to each row.
     """
     settings = settings or EvaluateSettings()
     computing = arithmetic(device=settings.device, precision=settings.precision, seed=0)
@@ -64,6 +67,10 @@ def evaluate(
         folder=scratch,
     )
     reporter.stage("evaluate", 1)
-    found = answer(model, backbone, split, kind, stored.labels, reporter, threshold=stored.threshold)
+    outputs = every_output(model, backbone, split, kind, reporter)
+    found = decoded(outputs, split, kind, stored.labels, stored.threshold)
+    if answers is not None:
+        rows = judged(outputs, found, split, kind, stored.labels)
+        write_answers(answers, task=task, file=dataset_file, judged=rows)
     reporter.advance(1)
     return scores(split, found, kind, seen)

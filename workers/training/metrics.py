@@ -112,7 +112,7 @@ def answer_scores(expected: Sequence[Sequence[str]], predicted: Sequence[str]) -
     `majority_baseline` is the F1 of never answering.
     """
     pairs = [(list(rights) or [""], answer) for rights, answer in zip(expected, predicted, strict=True)]
-    exact = [max(_words(right) == _words(answer) for right in rights) for rights, answer in pairs]
+    exact = [is_answer(rights, answer) for rights, answer in pairs]
     f1 = [max(_overlap(right, answer) for right in rights) for rights, answer in pairs]
     return {
         "metric": "f1",
@@ -121,6 +121,11 @@ def answer_scores(expected: Sequence[Sequence[str]], predicted: Sequence[str]) -
         "majority_baseline": float(np.mean([not rights for rights in expected])),
         "answered": float(np.mean([bool(answer) for answer in predicted])),
     }
+
+
+def is_answer(rights: Sequence[str], answer: str) -> bool:
+    """Whether it is one of the right answers, "" where there is none."""
+    return any(_words(right) == _words(answer) for right in rights or [""])
 
 
 def _words(text: str) -> list[str]:

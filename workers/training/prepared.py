@@ -15,6 +15,7 @@ from inference.hplm.misses import LowerHalf
 from inference.hplm.plot import PlotChain, PlotTable
 from inference.hplm.root import Root
 from inference.hplm.tokenization import Encoding
+from workers.training.answers import Judged
 from workers.training.datasets import Example
 from workers.training.lookup import LowerStates, LowerWay, lower_states
 from workers.training.precision import Arithmetic
@@ -126,7 +127,6 @@ def outputs_of(
     return outputs
 
 
-@torch.no_grad()
 def answer(
     model: TaskModel,
     backbone: Backbone,
@@ -138,6 +138,14 @@ def answer(
     threshold: float = 0.5,
 ) -> list[Any]:
     """What the model answers to each example."""
+    return decoded(every_output(model, backbone, split, kind, reporter), split, kind, labels, threshold)
+
+
+@torch.no_grad()
+def every_output(
+    model: TaskModel, backbone: Backbone, split: Prepared, kind: TaskKind, reporter: Reporter
+) -> list[Outputs]:
+    """The outputs of each sequence."""
     model.eval()
     outputs: list[Outputs] = [np.empty(0)] * len(split.sequences)
     order = np.argsort([len(one) for one in split.sequences], kind="stable").tolist()
@@ -147,6 +155,13 @@ def answer(
         found = outputs_of(model, backbone, split, numbers).cpu().numpy()
         for row, number in enumerate(numbers):
             outputs[number] = found[row, : len(split.sequences[number])] if kind.per_token else found[row]
+    return outputs
+
+
+def decoded(
+    outputs: Sequence[Outputs], split: Prepared, kind: TaskKind, labels: Sequence[str], threshold: float
+) -> list[Any]:
+    """What these outputs of its sequences answer to each example."""
     return [
         kind.decode(
             example,
@@ -156,6 +171,26 @@ def answer(
             threshold,
         )
         for example, span in zip(split.examples, split.spans, strict=True)
+    ]
+
+
+def judged(
+    outputs: Sequence[Outputs],
+    answers: Sequence[Any],
+    split: Prepared,
+    kind: TaskKind,
+    labels: Sequence[str],
+) -> list[Judged]:
+    """These answers, that were decoded from the outputs, beside the expected ones."""
+    return [
+        kind.judged(
+            example,
+            found,
+            [outputs[at] for at in span],
+            [split.sequences[at] for at in span],
+            labels,
+        )
+        for example, found, span in zip(split.examples, answers, split.spans, strict=True)
     ]
 
 

@@ -20,6 +20,24 @@ document.addEventListener("input", (event) => {
   if (preview) preview.replaceChildren();
 });
 
+// What scrolls sideways is reached by the keyboard, as long as it does.
+const SCROLLERS = ".scroll, .snippet pre";
+const sides = new ResizeObserver((entries) => {
+  for (const { target } of entries) {
+    if (target.scrollWidth > target.clientWidth) target.tabIndex = 0;
+    else target.removeAttribute("tabindex");
+  }
+});
+htmx.onLoad((part) => {
+  for (const one of [part, ...part.querySelectorAll(SCROLLERS)]) if (one.matches(SCROLLERS)) sides.observe(one);
+});
+
 document.addEventListener("htmx:afterSwap", (event) => {
   if (event.detail.target.matches("[popover]")) event.detail.target.showPopover();
+});
+
+// What a page asks for again and again is no longer there for this person: the page itself says why.
+document.addEventListener("htmx:responseError", ({ detail }) => {
+  const again = detail.elt.matches("[hx-trigger*='every'], [hx-trigger*='sse:']");
+  if (again && [403, 404].includes(detail.xhr.status)) location.replace(location.pathname + location.search);
 });

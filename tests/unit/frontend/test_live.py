@@ -33,7 +33,7 @@ def at(word: str, *, ended: bool = False) -> dict[UUID, Mark]:
     return {JOB: Mark(word, ended), OTHER: Mark(word, ended)}
 
 
-async def read(watch: Watch, seen: str, job: UUID = JOB, *, lasts_s: float = 60.0) -> list[str]:
+async def read(watch: Watch[UUID], seen: str, job: UUID = JOB, *, lasts_s: float = 60.0) -> list[str]:
     """What a stream sends until it ends, without the line about coming back."""
     pieces = [piece.decode() async for piece in messages(watch, job, seen, lasts_s=lasts_s)]
     assert pieces.pop(0) == "retry: 1000\n\n"

@@ -19,6 +19,7 @@ from hmi_site import checks
         ("HMI_HOME", Path("/dev/null/nothing"), checks.check_folders, "hmi.E003"),
         ("HMI_ARTIFACT_ROOT", Path("/dev/null/nothing"), checks.check_folders, "hmi.E004"),
         ("HMI_UPLOAD_ROOT", Path("/dev/null/nothing"), checks.check_folders, "hmi.E005"),
+        ("HMI_EXPORT_ROOT", Path("/dev/null/nothing"), checks.check_folders, "hmi.E011"),
         ("HMI_POSTGRES_BIN", Path("/nowhere"), checks.check_programs, "hmi.E006"),
         ("HMI_REDIS_BIN", Path("/nowhere"), checks.check_programs, "hmi.E007"),
         ("SECRET_KEY", "short", checks.check_secret_key, "hmi.W001"),

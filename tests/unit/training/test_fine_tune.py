@@ -19,6 +19,7 @@ from tests.unit.training.world import (
     json_lines,
     tagging_rows,
 )
+from versiontree.answers import answers_read
 from workers.training.datasets import DatasetFiles
 from workers.training.evaluate import EvaluateSettings, evaluate
 from workers.training.fine_tune import FineTuneSettings, fine_tune
@@ -63,7 +64,14 @@ def tune(
     )
 
 
-def score(branch: Branch, hplm: Path, file: Path, task: str, train: Path | None = None) -> dict[str, Any]:
+def score(
+    branch: Branch,
+    hplm: Path,
+    file: Path,
+    task: str,
+    train: Path | None = None,
+    answers: Path | None = None,
+) -> dict[str, Any]:
     return evaluate(
         root=branch.root,
         plots=[branch.plot],
@@ -73,6 +81,7 @@ def score(branch: Branch, hplm: Path, file: Path, task: str, train: Path | None 
         reporter=NullReporter(),
         train_file=train,
         settings=EvaluateSettings(precision="float32"),
+        answers=answers,
     )
 
 
@@ -103,10 +112,22 @@ def test_root_lower_half_and_table_stay_as_they_are(tuned: dict[str, Any]) -> No
     assert tuned["untouched"]
 
 
-def test_what_is_stored_answers_as_well_as_what_was_trained(branch: Branch, tuned: dict[str, Any]) -> None:
+def test_what_is_stored_answers_as_well_as_what_was_trained(
+    branch: Branch, tuned: dict[str, Any], tmp_path: Path
+) -> None:
     files = tuned["files"]
-    found = score(branch, tuned["out"], files.test, tuned["task"], files.train)
+    found = score(branch, tuned["out"], files.test, tuned["task"], files.train, tmp_path / "answers")
     assert found == tuned["report"]["test"]
+    kept = answers_read(tmp_path / "answers").answered
+    assert all(one.right == (one.gold == one.answer) for one in kept)
+    if tuned["task"] == "tagging":
+        expected, given = (
+            [{tuple(span) for span in spans} for spans in sides]
+            for sides in ([one.gold for one in kept], [one.answer for one in kept])
+        )
+        both = sum(len(a & b) for a, b in zip(expected, given, strict=True))
+        assert both / sum(map(len, given)) == pytest.approx(found["precision"])
+        assert both / sum(map(len, expected)) == pytest.approx(found["recall"])
 
 
 def test_labels_seed_and_metrics_are_stored_with_it(tuned: dict[str, Any]) -> None:

@@ -1,5 +1,6 @@
 """Every kind of task from labelled rows to a stored hPLM that answers."""
 
+import json
 import random
 from collections.abc import Callable
 from dataclasses import replace
@@ -12,6 +13,7 @@ from inference.hplm.hplm import Hplm
 from tests.unit.tiny import WORDS
 from tests.unit.training.conftest import Branch
 from tests.unit.training.world import NullReporter, json_lines
+from versiontree.answers import answers_read
 from workers.training.datasets import DatasetFiles
 from workers.training.evaluate import EvaluateSettings, evaluate
 from workers.training.fine_tune import FineTuneSettings, fine_tune
@@ -111,11 +113,35 @@ def test_a_task_that_can_be_learnt_is_learnt_and_answers_the_same_once_stored(
         task=task,
         reporter=NullReporter(),
         settings=EvaluateSettings(precision="float32"),
+        answers=tmp_path / "answers",
     )
+    check_answers(tmp_path / "answers", files.test, found)
     assert found["value"] == pytest.approx(report["test"]["value"], abs=0.02)
     stored = Hplm.load(tmp_path / "out")
     assert stored.task == task
     assert stored.pairs == (kind in ("pairs", "question_answering"))
+
+
+def check_answers(folder: Path, file: Path, metrics: dict[str, Any]) -> None:
+    """What was kept of each row agrees with the row itself and with the figures."""
+    kept = answers_read(folder)
+    assert (kept.rows, kept.sampled) == (metrics["rows"], False)
+    rows = [json.loads(line) for line in file.read_text(encoding="utf-8").splitlines()]
+    gold: dict[str, Callable[[Row], Any]] = {
+        "classification": lambda row: row["label"],
+        "multilabel": lambda row: sorted(row["labels"]),
+        "regression": lambda row: row["value"],
+        "question_answering": lambda row: [answer["text"] for answer in row["answers"]],
+    }
+    assert [one.gold for one in kept.answered] == [gold[kept.task](row) for row in rows]
+    if kept.task == "regression":
+        off = [abs(one.gold - one.answer) for one in kept.answered]
+        assert sum(off) / len(off) == pytest.approx(metrics["mean_absolute_error"])
+        return
+    share = {"classification": "value", "multilabel": "exact", "question_answering": "exact_match"}
+    rights = [one.right for one in kept.answered]
+    assert sum(map(bool, rights)) / len(rights) == pytest.approx(metrics[share[kept.task]])
+    assert all(one.score is not None and 0 <= one.score <= 1 for one in kept.answered)
 
 
 @pytest.mark.parametrize("way", ["fallback", "compute", "whole"])

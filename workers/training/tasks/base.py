@@ -11,6 +11,7 @@ from torch.nn import functional
 from inference.hplm.errors import HplmError
 from inference.hplm.heads import Head
 from inference.hplm.tokenization import Encoding, TextTokenizer
+from workers.training.answers import Judged
 from workers.training.datasets import Example
 
 UNKNOWN = -100
@@ -48,6 +49,16 @@ class TaskKind(Protocol):
         threshold: float,
     ) -> Any:
         """What the hPLM answers to an example, from the outputs of all its sequences."""
+
+    def judged(
+        self,
+        example: Example,
+        answer: Any,
+        outputs: Sequence[Outputs],
+        encodings: Sequence[Encoding],
+        labels: Sequence[str],
+    ) -> Judged:
+        """The answer that was decoded from these outputs beside the expected one, as they are kept."""
 
     def scores(
         self, examples: Sequence[Example], answers: Sequence[Any], seen: Sequence[Example]

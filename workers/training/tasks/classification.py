@@ -9,7 +9,9 @@ import torch
 from torch import Tensor
 
 from inference.hplm.hplm import CLASSIFICATION
+from inference.hplm.predictions import class_prediction
 from inference.hplm.tokenization import Encoding
+from workers.training.answers import Judged
 from workers.training.datasets import Example
 from workers.training.metrics import classification_scores
 from workers.training.tasks.base import (
@@ -50,6 +52,18 @@ class Classification:
         threshold: float,
     ) -> str:
         return labels[int(outputs[0].argmax())]
+
+    def judged(
+        self,
+        example: Example,
+        answer: Any,
+        outputs: Sequence[Outputs],
+        encodings: Sequence[Encoding],
+        labels: Sequence[str],
+    ) -> Judged:
+        (gold,) = example.labels
+        score = class_prediction(labels, outputs[0]).scores[answer]
+        return Judged(gold, answer, gold == answer, score)
 
     def scores(
         self, examples: Sequence[Example], answers: Sequence[Any], seen: Sequence[Example]

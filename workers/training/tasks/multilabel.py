@@ -1,5 +1,6 @@
 """Any number of labels out of several."""
 
+import math
 from collections import Counter
 from collections.abc import Sequence
 from typing import Any
@@ -12,6 +13,7 @@ from torch.nn import functional
 from inference.hplm.hplm import MULTILABEL
 from inference.hplm.predictions import label_set_prediction
 from inference.hplm.tokenization import Encoding
+from workers.training.answers import Judged
 from workers.training.datasets import Example
 from workers.training.metrics import label_set_scores
 from workers.training.tasks.base import Outputs, Target, as_trained, distinct_labels, encode_texts
@@ -43,6 +45,20 @@ class MultiLabel:
         threshold: float,
     ) -> tuple[str, ...]:
         return label_set_prediction(labels, outputs[0], threshold).labels
+
+    def judged(
+        self,
+        example: Example,
+        answer: Any,
+        outputs: Sequence[Outputs],
+        encodings: Sequence[Encoding],
+        labels: Sequence[str],
+    ) -> Judged:
+        """score: the probability that each label holds or not, as was answered."""
+        gold, answered = sorted(example.labels), sorted(answer)
+        scores = label_set_prediction(labels, outputs[0]).scores
+        sure = math.prod(p if label in answer else 1 - p for label, p in scores.items())
+        return Judged(gold, answered, gold == answered, sure)
 
     def scores(
         self, examples: Sequence[Example], answers: Sequence[Any], seen: Sequence[Example]

@@ -11,8 +11,9 @@ from torch.nn import functional
 from inference.hplm.hplm import FIXED_LABELS, QUESTION_ANSWERING
 from inference.hplm.predictions import answer_prediction
 from inference.hplm.tokenization import Encoding, TextTokenizer
+from workers.training.answers import Judged
 from workers.training.datasets import Example
-from workers.training.metrics import answer_scores
+from workers.training.metrics import answer_scores, is_answer
 from workers.training.tasks.base import Outputs, Target, as_trained
 
 
@@ -58,6 +59,18 @@ class QuestionAnswering:
         threshold: float,
     ) -> str:
         return answer_prediction(outputs, encodings, example.pair or "").answer
+
+    def judged(
+        self,
+        example: Example,
+        answer: Any,
+        outputs: Sequence[Outputs],
+        encodings: Sequence[Encoding],
+        labels: Sequence[str],
+    ) -> Judged:
+        gold = list(dict.fromkeys(right.text for right in example.answers))
+        found = answer_prediction(outputs, encodings, example.pair or "")
+        return Judged(gold, answer, is_answer(gold, answer), found.score)
 
     def scores(
         self, examples: Sequence[Example], answers: Sequence[Any], seen: Sequence[Example]

@@ -12,6 +12,7 @@ from inference.hplm.errors import HplmError
 from inference.hplm.heads import Head
 from inference.hplm.hplm import FIXED_LABELS, REGRESSION
 from inference.hplm.tokenization import Encoding
+from workers.training.answers import Judged
 from workers.training.datasets import Example
 from workers.training.metrics import regression_scores
 from workers.training.tasks.base import Outputs, Target, encode_texts
@@ -56,6 +57,16 @@ class Regression:
         threshold: float,
     ) -> float:
         return float(outputs[0][0]) * self.deviation + self.mean
+
+    def judged(
+        self,
+        example: Example,
+        answer: Any,
+        outputs: Sequence[Outputs],
+        encodings: Sequence[Encoding],
+        labels: Sequence[str],
+    ) -> Judged:
+        return Judged(example.value, answer, None, None)
 
     def scores(
         self, examples: Sequence[Example], answers: Sequence[Any], seen: Sequence[Example]

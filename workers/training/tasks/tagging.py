@@ -9,8 +9,9 @@ import torch
 from torch import Tensor
 
 from inference.hplm.hplm import TAGGING
-from inference.hplm.iob2 import best_tags
+from inference.hplm.iob2 import best_tags, iob2_spans
 from inference.hplm.tokenization import Encoding, TextTokenizer
+from workers.training.answers import Judged
 from workers.training.datasets import OUTSIDE, Example
 from workers.training.metrics import tagging_scores
 from workers.training.tasks.base import UNKNOWN, Outputs, Target, as_trained, cross_entropy, require_two
@@ -61,6 +62,25 @@ class Tagging:
         for place, best in zip(places, best_tags(labels, outputs[0][places]), strict=True):
             tags[encoding.word_index[place]] = labels[int(best)]
         return tags
+
+    def judged(
+        self,
+        example: Example,
+        answer: Any,
+        outputs: Sequence[Outputs],
+        encodings: Sequence[Encoding],
+        labels: Sequence[str],
+    ) -> Judged:
+        """Spans as [label, first word, word after the last]. score: the mean probability of the tags."""
+        (encoding,) = encodings
+        gold, answered = ([list(span) for span in iob2_spans(tags)] for tags in (example.labels, answer))
+        numbers = {label: number for number, label in enumerate(labels)}
+        places = np.flatnonzero(encoding.word_starts)
+        chosen = [numbers[answer[encoding.word_index[place]]] for place in places]
+        read = outputs[0][places].astype(np.float64)
+        sure = np.exp(read - read.max(axis=-1, keepdims=True))
+        sure = (sure / sure.sum(axis=-1, keepdims=True))[np.arange(len(chosen)), chosen]
+        return Judged(gold, answered, gold == answered, float(sure.mean()) if len(chosen) else None)
 
     def scores(
         self, examples: Sequence[Example], answers: Sequence[Any], seen: Sequence[Example]

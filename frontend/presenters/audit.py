@@ -1,0 +1,125 @@
+"""Audit events in plain sentences."""
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any, Final
+
+from tenants.models import AuditEvent
+
+SENTENCES: Final[Mapping[str, str]] = {
+    "alias.move": "moved the alias {subject}",
+    "api_key.create": "made the API key {subject}",
+    "api_key.revoke": "revoked the API key {subject}",
+    "api_key.rotate": "made a successor of the API key {subject}",
+    "corpus.delete": "deleted the corpus {subject}",
+    "corpus.upload": "uploaded the corpus {subject}",
+    "dataset.delete": "deleted the dataset {subject}",
+    "dataset.upload": "uploaded the dataset {subject}",
+    "domain.compact": "made one table of those of the domain {subject}",
+    "domain.create": "created the domain {subject}",
+    "domain.grow": "let the domain {subject} grow",
+    "domain.publish": "published the domain {subject}",
+    "domain.retire": "retired the domain {subject}",
+    "domain.update": "updated the domain {subject}",
+    "hplm.create": "created the hPLM {subject}",
+    "hplm.delete": "deleted the hPLM {subject}",
+    "hplm.evaluate": "had the hPLM {subject} evaluated again",
+    "hplm.license": "said how the hPLM {subject} may be used",
+    "hplm.pin": "pinned the hPLM {subject} in memory",
+    "hplm.unpin": "no longer pinned the hPLM {subject}",
+    "hplm.update": "updated the hPLM {subject}",
+    "invitation.accept": "accepted the invitation of {subject}",
+    "invitation.create": "invited {subject}",
+    "invitation.resend": "sent the invitation of {subject} again",
+    "invitation.withdraw": "withdrew the invitation of {subject}",
+    "job.cancel": "cancelled the job {subject}",
+    "job.prioritise": "changed the place of the job {subject} in the queue",
+    "job.requeue": "put the job {subject} back into the queue",
+    "job.retry": "tried the job {subject} again",
+    "member.add": "made {subject} a member",
+    "member.leave": "left ({subject})",
+    "member.remove": "removed the member {subject}",
+    "member.set_role": "changed the role of {subject}",
+    "quota.change": "changed the quota of {subject}",
+    "root.license": "said how the root {subject} may be used",
+    "root.register": "registered the root {subject}",
+    "tenant.create": "created the tenant {subject}",
+    "tenant.export": "asked for all data of {subject} in one file",
+    "tenant.fetch": "downloaded all data of {subject}",
+    "tenant.leave": "had all data of {subject} deleted",
+    "tenant.left": "deleted the last data of {subject}",
+    "tenant.rename": "renamed the tenant {subject}",
+    "tenant.resume": "let the tenant {subject} work again",
+    "tenant.set_sharing": "changed what {subject} shares",
+    "tenant.set_weight": "changed the weight of {subject}",
+    "tenant.suspend": "suspended the tenant {subject}",
+    "version.export": "exported {subject}",
+    "version.import": "imported {subject}",
+}
+"""What was done, after who did it; {subject} is what it was done to."""
+
+SYSTEM: Final = "The system"
+
+
+@dataclass(frozen=True, slots=True)
+class AuditRow:
+    """One event: `who` did (`before`) something to `subject`, and what stands `after` it."""
+
+    at: datetime
+    who: str
+    by_key: bool
+    before: str
+    subject: str
+    after: str
+    verb: str
+    address: str
+    request_id: str
+    detail: list[tuple[str, str]]
+
+
+def audit_row(event: AuditEvent) -> AuditRow:
+    """An event as the page shows it."""
+    sentence = SENTENCES.get(event.verb) or f"{event.verb.replace('_', ' ').replace('.', ': ')} {{subject}}"
+    before, _, after = sentence.partition("{subject}")
+    return AuditRow(
+        at=event.at,
+        who=who_of(event),
+        by_key=event.api_key is not None,
+        before=before.strip(),
+        subject=event.subject,
+        after=after.strip(),
+        verb=event.verb,
+        address=event.address or "",
+        request_id=event.request_id,
+        detail=[(name.replace("_", " "), _written(value)) for name, value in event.detail.items()],
+    )
+
+
+def who_of(event: AuditEvent) -> str:
+    """The user name, the key by its prefix, or the system."""
+    if event.actor is not None:
+        return str(event.actor.get_username())
+    return f"key {event.api_key_id}" if event.api_key_id else SYSTEM
+
+
+def audit_line(event: AuditEvent) -> list[object]:
+    """An event as a line of a spreadsheet."""
+    return [
+        event.at.isoformat(timespec="seconds"),
+        who_of(event),
+        event.verb,
+        event.subject,
+        event.address or "",
+        event.request_id,
+        json.dumps(event.detail, ensure_ascii=False) if event.detail else "",
+    ]
+
+
+def _written(value: Any) -> str:
+    if isinstance(value, Mapping):
+        return ", ".join(f"{name} {_written(item)}" for name, item in value.items())
+    if isinstance(value, list):
+        return ", ".join(map(_written, value))
+    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)

@@ -1,0 +1,84 @@
+"""Members and invitations as a page shows them."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from datetime import datetime
+
+from tenants.models import Invitation, Membership, Role, User
+
+
+@dataclass(frozen=True, slots=True)
+class MemberRow:
+    """One line of the list of members. `stays` is whether this is the only owner; `keys` how many working
+    keys the member made."""
+
+    pk: int
+    name: str
+    email: str
+    role: str
+    role_name: str
+    since: datetime
+    signed_in: datetime | None
+    keys: int
+    you: bool
+    stays: bool
+
+    @property
+    def key(self) -> str:
+        """A word for ids of the page."""
+        return str(self.pk)
+
+
+@dataclass(frozen=True, slots=True)
+class InvitationRow:
+    """One line of the list of invitations; `state` is waiting or expired."""
+
+    pk: int
+    email: str
+    role_name: str
+    state: str
+    by: str
+    sent: datetime
+    expires: datetime
+
+    @property
+    def key(self) -> str:
+        """A word for ids of the page."""
+        return str(self.pk)
+
+
+def member_rows(members: Iterable[Membership], you: User, owners: int) -> list[MemberRow]:
+    """The rows of the list, in the order given; the members are those of `members_of`."""
+    return [_member(member, you, owners) for member in members]
+
+
+def invitation_rows(invitations: Iterable[Invitation]) -> list[InvitationRow]:
+    """The rows of the list, in the order given."""
+    return [
+        InvitationRow(
+            pk=invitation.pk,
+            email=invitation.email,
+            role_name=Role(invitation.role).label,
+            state="expired" if invitation.has_run_out else "waiting",
+            by=invitation.invited_by.get_username() if invitation.invited_by else "",
+            sent=invitation.created_at,
+            expires=invitation.expires_at,
+        )
+        for invitation in invitations
+    ]
+
+
+def _member(member: Membership, you: User, owners: int) -> MemberRow:
+    person, role = member.user, Role(member.role)
+    return MemberRow(
+        pk=member.pk,
+        name=person.get_full_name() or person.get_username(),
+        email=person.email,
+        role=role.value,
+        role_name=role.label,
+        since=member.created_at,
+        signed_in=person.last_login,
+        keys=getattr(member, "keys", 0),
+        you=person.pk == you.pk,
+        stays=role is Role.OWNER and owners == 1,
+    )

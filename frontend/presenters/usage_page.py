@@ -1,0 +1,102 @@
+"""A tenant's usage as its own page shows it."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import date
+from typing import Any
+
+from frontend.presenters.charts import Bar
+from frontend.presenters.columns import ColumnChart, daily_columns
+from frontend.presenters.usage import Tile
+from tenants.usage_selectors import SUMMED, UsageBy
+
+BROWSER = "The browser"
+NO_NAME = "(no name)"
+
+
+@dataclass(frozen=True, slots=True)
+class UsageRow:
+    """One line of the table. `note` stands below the name; `hplm` is the name to link to."""
+
+    name: str
+    note: str
+    hplm: str
+    requests: int
+    failed: int
+    inputs: int
+    tokens: int
+    seconds: float
+
+    @property
+    def failed_share(self) -> float:
+        """Of its requests."""
+        return self.failed / self.requests if self.requests else 0.0
+
+
+def usage_row(row: Mapping[str, Any], by: UsageBy, keys: Mapping[str, str]) -> UsageRow:
+    """A line from what a selector found; `keys` has the names of keys by their prefixes."""
+    name, note = _named(row["name"], by, keys)
+    return UsageRow(
+        name=name,
+        note=note,
+        hplm=row["name"] if by == UsageBy.MODEL else "",
+        requests=row["requests"],
+        failed=row["failed"],
+        inputs=row["inputs"],
+        tokens=row["tokens"],
+        seconds=row["busy_ms"] / 1000,
+    )
+
+
+def summed(days: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
+    """The sums of all days."""
+    found = list(days)
+    return {name: sum(day[name] for day in found) for name in SUMMED}
+
+
+def tiles_of(total: Mapping[str, Any]) -> list[Tile]:
+    """The tiles at the head of the page."""
+    asked, failed = total["requests"], total["failed"]
+    return [
+        Tile("Requests", f"{asked:,}", f"{failed:,} failed"),
+        Tile("Failed", f"{failed / asked:.2%}" if asked else "–", "of the requests"),
+        Tile("Texts", f"{total['inputs']:,}", f"{total['tokens']:,} tokens"),
+        Tile("Machine time", _time(total["busy_ms"]), "that inference workers were busy"),
+    ]
+
+
+def requests_chart(days: Iterable[Mapping[str, Any]], since: date, until: date) -> ColumnChart:
+    """Answered and failed requests by day."""
+    by_day = {day["name"]: (day["requests"] - day["failed"], day["failed"]) for day in days}
+    return daily_columns("Requests", ["Answered", "Failed"], by_day, since, until)
+
+
+def share_bars(
+    rows: Sequence[Mapping[str, Any]], by: UsageBy, keys: Mapping[str, str], total: int
+) -> list[Bar]:
+    """Requests of what was asked most; a last, quiet bar sums up the others."""
+    top = max((row["requests"] for row in rows), default=0) or 1
+    bars = [
+        Bar(_named(row["name"], by, keys)[0], row["requests"] / top, f"{row['requests']:,}") for row in rows
+    ]
+    rest = total - sum(row["requests"] for row in rows)
+    if rest > 0:
+        bars.append(Bar("All others", min(1.0, rest / top), f"{rest:,}", quiet=True))
+    return bars
+
+
+def _named(name: Any, by: UsageBy, keys: Mapping[str, str]) -> tuple[str, str]:
+    if by == UsageBy.DAY:
+        return f"{name.day} {name:%b %Y}", f"{name:%A}"
+    if by == UsageBy.MODEL:
+        return name or NO_NAME, ""
+    if not name:
+        return BROWSER, "people who were signed in, and what came before keys were told apart"
+    return keys.get(name, "A key that is gone"), f"{name}…"
+
+
+def _time(milliseconds: float) -> str:
+    seconds = milliseconds / 1000
+    if seconds < 100:
+        return f"{seconds:.1f} s"
+    return f"{seconds / 60:,.1f} min" if seconds < 6000 else f"{seconds / 3600:,.1f} h"

@@ -1,0 +1,69 @@
+"""Holding requests and their tokens to limits by the minute; what is beyond them is a typed error."""
+
+import math
+import os
+import threading
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+from django.conf import settings
+
+from inference.api.rates.shares import Limit, Shares, UsedUp
+from inference.queueing.allowances import connect_briefly
+from tenants.errors import ErrorCode, HmiError
+
+_lock = threading.Lock()
+_shares: Shares | None = None
+_made_for: tuple[int, str] | None = None
+
+
+def shares() -> Shares:
+    """This process's, made on first use: its connections would not survive the fork of a web server."""
+    global _shares, _made_for
+    with _lock:
+        wanted = os.getpid(), settings.REDIS_URL
+        if _shares is None or _made_for != wanted:
+            _shares, _made_for = Shares(connect_briefly(settings.REDIS_URL)), wanted
+        return _shares
+
+
+def spend(limits: Sequence[Limit], amount: int = 1, *, next_to: Sequence[Limit] = ()) -> bool:
+    """Count so much against all of these limits, and say whether it was counted: without Valkey nothing is.
+    ``rate_limited`` if one has too little left. Those ``next_to`` these are about to be spent, too."""
+    if not limits:
+        return False
+    try:
+        return shares().spend(limits, amount, next_to=next_to)
+    except UsedUp as refusal:
+        limit, wait = refusal.limit, max(1, math.ceil(refusal.wait_s))
+        raise HmiError(
+            ErrorCode.RATE_LIMITED,
+            f"This {limit.whom} may send {limit.per_minute:,} {limit.what} a minute, and has. Try again in"
+            f" {wait} s.",
+            details={"of": limit.whom, "limit": limit.what, "per_minute": limit.per_minute, "asked": amount},
+            retry_after=wait,
+        ) from None
+
+
+@dataclass(slots=True)
+class Tokens:
+    """What a request takes of the limits: a guess, until it is known."""
+
+    spent: int
+
+
+@contextmanager
+def tokens_spent(limits: Sequence[Limit], guessed: int) -> Iterator[Tokens]:
+    """Take a guess at the door, ``rate_limited`` if there is too little left; what ``spent`` says in the end
+    counts. What is refused after all counts nothing, and what came to no answer is what was guessed."""
+    counted = spend(limits, guessed)
+    tokens = Tokens(guessed)
+    try:
+        yield tokens
+    except HmiError:
+        tokens.spent = 0
+        raise
+    finally:
+        if counted:
+            shares().settle(limits, guessed=guessed, spent=tokens.spent)

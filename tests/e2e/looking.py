@@ -1,0 +1,134 @@
+"""Looking at pages: pictures for people, and what a machine can say about each."""
+
+import os
+from collections import defaultdict
+from collections.abc import Iterable
+from http.client import BAD_REQUEST
+from pathlib import Path
+from typing import Literal
+
+from django.conf import settings
+from playwright.sync_api import Page, ViewportSize
+
+from tests.e2e.axe import violations
+
+SIZES: dict[str, ViewportSize] = {
+    "desktop": {"width": 1280, "height": 900},
+    "phone": {"width": 360, "height": 740},
+}
+SCHEMES: tuple[Literal["light", "dark"], ...] = ("light", "dark")
+HERE = Path(__file__).parent
+RULES = (HERE / "rules.js").read_text()
+KEYBOARD = (HERE / "keyboard.js").read_text()
+OPENERS = "button[popovertarget]:not([popovertargetaction=hide])"
+MOST_DIALOGS = 4
+COLOURS = ("color-contrast",)
+"""The rules of axe whose outcome hangs on the colour scheme."""
+
+
+def folder() -> Path:
+    """Where the pictures go."""
+    wanted = os.environ.get("HMI_SCREENSHOTS")
+    return Path(wanted) if wanted else Path(settings.BASE_DIR) / "var" / "screenshots"
+
+
+def picture(page: Page, name: str) -> int:
+    """Keep a picture of the page; by how much it is wider than the window."""
+    target = folder() / f"{name}.png"
+    target.parent.mkdir(parents=True, exist_ok=True)
+    page.screenshot(path=target, full_page=True, animations="disabled")
+    return int(page.evaluate("document.documentElement.scrollWidth - document.documentElement.clientWidth"))
+
+
+class Looker:
+    """Looks at what a tab shows, in each size and colour scheme; `faults` has what was wrong, by page.
+
+    Of pages that are another's, those of the administration, it asks only what axe-core does, and not that of
+    the parts in `without`.
+    """
+
+    def __init__(self, page: Page, axe: str) -> None:
+        self.page = page
+        self.ours = True
+        self.without: tuple[str, ...] = ()
+        self.faults: defaultdict[str, list[str]] = defaultdict(list)
+        self._axe = axe
+        self._titles: dict[str, str] = {}
+
+    def look(self, name: str) -> None:
+        """Look at the page that is open."""
+        if self.ours:
+            self._title(name)
+        for size, viewport in SIZES.items():
+            self.page.set_viewport_size(viewport)
+            for scheme in SCHEMES:
+                self.page.emulate_media(color_scheme=scheme)
+                if not self.ours:
+                    self.page.reload()  # django-unfold asks for the scheme once
+                if (beyond := picture(self.page, f"{name}-{size}-{scheme}")) > 0:
+                    self._note(f"{name}, {size}, {scheme}", [f"is {beyond} px wider than the window"])
+                only = COLOURS if scheme == "dark" else ()
+                self._note(f"{name}, {size}, {scheme}", self._violations(only))
+            if self.ours:
+                self._note(f"{name}, {size}", self.page.evaluate(RULES))
+            self._note(f"{name}, {size}", self._dialogs())
+        self.page.set_viewport_size(SIZES["desktop"])
+        self.page.emulate_media(color_scheme="light")
+        if self.ours:
+            self._note(name, self._by_keyboard())
+
+    def found_nothing(self) -> None:
+        """Fails with all that was wrong, page by page."""
+        lines = [f"{where}: {fault}" for where, faults in self.faults.items() for fault in faults]
+        assert not lines, "\n".join(lines)
+
+    def _note(self, where: str, faults: Iterable[str]) -> None:
+        if found := list(faults):
+            self.faults[where] += found
+
+    def _violations(self, only: tuple[str, ...] = ()) -> list[str]:
+        return violations(self.page, self._axe, only=only, without=self.without)
+
+    def _title(self, name: str) -> None:
+        """No two pages are called the same, but those that say that something is not to be had."""
+        if self.page.evaluate("performance.getEntriesByType('navigation')[0].responseStatus") >= BAD_REQUEST:
+            return
+        title, path = self.page.title(), self.page.evaluate("location.pathname")
+        if self._titles.setdefault(title, path) != path:
+            self.faults[name].append(f"is called {title!r}, as the page at {self._titles[title]} is")
+
+    def _by_keyboard(self) -> list[str]:
+        """Press Tab through the page; fields of dates take it several times."""
+        self.page.evaluate(KEYBOARD)
+        for _ in range(4):
+            for _ in range(self.page.evaluate("keyboard.wanted()") + 5):
+                self.page.keyboard.press("Tab")
+            if self.page.evaluate("keyboard.done()"):
+                break
+        found: list[str] = self.page.evaluate("keyboard.faults()")
+        return found
+
+    def _dialogs(self) -> list[str]:
+        """Each opens by the keyboard, keeps the rules, takes the focus if it asks something, and goes by
+        Escape, which gives the focus back."""
+        faults = []
+        openers = [one for one in self.page.locator(OPENERS).all() if one.is_visible()]
+        for opener in openers[:MOST_DIALOGS]:
+            name = opener.get_attribute("popovertarget")
+            dialog = self.page.locator(f"[id='{name}']")
+            opener.focus()
+            self.page.keyboard.press("Enter")
+            if not dialog.is_visible():
+                faults.append(f"nothing opens for #{name}")
+                continue
+            faults += [f"#{name}: {fault}" for fault in self._violations()]
+            asks = "dialog" in (dialog.get_attribute("role") or "")
+            if asks and not dialog.evaluate("dialog => dialog.contains(document.activeElement)"):
+                faults.append(f"#{name} does not take the focus")
+            self.page.keyboard.press("Escape")
+            if dialog.is_visible():
+                faults.append(f"#{name} does not go by Escape")
+            if not opener.evaluate("opener => opener === document.activeElement"):
+                faults.append(f"#{name} does not give the focus back")
+            opener.blur()
+        return faults

@@ -1,0 +1,30 @@
+"""A tenant with ten thousand hPLMs, a thousand jobs and a long past."""
+
+from collections.abc import Iterator
+
+from playwright.sync_api import Page
+
+from tests.e2e.conftest import Enter
+from tests.e2e.world import World
+from tests.integration.frontend.crowd import crowd
+
+ADDRESSES = {
+    "home": "",
+    "tree": "tree/",
+    "tree-found": "tree/?q=crowd-09",
+    "hplms": "hplms/?page=2",
+    "data": "data/",
+    "jobs": "jobs/",
+    "try": "try/",
+    "usage": "usage/",
+    "audit": "audit/",
+}
+
+
+def pages(page: Page, enter: Enter, world: World) -> Iterator[str]:
+    """Each in turn."""
+    crowd(world.tenant, world.hplm, hplms=10_000, jobs=1_000, usage=20_000, data=120)
+    enter(world.owner)
+    for name, address in {**ADDRESSES, "domain": f"domains/{world.domain.domain_id}/?page=3"}.items():
+        page.goto(f"/t/acme/{address}")
+        yield f"many-{name}"

@@ -1,0 +1,70 @@
+"""Every page in the states that it can be in: pictured in light and dark, on a desktop and on a phone, and
+looked at for what keeps people out.
+
+`make screenshots` runs this to have the pictures.
+"""
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+from playwright.sync_api import Page
+
+from tests.e2e.axe import axe_source
+from tests.e2e.conftest import Enter, Watch
+from tests.e2e.gallery import furnish, pages_of
+from tests.e2e.looking import Looker
+from tests.e2e.states import accounts, administration, fresh, long, many, refusals
+from tests.e2e.tiny_files import TinyFiles
+from tests.e2e.world import World
+from tests.processes import InferenceWorker
+
+Walk = Callable[[Page, Enter, World], Iterator[str]]
+WALKS: dict[str, Walk] = {
+    "accounts": accounts.pages,
+    "fresh": fresh.pages,
+    "long": long.pages,
+    "many": many.pages,
+    "refusals": refusals.pages,
+}
+MEANT = ("status of 500", "status of 503", "net::ERR_FAILED")
+"""What the console says on pages that show a fault, or an upload whose connection broke."""
+
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(1500)]
+
+
+@pytest.fixture
+def looker(page: Page, watch: Watch, pytestconfig: pytest.Config) -> Looker:
+    """Looks at what the tab shows."""
+    assert pytestconfig.cache is not None
+    watch.expected += MEANT
+    return Looker(page, axe_source(Path(pytestconfig.cache.mkdir("axe-core"))))
+
+
+def test_the_pages_of_a_tenant_at_work(
+    looker: Looker, enter: Enter, world: World, files: TinyFiles, inference_worker: InferenceWorker
+) -> None:
+    furnish(world, files)
+    enter(world.owner)
+    for name, prepare in pages_of(world).items():
+        prepare(looker.page)
+        looker.look(name)
+    enter(world.admin)
+    looker.page.goto("/serving/")
+    looker.page.get_by_text("The last batches in the pipeline").wait_for()
+    looker.look("serving")
+    looker.found_nothing()
+
+
+@pytest.mark.parametrize("walk", WALKS)
+def test_the_pages_in_other_states(looker: Looker, enter: Enter, world: World, walk: str) -> None:
+    for name in WALKS[walk](looker.page, enter, world):
+        looker.look(name)
+    looker.found_nothing()
+
+
+def test_the_pages_of_the_administration(looker: Looker, enter: Enter, world: World) -> None:
+    looker.ours, looker.without = False, administration.OF_OTHERS
+    for name in administration.pages(looker.page, enter, world):
+        looker.look(name)
+    looker.found_nothing()

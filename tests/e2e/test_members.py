@@ -1,0 +1,63 @@
+"""Members: invited by a link, and removed while they are at work."""
+
+from collections.abc import Iterator
+
+import pytest
+from django.core.mail import EmailMessage
+from playwright.sync_api import Browser, Page, expect
+from pytest_django.live_server_helper import LiveServer
+
+from tests.e2e.conftest import DESKTOP, sign_in
+from tests.e2e.world import PASSWORD, World
+
+MEMBERS = "/t/acme/members/"
+
+
+@pytest.fixture
+def other(browser: Browser, live_server: LiveServer) -> Iterator[Page]:
+    """A tab of somebody else's browser."""
+    context = browser.new_context(base_url=live_server.url, viewport=DESKTOP)
+    context.set_default_timeout(10_000)
+    yield context.new_page()
+    context.close()
+
+
+def test_somebody_new_is_invited_opens_the_link_and_works_in_the_tenant(
+    signed_in: Page, other: Page, mailoutbox: list[EmailMessage]
+) -> None:
+    signed_in.get_by_role("link", name="Members").click()
+    signed_in.get_by_label("E-mail address").fill("nora@example.org")
+    signed_in.get_by_role("combobox", name="Role").select_option("Developer")
+    signed_in.get_by_role("button", name="Invite", exact=True).click()
+    link = signed_in.locator("#invitation-link").text_content()
+    assert link
+    assert link in str(mailoutbox[0].body)
+    expect(signed_in.get_by_role("row", name="nora@example.org")).to_contain_text("Waiting")
+    other.goto(link)
+    expect(other.get_by_role("heading", level=1)).to_have_text("Acme Pharmacy invites you")
+    other.get_by_role("link", name="Make an account").click()
+    expect(other.get_by_label("E-mail address")).to_have_value("nora@example.org")
+    other.get_by_label("User name").fill("nora")
+    other.get_by_label("Password", exact=True).fill(PASSWORD)
+    other.get_by_label("Password once more").fill(PASSWORD)
+    other.get_by_role("button", name="Make the account").click()
+    expect(other.get_by_role("heading", level=1)).to_have_text("Acme Pharmacy")
+    expect(other.get_by_role("link", name="Upload data")).to_be_visible()
+    signed_in.goto(MEMBERS)
+    expect(signed_in.get_by_role("row", name="nora@example.org")).to_contain_text("Developer")
+
+
+def test_a_member_who_is_removed_at_work_sees_nothing_from_the_next_click_on(
+    signed_in: Page, other: Page, world: World
+) -> None:
+    sign_in(other, world.developer.username)
+    other.get_by_role("link", name="Data", exact=True).click()
+    expect(other.get_by_role("heading", level=1)).to_have_text("Data")
+    signed_in.goto(MEMBERS)
+    signed_in.get_by_role("button", name="Remove dev").click()
+    signed_in.get_by_role("alertdialog").get_by_role("button", name="Remove").click()
+    expect(signed_in.get_by_text("dev is no member any more.")).to_be_visible()
+    other.get_by_role("link", name="Jobs", exact=True).click()
+    expect(other.get_by_role("heading", level=1)).to_have_text("There is nothing here")
+    other.get_by_role("link", name="Back to the start").click()
+    expect(other.get_by_text("No tenant yet")).to_be_visible()

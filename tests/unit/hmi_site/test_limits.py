@@ -1,0 +1,77 @@
+"""The tables of docs/limits.md, and what the code says."""
+
+import re
+from collections.abc import Iterator
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from hmi_site import settings
+from inference.queueing.kept_answers import KEPT_S
+from tenants.formats.dataset import MOST_LABELS, MOST_ROWS
+from tenants.formats.lines import LONGEST_LINE_BYTES
+from tenants.formats.splits import LEAK_LIMIT
+from tenants.models import Quota
+from tenants.receiving import PIECES_AT_ONCE
+from tenants.services.api_keys import LONGEST_OVERLAP
+from tenants.services.invitations import LASTS
+from tenants.services.taking_out import KEPT_FOR
+from tenants.services.uploads import MOST_AT_ONCE
+
+DOCUMENT = Path(__file__).resolve().parents[3] / "docs" / "limits.md"
+FIXED: dict[str, Any] = {
+    "Uploads under way or unused": MOST_AT_ONCE,
+    "Pieces of uploads at the same time, in each web process": PIECES_AT_ONCE,
+    "Line of a file": LONGEST_LINE_BYTES,
+    "Rows of a dataset": MOST_ROWS,
+    "Labels of a dataset": MOST_LABELS,
+    "Rows that splits may share": LEAK_LIMIT,
+    "Answers kept for an `Idempotency-Key`": KEPT_S,
+    "Link of an invitation": LASTS,
+    "Link of a new password": settings.PASSWORD_RESET_TIMEOUT,
+    "Longest overlap of a key and its successor": LONGEST_OVERLAP,
+    "File with all data of a tenant": KEPT_FOR,
+}
+TIMES = {"s": 1, "min": 60, "h": 3600, "days": 24 * 3600}
+UNITS = {"": 1, "%": 0.01, "GB": 10**9, "MiB": 2**20, "GiB": 2**30, **TIMES}
+OF_ITS_OWN = {"HMI_LOCKOUT_MIN": 60, "HMI_UPLOAD_LIFE_H": 3600}
+"""What a setting counts in, where that is not seconds, bytes or one by one."""
+
+
+def rows() -> Iterator[tuple[str, float, str]]:
+    """Each limit, its value in seconds, bytes or one by one, and by what it is changed."""
+    for line in DOCUMENT.read_text().splitlines():
+        cells = [cell.strip() for cell in line.strip("|").split(" | ")]
+        if len(cells) == 3 and (found := re.fullmatch(r"([\d,]+) ?([A-Za-z%]*)", cells[1])):
+            yield cells[0].removeprefix("| "), int(found[1].replace(",", "")) * UNITS[found[2]], cells[2]
+
+
+ROWS = list(rows())
+
+
+def said(place: str) -> float:
+    """The number that stands in the code."""
+    value = FIXED[place] if place in FIXED else _setting_or_quota(place)
+    return value.total_seconds() if isinstance(value, timedelta) else float(value)
+
+
+def _setting_or_quota(place: str) -> Any:
+    name = re.findall(r"`(\w+)`", place)[0]
+    if name.startswith("HMI_"):
+        return getattr(settings, name) * OF_ITS_OWN.get(name, 1)
+    return getattr(Quota(), name)
+
+
+@pytest.mark.parametrize(("limit", "value", "changed"), ROWS)
+def test_a_limit_is_what_the_page_says(limit: str, value: float, changed: str) -> None:
+    assert value == pytest.approx(said(limit if changed.rstrip(" |") == "fixed" else changed))
+
+
+def test_every_quota_and_every_fixed_limit_is_on_the_page() -> None:
+    changed = " ".join(where for _, _, where in ROWS)
+    fields = {field.name for field in Quota._meta.get_fields() if field.name not in {"id", "tenant"}}
+    assert fields == set(re.findall(r"quota `(\w+)`", changed))
+    assert FIXED.keys() == {limit for limit, _, where in ROWS if where.rstrip(" |") == "fixed"}
+    assert len(ROWS) > 35
