@@ -10,6 +10,9 @@ def main() -> None:
     from django.core.exceptions import ImproperlyConfigured
     from django.core.management import execute_from_command_line
 
+    from tenants.scope import process_of_platform
+
+    process_of_platform()
     try:
         execute_from_command_line(sys.argv)
     except ImproperlyConfigured as error:

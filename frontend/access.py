@@ -15,6 +15,7 @@ from structlog.contextvars import bind_contextvars
 from tenants.errors import ErrorCode, HmiError
 from tenants.models import Membership, Role, Tenant, User
 from tenants.permissions import require_role
+from tenants.scope import enter_tenant
 from tenants.selectors import tenants_of
 
 View = Callable[..., HttpResponseBase]
@@ -68,11 +69,12 @@ def tenant_page(role: Role = Role.VIEWER) -> Callable[[View], View]:
 
 
 def _place_of(user: User, slug: str, role: Role) -> Place:
-    tenants = list(tenants_of(user))
+    tenants = tenants_of(user)
     tenant = next((tenant for tenant in tenants if tenant.slug == slug), None)
     if tenant is None:
         raise HmiError(ErrorCode.NOT_FOUND, "There is no such page, or it is not yours to see.")
     membership = require_role(user, tenant, role)
+    enter_tenant(tenant)
     bind_contextvars(tenant=tenant.slug)
     return Place(tenant, membership, tenants)
 

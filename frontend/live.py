@@ -8,15 +8,18 @@ from there.
 import asyncio
 import logging
 from collections import Counter
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterable, Iterator, Mapping
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Hashable, Iterable, Iterator, Mapping
 from contextlib import aclosing, contextmanager
+from dataclasses import dataclass
 from time import monotonic
+from typing import Generic, TypeVar
 from uuid import UUID
 
-from django.conf import settings
 from django.db import connection
 from django.http import StreamingHttpResponse
 
+from frontend.live_places import places
+from tenants.selectors import memberships_alive
 from versiontree.queue_selectors import Mark, job_marks
 
 log = logging.getLogger(__name__)
@@ -27,17 +30,30 @@ SILENT_AT_MOST_S = 15.0
 LASTS_S = 300.0
 """A stream ends by itself then; the browser opens another and goes on from the last id."""
 
-Look = Callable[[Iterable[UUID]], Mapping[UUID, Mark]]
+Followed = TypeVar("Followed", bound=Hashable)
 
 
-class Watch:
-    """Looks at all jobs that are followed, once a second for all who follow them; lives in one event loop."""
+@dataclass(frozen=True, slots=True)
+class Reader:
+    """A job, and the membership by which somebody follows it."""
 
-    def __init__(self, look: Look, *, every_s: float = LOOK_EVERY_S) -> None:
+    job: UUID
+    membership: int
+
+
+class Watch(Generic[Followed]):
+    """Looks at all that is followed, once a second for all who follow; lives in one event loop."""
+
+    def __init__(
+        self,
+        look: Callable[[Iterable[Followed]], Mapping[Followed, Mark]],
+        *,
+        every_s: float = LOOK_EVERY_S,
+    ) -> None:
         self._look, self._every_s = look, every_s
-        self._followed: Counter[UUID] = Counter()
-        self._looked_at: frozenset[UUID] = frozenset()
-        self._marks: Mapping[UUID, Mark] = {}
+        self._followed: Counter[Followed] = Counter()
+        self._looked_at: frozenset[Followed] = frozenset()
+        self._marks: Mapping[Followed, Mark] = {}
         self._turn = asyncio.Event()
         self._looking: asyncio.Task[None] | None = None
         self._closed = False
@@ -47,16 +63,15 @@ class Watch:
         """How many streams are open."""
         return self._followed.total()
 
-    async def follow(self, job: UUID) -> AsyncGenerator[Mark | None, None]:
-        """The mark of the job each time there was a look at it, whether it changed or not; None when it is
-        gone."""
-        with self._following(job):
+    async def follow(self, wanted: Followed) -> AsyncGenerator[Mark | None, None]:
+        """The mark each time there was a look at it, whether it changed or not; None when it is gone."""
+        with self._following(wanted):
             while True:
                 await self._turn.wait()
                 if self._closed:
                     return
-                if job in self._looked_at:
-                    yield self._marks.get(job)
+                if wanted in self._looked_at:
+                    yield self._marks.get(wanted)
 
     def close(self) -> None:
         """End all streams, now and from now on."""
@@ -64,14 +79,14 @@ class Watch:
         self._turn.set()
 
     @contextmanager
-    def _following(self, job: UUID) -> Iterator[None]:
-        self._followed[job] += 1
+    def _following(self, wanted: Followed) -> Iterator[None]:
+        self._followed[wanted] += 1
         if self._looking is None:
             self._looking = asyncio.get_running_loop().create_task(self._go_on())
         try:
             yield
         finally:
-            self._followed[job] -= 1
+            self._followed[wanted] -= 1
             self._followed += Counter()  # forgets those that nobody follows
 
     async def _go_on(self) -> None:
@@ -87,34 +102,41 @@ class Watch:
         self._looking = None
 
 
-def look(jobs: Iterable[UUID]) -> Mapping[UUID, Mark]:
-    """Read the marks, and keep no connection until the next look."""
+def look(readers: Iterable[Reader]) -> Mapping[Reader, Mark]:
+    """Read the marks for those who may still see them, and keep no connection until the next look."""
+    followed = list(readers)
     try:
-        return job_marks(jobs)
+        marks = job_marks({reader.job for reader in followed})
+        alive = memberships_alive({reader.membership for reader in followed})
     finally:
         connection.close()
+    return {
+        reader: marks[reader.job] for reader in followed if reader.job in marks and reader.membership in alive
+    }
 
 
 watch = Watch(look)
 
 
-def is_full() -> bool:
-    """Whether as many streams are open as may be."""
-    return watch.followers >= settings.HMI_LIVE_STREAMS
-
-
-def live_response(job: UUID, seen: str) -> StreamingHttpResponse:
-    """The stream of a job for one who has seen it as this mark says."""
+def live_response(reader: Reader, seen: str) -> StreamingHttpResponse | None:
+    """The stream of a job for one who has seen it as this mark says; it ends when they may see it no more.
+    None when too many are open."""
+    if not places.take():
+        return None
     connection.close()  # that of the request: a stream must not hold it
     headers = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
-    return StreamingHttpResponse(messages(watch, job, seen), "text/event-stream", headers=headers)
+    stream = StreamingHttpResponse(messages(watch, reader, seen), "text/event-stream", headers=headers)
+    places.leave_with(stream)
+    return stream
 
 
-async def messages(watch: Watch, job: UUID, seen: str, *, lasts_s: float = LASTS_S) -> AsyncIterator[bytes]:
-    """`changed` whenever the job's mark is another than the one seen, `ended` after its last."""
+async def messages(
+    watch: Watch[Followed], wanted: Followed, seen: str, *, lasts_s: float = LASTS_S
+) -> AsyncIterator[bytes]:
+    """`changed` whenever the mark is another than the one seen, `ended` after its last."""
     yield b"retry: 1000\n\n"
     begun = told = monotonic()
-    async with aclosing(watch.follow(job)) as marks:
+    async with aclosing(watch.follow(wanted)) as marks:
         async for mark in marks:
             now = monotonic()
             if mark is None or now - begun > lasts_s:

@@ -9,8 +9,10 @@ _HERE = {
     "active": ("Active", "success"),
     "expired": ("Expired", "warning"),
     "revoked": ("Revoked", "neutral"),
+    "waiting": ("Waiting", "info"),
     "loading": ("Loading", "info"),
     "draining": ("Draining", "warning"),
+    "drained": ("Drained", "neutral"),
 }
 
 

@@ -10,6 +10,8 @@ from allauth.mfa.models import Authenticator
 from django.conf import settings
 from django.http import HttpRequest
 
+from frontend.invited import openly_invited
+from hmi_site.sealing import seal, unseal
 from tenants.client_address import counted_address
 from tenants.models import User
 
@@ -27,8 +29,8 @@ class Accounts(DefaultAccountAdapter):
     }
 
     def is_open_for_signup(self, request: HttpRequest) -> bool:
-        """Only where the installation says so; else people are invited or made by an administrator."""
-        return bool(settings.HMI_SIGN_UP)
+        """To everybody where the installation says so; else to whoever opened the link of an invitation."""
+        return bool(settings.HMI_SIGN_UP) or openly_invited(request) is not None
 
     def pre_authenticate(self, request: HttpRequest, **credentials: Any) -> None:
         """Wrong passwords are counted in one place, by lockout.py; codes still by allauth."""
@@ -50,6 +52,13 @@ class SecondFactors(DefaultMFAAdapter):
     error_messages = DefaultMFAAdapter.error_messages | {
         "cannot_delete_authenticator": "Staff sign in with a second factor here; it stays on.",
     }
+
+    def encrypt(self, text: str) -> str:
+        """Whoever reads the database, or a backup of it, has no second factor of anybody."""
+        return seal(text)
+
+    def decrypt(self, encrypted_text: str) -> str:
+        return unseal(encrypted_text)
 
     def can_delete_authenticator(self, authenticator: Authenticator) -> bool:
         """Staff keep theirs where it is required of them."""

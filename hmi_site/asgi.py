@@ -11,11 +11,15 @@ from hmi_site.streams import StreamsApart, end_streams
 from hmi_site.threaded import Threaded
 from hmi_site.wsgi import application as in_a_thread
 from inference.api.client import close_gateway
+from tenants.afterwards import afterwards
 from tenants.services.usage import usage_write
+
+FINISH_S = 5.0
 
 
 def end() -> None:
     """Granian's workers run nothing that is registered with `atexit`."""
+    afterwards.finish(FINISH_S)
     usage_write()
     close_gateway()
 

@@ -6,10 +6,11 @@ from pathlib import Path
 from typing import Any
 
 from celery import Celery
-from celery.signals import beat_init, setup_logging, worker_process_init, worker_ready
+from celery.signals import beat_init, celeryd_init, setup_logging, worker_process_init, worker_ready
 from django.conf import settings
 
 from hmi_site.embedded.lifeline import die_with_launcher
+from tenants.scope import process_of_platform
 
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "hmi_site.settings")
 
@@ -25,6 +26,12 @@ def log_as_the_site_does(**_: Any) -> None:
     """Celery would choose formats and levels of its own. What is printed is logged, as it does it."""
     dictConfig(settings.LOGGING)
     app.log.redirect_stdouts("WARNING")  # type: ignore[arg-type]  # pool processes read the name of a level
+
+
+@celeryd_init.connect
+def work_for_all_tenants(**_: Any) -> None:
+    """Before the pool forks, so that its processes do as well."""
+    process_of_platform()
 
 
 @worker_process_init.connect

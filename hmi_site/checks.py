@@ -10,12 +10,15 @@ import redis
 from django.conf import settings
 from django.core.checks import CheckMessage, Error, Tags, register
 from django.core.checks import Warning as Caution
+from django.db import Error as DatabaseError
 
 from inference.serving.environment import SettingError, WorkerSettings
 from inference.serving.exporter import ExporterSettings
+from tenants.row_security import role_unheld, walls_lacking
 
 DEVICES = re.compile(r"auto|cpu|cuda(:\d+)?")
 KEY_LENGTH = 32
+LONGEST_KEY_CACHE_S = 60
 OLDEST_REDIS = 7
 PRIVILEGED_PORTS = 1024
 CONSOLE = ".console.EmailBackend"
@@ -46,6 +49,18 @@ def check_capacity(**_: Any) -> list[CheckMessage]:
     ]
 
 
+@register(Tags.security)
+def check_key_cache(**_: Any) -> list[CheckMessage]:
+    """A key that is revoked is refused within a minute, whatever else is set."""
+    if 0 <= settings.HMI_KEY_CACHE_S <= LONGEST_KEY_CACHE_S:
+        return []
+    problem = (
+        f"HMI_KEY_CACHE_S is {settings.HMI_KEY_CACHE_S}: keys would be taken for so long after their end."
+    )
+    hint = f"Use 0 to {LONGEST_KEY_CACHE_S} seconds."
+    return [Error(problem, hint=hint, id="hmi.E011")]
+
+
 @register()
 def check_inference_worker(**_: Any) -> list[CheckMessage]:
     """What the inference worker reads from the environment, with the worker's own readers."""
@@ -66,6 +81,7 @@ def check_folders(**_: Any) -> list[CheckMessage]:
         "HMI_HOME": ("hmi.E003", settings.HMI_HOME),
         "HMI_ARTIFACT_ROOT": ("hmi.E004", settings.HMI_ARTIFACT_ROOT),
         "HMI_UPLOAD_ROOT": ("hmi.E005", settings.HMI_UPLOAD_ROOT),
+        "HMI_EXPORT_ROOT": ("hmi.E011", settings.HMI_EXPORT_ROOT),
     }
     return [
         Error(
@@ -134,6 +150,31 @@ def check_mail(**_: Any) -> list[CheckMessage]:
         return []
     hint = "Name a mail server in HMI_EMAIL_URL: smtp://user:password@host:587."
     return [Caution("E-mails are written to the log.", hint=hint, id="hmi.W007")]
+
+
+@register(Tags.security, deploy=True)
+def check_database_role(**_: Any) -> list[CheckMessage]:
+    """Whether PostgreSQL keeps tenants apart for the role of DATABASE_URL. (That of the embedded one is ours,
+    and it is up only while the launcher runs.)"""
+    return [] if settings.HMI_EMBEDDED_POSTGRES else list(_role_complaints())
+
+
+def _role_complaints() -> Iterator[CheckMessage]:
+    try:
+        unheld, lacking = role_unheld(), walls_lacking()
+    except DatabaseError as error:
+        hint = "Start it, or correct DATABASE_URL."
+        yield Caution(f"DATABASE_URL does not answer: {error}", hint=hint, id="hmi.W008")
+        return
+    if unheld:
+        hint = "Use a role that is neither and owns the tables; docs/operations.md says how to make it."
+        problem = (
+            f"The role of DATABASE_URL {unheld}: row-level security does not hold it to a tenant's rows."
+        )
+        yield Caution(problem, hint=hint, id="hmi.W009")
+    if lacking:
+        hint = "Run manage.py migrate as the role that owns the tables."
+        yield Caution(f"No row-level security on {', '.join(lacking)}.", hint=hint, id="hmi.W010")
 
 
 @register()

@@ -25,6 +25,7 @@ TITLES = {
     403: "You may not do that",
     404: "There is nothing here",
     409: "That is not possible now",
+    410: "This is over",
     413: "That is too large",
     429: "That is too much at once",
     500: "Something went wrong here",

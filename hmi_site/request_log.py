@@ -11,11 +11,15 @@ from django.http import HttpRequest, HttpResponse
 from structlog.contextvars import bind_contextvars, clear_contextvars, get_contextvars
 
 from inference.api.validation import REQUEST_ID, REQUEST_ID_HEADER
+from inference.logs import TO_HIDE
+from tenants.client_address import answering
 
 log = logging.getLogger(__name__)
 
 INFER_PATH = "/api/v1/infer"
 UNRESOLVED = "unresolved"
+SECRET_PARTS = {"key", "token"}
+"""Of addresses, as the URL patterns name them: links of e-mails."""
 
 
 class RequestLog:
@@ -32,11 +36,17 @@ class RequestLog:
         own = request.headers.get(REQUEST_ID_HEADER, "")
         request_id = own if REQUEST_ID.fullmatch(own) else uuid.uuid4().hex
         bind_contextvars(request_id=request_id)
+        answering(request)
         response = self.get_response(request)
         response.headers[REQUEST_ID_HEADER] = request_id
         if request.path == INFER_PATH or "model" in get_contextvars():
             _log_infer(request, response, time.perf_counter() - begun)
         return response
+
+    def process_view(self, request: HttpRequest, view: Any, args: Any, kwargs: dict[str, Any]) -> None:
+        """What opens something by standing in the address is in no line of the log."""
+        for name in SECRET_PARTS & kwargs.keys():
+            bind_contextvars(**{TO_HIDE: str(kwargs[name])})
 
 
 def _log_infer(request: HttpRequest, response: HttpResponse, seconds: float) -> None:
@@ -49,6 +59,7 @@ def _log_infer(request: HttpRequest, response: HttpResponse, seconds: float) -> 
 def _forget(**_: Any) -> None:
     """Only here: a stream goes on, and Django logs refusals, after the middleware has returned."""
     clear_contextvars()
+    answering(None)
 
 
 request_finished.connect(_forget)

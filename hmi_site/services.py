@@ -9,13 +9,17 @@ from django.core.exceptions import ImproperlyConfigured
 from psycopg.conninfo import conninfo_to_dict
 
 EMBEDDED_DATABASE = "hmi"
+EMBEDDED_ADMIN = "hmi"
+"""Made with the cluster: a superuser, whom no policy holds. Only makes the database ready."""
+EMBEDDED_ROLE = "hmi_app"
+"""All processes of the product: owns the database and what is in it, and is held by the policies."""
 VALKEY_SOCKET = "valkey.sock"
 CONNECT_TIMEOUT_S = 3
 
 
 def embedded_database(runtime: Path) -> dict[str, Any]:
     """Django's settings for the embedded PostgreSQL, whose unix socket lies in `runtime`."""
-    return {"NAME": EMBEDDED_DATABASE, "USER": EMBEDDED_DATABASE, "HOST": str(runtime), "OPTIONS": {}}
+    return {"NAME": EMBEDDED_DATABASE, "USER": EMBEDDED_ROLE, "HOST": str(runtime), "OPTIONS": {}}
 
 
 def database_from_url(url: str) -> dict[str, Any]:

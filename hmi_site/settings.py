@@ -18,10 +18,13 @@ BASE_DIR = Path(__file__).resolve().parent.parent
 HMI_HOME = env.path("HMI_HOME", BASE_DIR / "var")
 HMI_ARTIFACT_ROOT = env.path("HMI_ARTIFACT_ROOT", HMI_HOME / "artifacts")
 HMI_UPLOAD_ROOT = env.path("HMI_UPLOAD_ROOT", HMI_HOME / "uploads")
+HMI_EXPORT_ROOT = env.path("HMI_EXPORT_ROOT", HMI_HOME / "exports")
 HMI_LOG_ROOT = HMI_HOME / "logs"
 HMI_RUNTIME_DIR = env.path("HMI_RUNTIME_DIR", runtime_dir(HMI_HOME))
 HMI_POSTGRES_BIN = env.optional_path("HMI_POSTGRES_BIN")
 HMI_REDIS_BIN = env.optional_path("HMI_REDIS_BIN")
+
+MOST_A_MINUTE = 2_000_000_000  # what the database's columns hold
 
 # --- serving and training ---------------------------------------------------------------------------------
 HMI_HOST = env.text("HMI_HOST", "127.0.0.1")
@@ -39,6 +42,10 @@ HMI_INFER_DEADLINE_S = env.decimal("HMI_INFER_DEADLINE_S", 30.0, minimum=0.001)
 HMI_KEY_CACHE_S = env.decimal("HMI_KEY_CACHE_S", 5.0, minimum=0.0, maximum=60.0)
 HMI_MODEL_CACHE_S = env.decimal("HMI_MODEL_CACHE_S", 1.0, minimum=0.0, maximum=60.0)
 HMI_USAGE_INTERVAL_S = env.decimal("HMI_USAGE_INTERVAL_S", 1.0, minimum=0.0, maximum=60.0)
+# A minute, for a tenant whose quota says nothing else; 0 is no limit.
+HMI_RATE_REQUESTS = env.integer("HMI_RATE_REQUESTS", 60_000, minimum=0, maximum=MOST_A_MINUTE)
+HMI_RATE_TOKENS = env.integer("HMI_RATE_TOKENS", 60_000_000, minimum=0, maximum=MOST_A_MINUTE)
+HMI_RATE_MANAGE = env.integer("HMI_RATE_MANAGE", 3_000, minimum=0, maximum=MOST_A_MINUTE)
 HMI_MAX_INPUTS = env.integer("HMI_MAX_INPUTS", 256, minimum=1)
 HMI_MAX_INPUT_BYTES = env.integer("HMI_MAX_INPUT_BYTES", 2 * 1024**2, minimum=1)
 HMI_MAX_BODY_BYTES = env.integer("HMI_MAX_BODY_BYTES", 16 * 1024**2, minimum=1)
@@ -50,12 +57,16 @@ HMI_IMPORT_MAX_BYTES = env.integer("HMI_IMPORT_MAX_BYTES", 16 * 1024**3, minimum
 # What tries artifacts that came from elsewhere, in a process of its own: the web process loads no models.
 HMI_ARTIFACT_TRIAL = (sys.executable, "-m", "inference.hplm.trial")
 HMI_CORPUS_MIN_WORDS = env.integer("HMI_CORPUS_MIN_WORDS", 20_000, minimum=0)
+# Whom tenants ask for more.
+HMI_CONTACT = env.text("HMI_CONTACT")
 HMI_DEMO_ROOT = env.text("HMI_DEMO_ROOT")
 HMI_DEMO_SCALE = env.decimal("HMI_DEMO_SCALE", 1.0, minimum=0.02, maximum=1.0)
 
 # --- security ---------------------------------------------------------------------------------------------
 DEBUG = env.flag("HMI_DEBUG", False)
 SECRET_KEY = env.text("HMI_SECRET_KEY") or secret_key.read_or_make(HMI_HOME)
+# Those before it: what they signed or sealed can still be read.
+SECRET_KEY_FALLBACKS = env.words("HMI_SECRET_KEY_FALLBACKS", [])
 ALLOWED_HOSTS = env.words(
     "HMI_ALLOWED_HOSTS",
     ["*"] if HMI_HOST in {"0.0.0.0", "::"} else ["localhost", "127.0.0.1", "[::1]", HMI_HOST],  # noqa: S104
@@ -93,6 +104,7 @@ CSRF_COOKIE_NAME = f"hmi_csrf_{HMI_PORT}"
 # --- applications -----------------------------------------------------------------------------------------
 INSTALLED_APPS = [
     "unfold",
+    "unfold.contrib.filters",
     "django.contrib.admin",
     "django.contrib.auth",
     "django.contrib.contenttypes",
@@ -116,10 +128,12 @@ INSTALLED_APPS = [
     "hmi_site",
 ]
 MIDDLEWARE = [
+    "hmi_site.request_scope.RequestScope",
     "hmi_site.request_log.RequestLog",
     "hmi_site.metrics.requests.RequestMetrics",
     "django.middleware.security.SecurityMiddleware",
     "hmi_site.middleware.BrowserRules",
+    "inference.api.rates.headers.RateHeaders",
     "hmi_site.middleware.RequestGuard",
     "whitenoise.middleware.WhiteNoiseMiddleware",
     "django.contrib.sessions.middleware.SessionMiddleware",
@@ -168,18 +182,12 @@ DATABASES: dict[str, dict[str, Any]] = {
         "CONN_HEALTH_CHECKS": True,
     }
 }
+# Also who sees what: tenants/scope.py sets it as it goes.
+DATABASES["default"]["OPTIONS"]["application_name"] = "hmi"
 if HMI_DB_POOL:
     # Without a time limit a request waits 30 s for a database that is down.
     DATABASES["default"]["OPTIONS"]["pool"] = {"min_size": 1, "max_size": HMI_DB_POOL, "timeout": 3}
 DEFAULT_AUTO_FIELD = "django.db.models.BigAutoField"
-
-# In the memory of each process. What infer requests ask is kept for moments, apart from everything else.
-LOCAL_MEMORY = "django.core.cache.backends.locmem.LocMemCache"
-CACHES = {
-    # Of how often codes were tried: what is forgotten may be tried again.
-    "default": {"BACKEND": LOCAL_MEMORY, "OPTIONS": {"MAX_ENTRIES": 100_000}},
-    "moments": {"BACKEND": LOCAL_MEMORY, "LOCATION": "moments", "OPTIONS": {"MAX_ENTRIES": 50_000}},
-}
 
 HMI_EMBEDDED_REDIS = not env.text("REDIS_URL")
 REDIS_URL = (
@@ -187,6 +195,20 @@ REDIS_URL = (
     if HMI_EMBEDDED_REDIS
     else services.checked_redis_url(env.text("REDIS_URL"))
 )
+CACHES = {
+    # Of how often codes were tried: what is forgotten may be tried again.
+    "default": {
+        "BACKEND": "hmi_site.shared_cache.SharedCache",
+        "LOCATION": REDIS_URL,
+        "KEY_PREFIX": "hmi:cache",
+    },
+    # What infer requests ask each time, in the memory of each process.
+    "moments": {
+        "BACKEND": "django.core.cache.backends.locmem.LocMemCache",
+        "LOCATION": "moments",
+        "OPTIONS": {"MAX_ENTRIES": 50_000},
+    },
+}
 
 CELERY_BROKER_URL = services.broker_url(REDIS_URL)
 CELERY_BROKER_CONNECTION_RETRY_ON_STARTUP = True
@@ -205,6 +227,12 @@ CELERY_BEAT_SCHEDULE = {
         "task": "workers.collect",
         "schedule": 3600.0,
         "options": {"queue": "default", "expires": 3600.0},
+    },
+    # Jobs of a tenant that leaves take a while to stop, and a worker may have been killed over it.
+    "let-tenants-leave": {
+        "task": "workers.let_tenants_leave",
+        "schedule": 60.0,
+        "options": {"queue": "uploads", "expires": 60.0},
     },
     # Heals a manifest whose writer was killed between the commit and the file.
     "publish-manifest": {
@@ -237,6 +265,7 @@ REST_FRAMEWORK = {
         "rest_framework.authentication.SessionAuthentication",
     ],
     "DEFAULT_PERMISSION_CLASSES": ["rest_framework.permissions.IsAuthenticated"],
+    "DEFAULT_THROTTLE_CLASSES": ["inference.api.rates.throttles.ManageRate"],
     "DEFAULT_PARSER_CLASSES": [
         "hmi_site.parsers.StrictJSONParser",
         "rest_framework.parsers.MultiPartParser",
@@ -274,6 +303,13 @@ UNFOLD = {
     "SITE_URL": "/",
     "SHOW_HISTORY": True,
     "SHOW_VIEW_ON_SITE": False,
+    "STYLES": [f"{STATIC_URL}hmi_site/admin.css"],
+    "DASHBOARD_CALLBACK": "hmi_site.dashboard.board.board",
+    "SIDEBAR": {
+        "show_search": True,
+        "show_all_applications": True,
+        "navigation": "hmi_site.dashboard.navigation.navigation",
+    },
 }
 
 # --- logs -------------------------------------------------------------------------------------------------

@@ -1,6 +1,8 @@
 """The application "tenants": who uses the product, and what they upload."""
 
 from django.apps import AppConfig
+from django.db.backends.signals import connection_created
+from django.db.models.signals import post_migrate
 
 
 class TenantsConfig(AppConfig):
@@ -11,3 +13,8 @@ class TenantsConfig(AppConfig):
 
     def ready(self) -> None:
         from tenants.api import schema  # noqa: F401 - registers itself
+        from tenants.row_security import walls_put_up
+        from tenants.scope import follow_scope
+
+        connection_created.connect(follow_scope)
+        post_migrate.connect(walls_put_up, sender=self)

@@ -12,6 +12,7 @@ from structlog.contextvars import bind_contextvars
 
 from tenants.models import ApiKey, Tenant
 from tenants.remembering import moments
+from tenants.scope import enter_tenant, platform_scope
 from tenants.services.api_keys import api_key_touch
 
 KEY_PATTERN = re.compile(r"[A-Za-z0-9]{8}\.[A-Za-z0-9]{32}")
@@ -38,6 +39,7 @@ class ApiKeyAuthentication(BaseAuthentication):
         if key is None:
             raise AuthenticationFailed("This API key is not valid: unknown, revoked or expired.")
         bind_contextvars(tenant=key.tenant.slug)
+        enter_tenant(key.tenant)
         cast("TenantRequest", request).tenant = key.tenant
         return AnonymousUser(), key
 
@@ -75,7 +77,8 @@ def api_key_from(plaintext: str) -> ApiKey | None:
     if not KEY_PATTERN.fullmatch(plaintext):
         return None
     try:
-        key = ApiKey.unscoped.get_from_key(plaintext)
+        with platform_scope():
+            key = ApiKey.unscoped.get_from_key(plaintext)
     except ApiKey.DoesNotExist:
         return None
     return key if isinstance(key, ApiKey) and not key.has_expired else None

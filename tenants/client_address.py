@@ -1,9 +1,27 @@
 """From where a request comes."""
 
+from contextvars import ContextVar
 from ipaddress import IPv6Address, IPv6Network, ip_address
 
 from django.conf import settings
 from django.http import HttpRequest
+
+_asking: ContextVar[HttpRequest | None] = ContextVar("asking", default=None)
+
+
+def answering(request: HttpRequest | None) -> None:
+    """What is done from here on is done for this request; None: for none."""
+    _asking.set(request)
+
+
+def asking_address() -> str | None:
+    """The address of the client whose request is being answered; None where there is none, or it is not an IP
+    address."""
+    request = _asking.get()
+    try:
+        return str(ip_address(client_address(request))) if request is not None else None
+    except ValueError:
+        return None
 
 
 def client_address(request: HttpRequest) -> str:

@@ -25,11 +25,14 @@ class ErrorCode(StrEnum):
     UNSUPPORTED_TYPE = "unsupported_type"
     CONFLICT = "conflict"
     HAS_DEPENDENTS = "has_dependents"
+    LAST_OWNER = "last_owner"
+    INVITATION_OVER = "invitation_over"
     MODEL_NOT_READY = "model_not_ready"
     CANCELLED = "cancelled"
     IN_FLIGHT = "in_flight"
 
     QUOTA_EXCEEDED = "quota_exceeded"
+    RATE_LIMITED = "rate_limited"
     QUEUE_FULL = "queue_full"
     LOCKED_OUT = "locked_out"
     DEADLINE_EXCEEDED = "deadline_exceeded"
@@ -81,12 +84,15 @@ _NOT_422: dict[ErrorCode, int] = {
     ErrorCode.UNSUPPORTED_TYPE: 415,
     ErrorCode.CONFLICT: 409,
     ErrorCode.HAS_DEPENDENTS: 409,
+    ErrorCode.LAST_OWNER: 409,
+    ErrorCode.INVITATION_OVER: 410,
     ErrorCode.MODEL_NOT_READY: 409,
     ErrorCode.CANCELLED: 409,
     ErrorCode.IN_FLIGHT: 409,
     ErrorCode.MISSING_BRANCH: 409,
     ErrorCode.INVALID_TRANSITION: 409,
     ErrorCode.QUOTA_EXCEEDED: 429,
+    ErrorCode.RATE_LIMITED: 429,
     ErrorCode.QUEUE_FULL: 429,
     ErrorCode.LOCKED_OUT: 429,
     ErrorCode.DEADLINE_EXCEEDED: 504,
@@ -104,6 +110,7 @@ _TYPE_OF_STATUS: dict[int, str] = {
     403: "permission",
     404: "not_found",
     409: "conflict",
+    410: "gone",
     429: "limit",
     500: "server",
     503: "unavailable",

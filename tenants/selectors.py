@@ -1,11 +1,14 @@
 """Reads. Each names the tenant whose rows it returns, or says that they are the platform's."""
 
+from collections.abc import Iterable
 from datetime import UTC, date, datetime
+from typing import NamedTuple
 from uuid import UUID
 
+from django.conf import settings
 from django.contrib.auth.models import AnonymousUser
-from django.db.models import F, OuterRef, QuerySet, Subquery, Sum
-from django.db.models.functions import Now
+from django.db.models import Case, Count, Exists, F, OuterRef, Q, QuerySet, Subquery, Sum, When
+from django.db.models.functions import Coalesce, Now
 
 from tenants.errors import ErrorCode, HmiError
 from tenants.models import (
@@ -13,8 +16,13 @@ from tenants.models import (
     Corpus,
     Dataset,
     DatasetSplit,
+    Invitation,
+    InvitationState,
     Membership,
     Quota,
+    Role,
+    Takeout,
+    TakeoutState,
     Tenant,
     Upload,
     UploadCheck,
@@ -22,20 +30,30 @@ from tenants.models import (
     User,
 )
 from tenants.models.upload_check import ACTIVE_STATES, CheckState
+from tenants.scope import platform_scope, tenant_scope
 
 
-def tenants_of(user: User | AnonymousUser) -> QuerySet[Tenant]:
-    """The tenants the user is a member of, each with ``role``."""
+class Rates(NamedTuple):
+    """So much a minute: infer requests, their tokens, requests to the manage API. 0: as much as they like."""
+
+    requests_per_minute: int
+    tokens_per_minute: int
+    manage_per_minute: int
+
+
+def tenants_of(user: User | AnonymousUser) -> list[Tenant]:
+    """The tenants the user is a member of, each with ``role``, by their slugs."""
     if not user.is_authenticated:
-        return Tenant.objects.none()
-    return (
-        Tenant.objects.filter(memberships__user=user).annotate(role=F("memberships__role")).order_by("slug")
-    )
+        return []
+    mine = Tenant.objects.filter(memberships__user=user).annotate(role=F("memberships__role"))
+    with platform_scope():
+        return list(mine.order_by("slug"))
 
 
 def tenant_by_slug(slug: str) -> Tenant:
     """The tenant with this slug, or ``not_found``. Says nothing of what the caller may do there."""
-    tenant = Tenant.objects.filter(slug=slug).first() if "\0" not in slug else None
+    with platform_scope():
+        tenant = Tenant.objects.filter(slug=slug).first() if "\0" not in slug else None
     if tenant is None:
         raise HmiError(ErrorCode.NOT_FOUND, "There is no such tenant.", param="tenant")
     return tenant
@@ -45,12 +63,84 @@ def membership_of(user: User | AnonymousUser, tenant: Tenant) -> Membership | No
     """The user's membership in the tenant, if there is one."""
     if not user.is_authenticated:
         return None
-    return Membership.objects.for_tenant(tenant).filter(user=user).first()
+    with tenant_scope(tenant):
+        return Membership.objects.for_tenant(tenant).filter(user=user).first()
+
+
+def memberships_alive(ids: Iterable[int]) -> set[int]:
+    """For system code: those of these memberships, of any tenant, by which somebody may still look."""
+    members = Membership.unscoped.filter(user__is_active=True, tenant__suspended_at=None, pk__in=list(ids))
+    with platform_scope():
+        return set(members.values_list("pk", flat=True))
+
+
+def members_of(tenant: Tenant) -> QuerySet[Membership]:
+    """The members with their people, owners first; ``keys`` counts the working keys that each has made."""
+    ranked = Case(*(When(role=role, then=-role.rank) for role in Role))
+    made = api_keys_working(tenant).filter(created_by=OuterRef("user")).order_by().values("created_by")
+    keys = Coalesce(Subquery(made.annotate(count=Count("pk")).values("count")), 0)
+    members = Membership.objects.for_tenant(tenant).select_related("user").annotate(keys=keys)
+    return members.order_by(ranked, "user__username")
+
+
+def member_of(tenant: Tenant, member_id: int) -> Membership:
+    """The tenant's member, or ``not_found``."""
+    member = members_of(tenant).filter(pk=member_id).first()
+    if member is None:
+        raise HmiError(ErrorCode.NOT_FOUND, "There is no such member.", param="member")
+    return member
+
+
+def has_address(user: User, email: str) -> bool:
+    """Whether the address is the user's own, or one that they have confirmed."""
+    confirmed = Q(emailaddress__email__iexact=email, emailaddress__verified=True)
+    return User.objects.filter(Q(email__iexact=email) | confirmed, pk=user.pk).exists()
+
+
+def invitations_of(tenant: Tenant) -> QuerySet[Invitation]:
+    """The invitations that nobody has accepted or withdrawn, those that ran out among them, newest first."""
+    waiting = Invitation.objects.for_tenant(tenant).filter(state=InvitationState.WAITING)
+    return waiting.select_related("tenant", "invited_by")
+
+
+def invitation_of(tenant: Tenant, invitation_id: int) -> Invitation:
+    """The tenant's invitation, whatever became of it, or ``not_found``."""
+    rows = Invitation.objects.for_tenant(tenant).select_related("tenant", "invited_by")
+    invitation = rows.filter(pk=invitation_id).first()
+    if invitation is None:
+        raise HmiError(ErrorCode.NOT_FOUND, "There is no such invitation.", param="invitation")
+    return invitation
+
+
+def invitation_by_hash(token_hash: str) -> Invitation | None:
+    """Any tenant's: whoever has the token has nothing else to show yet."""
+    rows = Invitation.unscoped.select_related("tenant", "invited_by")
+    with platform_scope():
+        return rows.filter(token_hash=token_hash).first()
+
+
+def invitations_made_since(tenant: Tenant, moment: datetime) -> int:
+    """How many links were made, whatever became of them."""
+    return Invitation.objects.for_tenant(tenant).filter(created_at__gte=moment).count()
 
 
 def api_keys_of(tenant: Tenant) -> QuerySet[ApiKey]:
-    """The tenant's keys, revoked and expired ones too, newest first."""
-    return ApiKey.objects.for_tenant(tenant).select_related("created_by").order_by("-created")
+    """The tenant's keys, revoked and expired ones too, newest first; ``maker_belongs`` says whether who made
+    it is still a member."""
+    makers = Membership.objects.for_tenant(tenant).filter(user=OuterRef("created_by"))
+    keys = ApiKey.objects.for_tenant(tenant).select_related("created_by", "replaced_by")
+    return keys.annotate(maker_belongs=Exists(makers)).order_by("-created")
+
+
+def api_keys_working(tenant: Tenant) -> QuerySet[ApiKey]:
+    """Those that are neither revoked nor expired."""
+    return api_keys_of(tenant).filter(Q(expiry_date=None) | Q(expiry_date__gt=Now()), revoked=False)
+
+
+def api_keys_ended(tenant: Tenant, since: datetime) -> QuerySet[ApiKey]:
+    """Those that were revoked, or expired, since then."""
+    expired = Q(revoked=False, expiry_date__gte=since, expiry_date__lte=Now())
+    return api_keys_of(tenant).filter(expired | Q(revoked_at__gte=since))
 
 
 def api_key_of(tenant: Tenant, prefix: str) -> ApiKey:
@@ -155,8 +245,21 @@ def check_of(tenant: Tenant, check_id: UUID) -> UploadCheck:
     return check
 
 
+def takeouts_of(tenant: Tenant) -> QuerySet[Takeout]:
+    """The files with all data of the tenant, and what became of others, newest first."""
+    return Takeout.objects.for_tenant(tenant).select_related("created_by")
+
+
+def takeout_of(tenant: Tenant, takeout_id: UUID) -> Takeout:
+    """One that can be downloaded, or ``not_found``."""
+    takeout = takeouts_of(tenant).filter(pk=takeout_id, state=TakeoutState.READY).first()
+    if takeout is None:
+        raise HmiError(ErrorCode.NOT_FOUND, "There is no such file; it may have expired.", param="takeout")
+    return takeout
+
+
 def usage_of(tenant: Tenant, since: date) -> QuerySet[UsageDay]:
-    """The tenant's usage by day and hPLM, from this day on, newest first."""
+    """The tenant's usage by day, hPLM and key, from this day on, newest first."""
     return UsageDay.objects.for_tenant(tenant).filter(day__gte=since)
 
 
@@ -175,3 +278,10 @@ def requests_allowed(tenant: Tenant, day: date) -> tuple[int, int]:
     if found is None:
         return Quota(tenant=tenant).max_requests_per_day, requests_today(tenant)
     return int(found[0]), int(found[1] or 0)
+
+
+def rates_of(tenant: Tenant) -> Rates:
+    """What the tenant may do in a minute: its own limits, else the installation's."""
+    found = Quota.objects.for_tenant(tenant).values_list(*Rates._fields).first() or (None, None, None)
+    usual = (settings.HMI_RATE_REQUESTS, settings.HMI_RATE_TOKENS, settings.HMI_RATE_MANAGE)
+    return Rates(*(own or common for own, common in zip(found, usual, strict=True)))

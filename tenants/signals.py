@@ -5,5 +5,12 @@ from django.dispatch import Signal
 serving_changed = Signal()
 """Inference workers must hear of a change to a tenant; sent inside its transaction."""
 
+tenant_leaving = Signal()
+"""All data of a tenant is to be deleted; sent inside the transaction, with ``tenant``. Who hears of it may
+refuse, by raising."""
+
+takeout_requested = Signal()
+"""All data of a tenant is to be put into a file; sent after the commit, with ``takeout_id``."""
+
 check_requested = Signal()
 """Uploads wait to be checked; sent after the commit, with ``check_id``."""

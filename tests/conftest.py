@@ -9,6 +9,9 @@ import redis
 from django.conf import settings as django_settings
 from pytest_django import Settings
 
+from hmi_site.embedded.postgres import ensure_role
+from hmi_site.services import EMBEDDED_ROLE
+from tenants.scope import platform_scope, process_of_platform
 from tests.services import running, throwaway_postgres, throwaway_valkey
 
 FOLDERS = ("unit", "integration", "e2e", "architecture")
@@ -16,6 +19,7 @@ FOLDERS = ("unit", "integration", "e2e", "architecture")
 # How long an example takes says more about what else runs on the machine than about the code.
 hypothesis.settings.register_profile("untimed", deadline=None)
 hypothesis.settings.load_profile("untimed")
+process_of_platform()
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -38,6 +42,17 @@ def postgres(hmi_home: Path) -> Iterator[None]:
     """A running PostgreSQL, the one that `settings.DATABASES` names."""
     server = throwaway_postgres(hmi_home, binaries=django_settings.HMI_POSTGRES_BIN)
     with running(server.prepare(), server.ready):
+        with server.connect("postgres") as admin:
+            ensure_role(admin, EMBEDDED_ROLE)
+            admin.execute(f"ALTER ROLE {EMBEDDED_ROLE} CREATEDB")
+        yield
+
+
+@pytest.fixture(autouse=True)
+def in_platform_scope() -> Iterator[None]:
+    """Tests see and make rows of all tenants, in all threads; the requests that they send do not (see
+    `tenants.scope`)."""
+    with platform_scope():
         yield
 
 

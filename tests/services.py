@@ -8,7 +8,7 @@ from pathlib import Path
 from hmi_site.embedded.postgres import Postgres
 from hmi_site.embedded.process import Child
 from hmi_site.embedded.valkey import Valkey
-from hmi_site.services import embedded_redis_url
+from hmi_site.services import EMBEDDED_ADMIN, embedded_redis_url
 
 START_TIMEOUT_S = 30.0
 
@@ -66,7 +66,7 @@ def throwaway_postgres(home: Path, *, binaries: Path | None) -> Postgres:
         data=home / "postgres",
         runtime=home / "run",
         log=home / "logs" / "postgres.log",
-        user="hmi",
+        user=EMBEDDED_ADMIN,
         binaries=binaries,
         durable=False,
     )

@@ -11,7 +11,14 @@ from frontend.pages import act, go, show
 from frontend.paging import page_of
 from frontend.presenters.charts import doubling_bars
 from frontend.presenters.coverage import coverage_rows, use_rows
-from frontend.presenters.data import corpus_rows, dataset_context, dataset_rows, task_of, upload_rows
+from frontend.presenters.data import (
+    corpus_rows,
+    dataset_context,
+    dataset_rows,
+    preview_rows,
+    task_of,
+    upload_rows,
+)
 from tenants.errors import HmiError
 from tenants.formats.fit import Fit, fit_warnings
 from tenants.formats.tokens import TokenRow
@@ -19,21 +26,26 @@ from tenants.models import Corpus, Dataset, Role
 from tenants.selectors import checks_open, corpora_of, corpus_of, dataset_of, datasets_of, uploads_of
 from tenants.services.corpora import corpus_delete
 from tenants.services.datasets import dataset_delete
+from tenants.upload_selectors import ORDERS, corpus_texts_shown, dataset_rows_shown, uploads_found
 from versiontree.coverages import coverage_ask, coverages_of, versions_made_from
 from versiontree.fitting import corpus_fit, corpus_tokens, dataset_fit, dataset_tokens
 from versiontree.models import Version
 from versiontree.models.version import VersionKind
 from versiontree.selectors import parents_ready_for, version_visible_to
 
+USES_SHOWN = 10
+
 
 @require_GET
 @tenant_page()
 def index(request: TenantRequest) -> HttpResponse:
-    """All uploads of the tenant."""
-    tenant = request.place.tenant
+    """The tenant's uploads, a page at a time in the order of `?sort=`, perhaps only those with the words of
+    `?q=`."""
+    tenant, words = request.place.tenant, request.GET.get("q", "").strip()
+    order = request.GET.get("sort", "newest")
     datasets, corpora = (
-        page_of(request, datasets_of(tenant)),
-        page_of(request, corpora_of(tenant), key="corpora"),
+        page_of(request, uploads_found(datasets_of(tenant), words=words, order=order)),
+        page_of(request, uploads_found(corpora_of(tenant), words=words, order=order), key="corpora"),
     )
     rows: dict[str, Any] = {
         "datasets": dataset_rows(tenant, datasets),
@@ -41,7 +53,9 @@ def index(request: TenantRequest) -> HttpResponse:
         "uploads": upload_rows(uploads_of(tenant, request.user)),
         "checks": checks_open(tenant),
     }
-    return show(request, "data/index.html", pages={"datasets": datasets, "corpora": corpora}, **rows)
+    rows |= {"words": words, "order": order, "orders": ORDERS}
+    pages = {"datasets": datasets, "corpora": corpora}
+    return show(request, "data/index.html", pages=pages, **rows)
 
 
 @require_GET
@@ -49,7 +63,11 @@ def index(request: TenantRequest) -> HttpResponse:
 def corpus(request: TenantRequest, pk: int) -> HttpResponse:
     """A corpus with its report."""
     corpus = corpus_of(request.place.tenant, pk)
-    found = {"report": corpus.report, "length_bars": doubling_bars(corpus.report.get("words_histogram", []))}
+    found: dict[str, Any] = {
+        "texts": corpus_texts_shown(corpus),
+        "report": corpus.report,
+        "length_bars": doubling_bars(corpus.report.get("words_histogram", [])),
+    }
     return show(request, "data/corpus.html", corpus=corpus, **found, **_about(request, corpus))
 
 
@@ -58,7 +76,7 @@ def corpus(request: TenantRequest, pk: int) -> HttpResponse:
 def dataset(request: TenantRequest, pk: int) -> HttpResponse:
     """A dataset with its report."""
     dataset = dataset_of(request.place.tenant, pk)
-    context = dataset_context(dataset.report)
+    context = dataset_context(dataset.report) | {"rows": preview_rows(dataset_rows_shown(dataset))}
     about = _about(request, dataset)
     return show(request, "data/dataset.html", dataset=dataset, task=task_of(dataset), **about, **context)
 
@@ -116,7 +134,8 @@ def dataset_remove(request: TenantRequest, pk: int) -> HttpResponse:
 def _about(request: TenantRequest, upload: Corpus | Dataset) -> dict[str, Any]:
     """What the pages of both say of what can be, or was, built from it."""
     tenant = request.place.tenant
-    return {"roots": _roots(request), "uses": use_rows(tenant, versions_made_from(tenant, upload))}
+    page = page_of(request, versions_made_from(tenant, upload), USES_SHOWN, key="uses")
+    return {"roots": _roots(request), "uses": use_rows(tenant, page), "uses_page": page}
 
 
 def _roots(request: TenantRequest) -> list[Version]:

@@ -11,6 +11,7 @@ from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_GET
 
 from frontend.access import TenantRequest, tenant_page
+from frontend.invited import openly_invited
 from frontend.pages import show
 from frontend.presenters.charts import Bar
 from frontend.presenters.data import DataRow, corpus_rows, dataset_rows
@@ -43,9 +44,10 @@ HPLMS_SHOWN = 8
 @login_required
 def start(request: HttpRequest) -> HttpResponse:
     """Go to the user's tenant, or to the administration; who has neither is told so."""
-    first = tenants_of(request.user).first()
-    if first is not None:
-        return redirect("frontend:home", first.slug)
+    if mine := tenants_of(request.user):
+        return redirect("frontend:home", mine[0].slug)
+    if openly_invited(request) is not None:
+        return redirect("frontend:invitation")
     if getattr(request.user, "is_staff", False):
         return redirect("admin:index")
     return render(request, "frontend/session/no_tenant.html")

@@ -1,4 +1,4 @@
-"""hPLMs: the page of one, making, updating and deleting one, moving its aliases."""
+"""hPLMs: the page of one, updating and deleting one, moving its aliases."""
 
 from collections.abc import Iterable
 from datetime import UTC, datetime, timedelta
@@ -9,7 +9,7 @@ from django.http import HttpResponse
 from django.views.decorators.http import require_GET, require_http_methods, require_POST
 
 from frontend.access import TenantRequest, tenant_page
-from frontend.forms.tree import AliasForm, HplmForm, HplmUpdateForm
+from frontend.forms.tree import AliasForm, HplmUpdateForm
 from frontend.pages import act, go, show
 from frontend.paging import page_of
 from frontend.presenters.charts import curve_of
@@ -29,7 +29,7 @@ from versiontree.models import Alias, Hplm, Version
 from versiontree.models.alias import DEFAULT_ALIAS
 from versiontree.selectors import alias_moves_of, aliases_of, hplm_of, versions_of
 from versiontree.services.aliases import alias_move
-from versiontree.services.hplms import hplm_create, hplm_delete, hplm_update
+from versiontree.services.hplms import hplm_delete, hplm_update
 
 MOVES_SHOWN = 20
 VERSIONS_SHOWN = 10
@@ -54,17 +54,6 @@ def hplm(request: TenantRequest, name: str) -> HttpResponse:
     hplm = hplm_of(request.place.tenant, name)
     form = AliasForm(hplm) if request.place.may_write else None
     return _page(request, hplm, form)
-
-
-@require_http_methods(["GET", "POST"])
-@tenant_page(Role.DEVELOPER)
-def new(request: TenantRequest) -> HttpResponse:
-    """Make an hPLM; its first job's page follows."""
-    form = HplmForm(request.place.tenant, request.POST or None, initial=request.GET.dict())
-    version = attempt(form, lambda: _create(request, form)) if form.is_valid() else None
-    if version is None:
-        return show(request, "hplms/new.html", form=form)
-    return go(request, "job", first_job_of(version).pk)
 
 
 @require_http_methods(["GET", "POST"])
@@ -101,19 +90,6 @@ def delete(request: TenantRequest, name: str) -> HttpResponse:
         request, lambda: hplm_delete(hplm=hplm, actor=request.user), said=f"{hplm.name} is deleted."
     )
     return go(request, "hplm", hplm.name) if refused else go(request, "home")
-
-
-def _create(request: TenantRequest, form: HplmForm) -> Version:
-    cleaned = form.cleaned_data
-    return hplm_create(
-        tenant=request.place.tenant,
-        name=cleaned["name"],
-        parent=cleaned["parent"],
-        dataset=cleaned["dataset"],
-        settings=form.settings(),
-        license=cleaned["license"],
-        actor=request.user,
-    )
 
 
 def _update(request: TenantRequest, hplm: Hplm, form: HplmUpdateForm) -> Version:

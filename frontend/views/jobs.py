@@ -9,7 +9,7 @@ from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_GET, require_POST
 
 from frontend.access import TenantRequest, tenant_page
-from frontend.live import is_full, live_response
+from frontend.live import Reader, live_response
 from frontend.pages import act, go, show
 from frontend.paging import page_of
 from frontend.presenters.job_page import (
@@ -23,8 +23,9 @@ from frontend.presenters.job_page import (
 from frontend.presenters.jobs import figures, job_row, job_rows
 from frontend.presenters.progress import curves_of, notice_of
 from tenants.models import Role, Tenant
+from versiontree.browsing import jobs_found
 from versiontree.models import Job
-from versiontree.models.job import ACTIVE, TERMINAL
+from versiontree.models.job import ACTIVE, TERMINAL, JobKind
 from versiontree.queue_selectors import job_marks, queue_places
 from versiontree.selectors import job_detail, jobs_of
 from versiontree.services.jobs import job_cancel, job_retry
@@ -37,11 +38,20 @@ STATES = {"finished": TERMINAL, "failed": {"failed"}, "succeeded": {"succeeded"}
 @require_GET
 @tenant_page()
 def index(request: TenantRequest) -> HttpResponse:
-    """What runs, and a page of what ran, perhaps only of one state."""
-    jobs = jobs_of(request.place.tenant)
+    """What runs, and a page of what ran, perhaps only of one state or kind, or with the words of `?q=`."""
+    words, kind = request.GET.get("q", "").strip(), request.GET.get("kind", "")
+    jobs = jobs_found(request.place.tenant, words=words, kind=kind)
     shown = request.GET.get("state", "finished")
     page = page_of(request, jobs.filter(state__in=STATES.get(shown, TERMINAL)))
-    context: dict[str, Any] = {"finished": job_rows(page), "page": page, "shown": shown}
+    context: dict[str, Any] = {
+        "finished": job_rows(page),
+        "page": page,
+        "shown": shown,
+        "words": words,
+        "kind": kind,
+        "kinds": JobKind.choices,
+        "chosen": bool(words or kind),
+    }
     running = active_rows(request.place.tenant)
     return show(request, "jobs/index.html", running=running, states=list(STATES), **context)
 
@@ -79,10 +89,10 @@ def live(request: TenantRequest, pk: UUID) -> HttpResponseBase:
     """The stream that says when to ask for the live part; none where nothing happens any more, where too many
     are open, or where the web server would spend a thread on it."""
     job = job_detail(request.place.tenant, pk)
-    if not job.is_active or is_full() or not isinstance(request, ASGIRequest):
+    if not job.is_active or not isinstance(request, ASGIRequest):
         return HttpResponse(status=204)
     seen = request.headers.get("Last-Event-ID") or request.GET.get("after", "")
-    return live_response(job.pk, seen)
+    return live_response(Reader(job.pk, request.place.membership.pk), seen) or HttpResponse(status=204)
 
 
 @require_GET

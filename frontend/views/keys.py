@@ -1,23 +1,29 @@
 """The API keys of a tenant."""
 
+from datetime import timedelta
+
+from django.contrib import messages
 from django.http import HttpResponse
+from django.utils import timezone
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_GET, require_POST
 
 from frontend.access import TenantRequest, tenant_page
-from frontend.forms.keys import KeyForm
-from frontend.pages import go, show
+from frontend.forms.keys import OVERLAPS, USUAL_OVERLAP, KeyForm, RotateForm
+from frontend.pages import act, go, show
 from frontend.presenters.keys import key_rows
 from frontend.refusals import attempt
 from tenants.models import Role
-from tenants.selectors import api_key_of, api_keys_of
-from tenants.services.api_keys import api_key_create, api_key_revoke
+from tenants.selectors import api_key_of, api_keys_ended, api_keys_working
+from tenants.services.api_keys import api_key_create, api_key_revoke, api_key_rotate
+
+ENDED_SHOWN = timedelta(days=30)
 
 
 @require_GET
 @tenant_page(Role.DEVELOPER)
 def index(request: TenantRequest) -> HttpResponse:
-    """The keys and a form for a new one."""
+    """The keys that work, those that ended of late, and a form for a new one."""
     return _page(request, KeyForm())
 
 
@@ -31,6 +37,24 @@ def create(request: TenantRequest) -> HttpResponse:
     if made is None:
         return _page(request, form)
     return _page(request, KeyForm(), plaintext=made)
+
+
+@require_POST
+@never_cache
+@tenant_page(Role.OWNER)
+def rotate(request: TenantRequest, prefix: str) -> HttpResponse:
+    """Make the successor of a key; this one answer shows its plaintext."""
+    key, form, made = api_key_of(request.place.tenant, prefix), RotateForm(request.POST), list[str]()
+    if not form.is_valid():
+        messages.error(request, "Choose for how long the old key goes on.")
+        return go(request, "keys")
+
+    def make() -> None:
+        made.append(api_key_rotate(api_key=key, overlap=form.overlap_time(), actor=request.user)[1])
+
+    if act(request, make):
+        return go(request, "keys")
+    return _page(request, KeyForm(), plaintext=made[0], old=key.prefix)
 
 
 @require_POST
@@ -48,10 +72,22 @@ def _create(request: TenantRequest, form: KeyForm) -> str:
         scopes=form.cleaned_data["scopes"],
         created_by=request.user,
         expires_at=form.expires_at(),
+        requests_per_minute=form.cleaned_data["requests_per_minute"],
+        tokens_per_minute=form.cleaned_data["tokens_per_minute"],
     )
     return plaintext
 
 
-def _page(request: TenantRequest, form: KeyForm, plaintext: str = "") -> HttpResponse:
-    keys = key_rows(api_keys_of(request.place.tenant))
-    return show(request, "keys/index.html", keys=keys, form=form, plaintext=plaintext)
+def _page(request: TenantRequest, form: KeyForm, plaintext: str = "", old: str = "") -> HttpResponse:
+    tenant = request.place.tenant
+    return show(
+        request,
+        "keys/index.html",
+        keys=key_rows(api_keys_working(tenant)),
+        ended=key_rows(api_keys_ended(tenant, timezone.now() - ENDED_SHOWN)),
+        form=form,
+        plaintext=plaintext,
+        old=old,
+        overlaps=OVERLAPS,
+        usual_overlap=USUAL_OVERLAP,
+    )

@@ -1,5 +1,8 @@
 """The settings of a tenant: what it shares, and how much of its quota is used."""
 
+from typing import Any
+
+from django.conf import settings
 from django.http import HttpResponse
 from django.views.decorators.http import require_http_methods
 
@@ -9,7 +12,7 @@ from frontend.pages import go, show
 from frontend.presenters.usage import quota_bars
 from tenants.models import Role
 from tenants.permissions import require_role
-from tenants.selectors import quota_of, requests_today, storage_used
+from tenants.selectors import quota_of, requests_today, storage_used, takeouts_of
 from tenants.services.tenants import tenant_set_sharing
 from versiontree.models.job import ACTIVE
 from versiontree.selectors import artifact_bytes, domains_visible_to, hplms_of, jobs_of
@@ -18,7 +21,7 @@ from versiontree.selectors import artifact_bytes, domains_visible_to, hplms_of, 
 @require_http_methods(["GET", "POST"])
 @tenant_page()
 def page(request: TenantRequest) -> HttpResponse:
-    """Quota and sharing; an owner changes the latter."""
+    """Quota, sharing, and all data in one file; an owner changes and takes these."""
     tenant = request.place.tenant
     if request.method == "POST":
         require_role(request.user, tenant, Role.OWNER)
@@ -36,4 +39,6 @@ def page(request: TenantRequest) -> HttpResponse:
         requests=requests_today(tenant),
         stored=storage_used(tenant) + artifact_bytes(tenant),
     )
-    return show(request, "settings.html", form=form, quota=quota)
+    takeouts = takeouts_of(tenant) if request.place.owns else ()
+    context: dict[str, Any] = {"takeouts": takeouts, "contact": settings.HMI_CONTACT}
+    return show(request, "settings.html", form=form, quota=quota, **context)

@@ -1,16 +1,31 @@
 """The pages of versions: of a root, a domain or an hPLM."""
 
+from typing import Any
+
 from django.http import HttpResponse
 from django.views.decorators.http import require_GET
 
 from frontend.access import TenantRequest, tenant_page
 from frontend.pages import show
+from frontend.presenters.answered import answered_rows, mistakes_title
 from frontend.presenters.version_page import version_context
 from tenants.models import Tenant
+from versiontree.answers import answers_chosen
 from versiontree.errors import not_found
+from versiontree.evaluations import (
+    answers_of,
+    evaluation_of,
+    own_test,
+    rows_read,
+    source_of,
+    versions_evaluable,
+)
 from versiontree.lineage import lineage_of
 from versiontree.models import Domain, Hplm, Root, Version
 from versiontree.selectors import domain_visible_to, hplm_of, roots_all, versions_of
+
+MISTAKES_SHOWN = 3
+VERSIONS_OFFERED = 20
 
 
 @require_GET
@@ -60,8 +75,30 @@ def _page(
         domain=domain,
         aliases=found.aliases.all(),
         jobs=found.jobs.all() if _is_own(found, tenant) else [],
+        **(_answers(tenant, found) if hplm else {}),
         **context,
     )
+
+
+def _answers(tenant: Tenant, version: Version) -> dict[str, Any]:
+    """Its surest mistakes, and what it can be compared with."""
+    others = [one for one in versions_evaluable(version, limit=VERSIONS_OFFERED) if one != version]
+    evaluation = evaluation_of(tenant, version, test=own_test(version))
+    if evaluation is None:
+        return {"others": others}
+    answers, source = answers_of(evaluation), source_of(tenant, evaluation.test)
+    wrong = answers_chosen(answers, wrong=True)
+    shown = wrong[:MISTAKES_SHOWN]
+    rows = answered_rows(answers.task, shown, rows_read(source, shown))
+    return {
+        "others": others,
+        "evaluation": evaluation,
+        "answers": answers,
+        "source": source,
+        "rows": rows,
+        "mistakes_title": mistakes_title(answers.task),
+        "mistakes_more": f"All {len(wrong):,}",
+    }
 
 
 def _is_own(version: Version, tenant: Tenant) -> bool:

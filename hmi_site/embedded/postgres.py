@@ -25,14 +25,29 @@ THROWAWAY = {
     "full_page_writes": "off",
     "wal_level": "minimal",
     "max_wal_senders": "0",
-    "max_connections": "100",
+    "max_connections": "200",
     "shared_buffers": "64MB",
 }
+
+# What gives away all that is the superuser's. Sequences that belong to a column go with its table, and refuse
+# to go alone.
+HAND_OVER = """
+    SELECT format('ALTER TABLE %%s OWNER TO %%I', c.oid::regclass, %(owner)s::text)
+    FROM pg_class c
+    WHERE c.relnamespace = 'public'::regnamespace AND c.relowner = current_user::regrole
+      AND (c.relkind IN ('r', 'p', 'v', 'm') OR c.relkind = 'S' AND NOT EXISTS
+          (SELECT 1 FROM pg_depend d WHERE d.objid = c.oid AND d.deptype IN ('a', 'i')))
+    UNION ALL
+    SELECT format('ALTER ROUTINE %%s OWNER TO %%I', p.oid::regprocedure, %(owner)s::text)
+    FROM pg_proc p
+    WHERE p.pronamespace = 'public'::regnamespace AND p.proowner = current_user::regrole
+"""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Postgres:
-    """How one embedded server is started. `durable=False` is for tests: fast, and lost on a power cut."""
+    """How one embedded server is started; `user` is its superuser. `durable=False` is for tests: fast, and
+    lost on a power cut."""
 
     data: Path
     runtime: Path
@@ -79,12 +94,20 @@ class Postgres:
             return False
         return True
 
-    def create_database(self, name: str) -> None:
-        """Create the database if it is absent."""
+    def create_database(self, name: str, *, owner: str) -> None:
+        """Create the role and the database if they are absent, and give the role all that is in it.
+
+        Row-level security does not hold superusers, so `owner` is none. What the superuser made, as all was
+        made once, becomes the owner's.
+        """
         with self.connect("postgres") as connection:
+            ensure_role(connection, owner)
             known = connection.execute("SELECT 1 FROM pg_database WHERE datname = %s", [name]).fetchone()
-            if not known:
-                connection.execute(sql.SQL("CREATE DATABASE {}").format(sql.Identifier(name)))
+            command = "ALTER DATABASE {} OWNER TO {}" if known else "CREATE DATABASE {} OWNER {}"
+            connection.execute(sql.SQL(command).format(sql.Identifier(name), sql.Identifier(owner)))
+        with self.connect(name) as connection, connection.transaction():
+            for (command,) in connection.execute(HAND_OVER, {"owner": owner}).fetchall():
+                connection.execute(command.encode())
 
     def _options(self) -> list[str]:
         settings = {
@@ -132,6 +155,12 @@ class Postgres:
                 f"{self.data} was made by PostgreSQL {made_by}, but {programs} holds version {found}.\n"
                 "Set HMI_POSTGRES_BIN to the version that made it, or move the data over with pg_dump."
             )
+
+
+def ensure_role(connection: psycopg.Connection, name: str) -> None:
+    """A role that may sign in and nothing else, made if it is absent."""
+    if not connection.execute("SELECT 1 FROM pg_roles WHERE rolname = %s", [name]).fetchone():
+        connection.execute(sql.SQL("CREATE ROLE {} LOGIN").format(sql.Identifier(name)))
 
 
 def find_programs(binaries: Path | None) -> Path:

@@ -123,7 +123,7 @@ def _celery(name: str, *arguments: str, nice: int = 0, **env: str) -> tuple[Chil
 
 def _python(name: str, arguments: list[str], **env: str) -> Child:
     base = Path(settings.BASE_DIR)
-    paths = ("HMI_HOME", "HMI_ARTIFACT_ROOT", "HMI_UPLOAD_ROOT", "HMI_RUNTIME_DIR")
+    paths = ("HMI_HOME", "HMI_ARTIFACT_ROOT", "HMI_UPLOAD_ROOT", "HMI_EXPORT_ROOT", "HMI_RUNTIME_DIR")
     return Child(
         name=name,
         command=[sys.executable, *arguments],

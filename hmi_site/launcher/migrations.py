@@ -5,6 +5,8 @@ from django.db import connection
 from django.db.migrations.executor import MigrationExecutor
 from rich.console import Console
 
+from tenants.row_security import walls_put_up
+
 
 def pending() -> int:
     """How many migrations are not applied yet."""
@@ -13,9 +15,13 @@ def pending() -> int:
 
 
 def apply(console: Console) -> int:
-    """Apply what is pending and return how many migrations that was. Does nothing, fast, when none is."""
+    """Apply what is pending and return how many migrations that was. Does nothing, fast, when none is.
+
+    The walls between tenants are seen to each time: they may change without a migration.
+    """
     count = pending()
     if count:
         with console.status(f"Preparing the database ({count} migrations)"):
             call_command("migrate", interactive=False, verbosity=0)
+    walls_put_up()
     return count

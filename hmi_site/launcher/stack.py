@@ -24,7 +24,7 @@ from hmi_site.launcher.children import Ready
 from hmi_site.launcher.interrupts import ChildEnded, Interrupts, Stopped, raising
 from hmi_site.launcher.lock import HomeLock
 from hmi_site.launcher.ports import choose_port
-from hmi_site.services import EMBEDDED_DATABASE, VALKEY_SOCKET
+from hmi_site.services import EMBEDDED_ADMIN, EMBEDDED_DATABASE, EMBEDDED_ROLE, VALKEY_SOCKET
 from versiontree.serving import manifest_publish
 
 START_TIMEOUT_S = 300.0
@@ -127,14 +127,14 @@ class Stack:
             data=settings.HMI_HOME / "postgres",
             runtime=settings.HMI_RUNTIME_DIR,
             log=settings.HMI_LOG_ROOT / "postgres.log",
-            user=EMBEDDED_DATABASE,
+            user=EMBEDDED_ADMIN,
             binaries=settings.HMI_POSTGRES_BIN,
         )
         with self.console.status("Preparing PostgreSQL"):
             child = server.prepare()
         self._start_wave((child, server.ready))
         self._sockets.append(settings.HMI_RUNTIME_DIR / f".s.PGSQL.{PORT}")
-        server.create_database(EMBEDDED_DATABASE)
+        server.create_database(EMBEDDED_DATABASE, owner=EMBEDDED_ROLE)
 
     def _start_valkey(self) -> None:
         if not settings.HMI_EMBEDDED_REDIS:

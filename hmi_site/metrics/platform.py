@@ -15,6 +15,7 @@ from prometheus_client.registry import Collector
 from hmi_site.health import TIMEOUT_S
 from inference.queueing.status import STATES, WorkerStatus, workers_alive
 from inference.queueing.transport import RequestQueue
+from tenants.scope import platform_scope
 from versiontree.models import Job
 from versiontree.models.job import JobKind, JobState
 
@@ -48,7 +49,8 @@ def _ask(ask: Callable[[], Iterator[Metric]]) -> list[Metric]:
 def _of_database() -> Iterator[Metric]:
     """Jobs by kind and state, the absent ones as 0."""
     rows = Job.unscoped.order_by().values_list("kind", "state").annotate(Count("pk"))
-    found = {(kind, state): count for kind, state, count in rows}
+    with platform_scope():
+        found = {(kind, state): count for kind, state, count in rows}
     jobs = GaugeMetricFamily("hmi_jobs", "Jobs in the database", labels=["kind", "state"])
     for kind in JobKind.values:
         for state in JobState.values:

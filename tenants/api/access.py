@@ -11,6 +11,7 @@ from tenants.authentication import TenantRequest
 from tenants.errors import ErrorCode, HmiError
 from tenants.models import ApiKey, Role, Scope, Tenant
 from tenants.permissions import request_tenant, require_staff
+from tenants.scope import enter_platform, enter_tenant
 
 
 class Pages(LimitOffsetPagination):
@@ -28,7 +29,9 @@ class TenantAccess(BasePermission):
             raise HmiError(ErrorCode.FORBIDDEN, "Only a person may do this, not a key.")
         role = view.read_role if request.method in SAFE_METHODS else view.write_role
         slug = view.kwargs.get("tenant") or request.query_params.get("tenant")
-        cast("TenantRequest", request).tenant = request_tenant(request, slug, view.scope, role=role)
+        tenant = request_tenant(request, slug, view.scope, role=role)
+        enter_tenant(tenant)
+        cast("TenantRequest", request).tenant = tenant
         return True
 
 
@@ -53,4 +56,5 @@ class StaffOnly(BasePermission):
 
     def has_permission(self, request: Request, view: Any) -> bool:
         require_staff(request.user)
+        enter_platform()
         return True

@@ -1,5 +1,6 @@
 """API keys: only people manage them, so that a stolen key cannot make itself successors."""
 
+from datetime import timedelta
 from typing import Any
 
 from drf_spectacular.utils import extend_schema
@@ -8,11 +9,17 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 
 from tenants.api.access import TenantView
-from tenants.api.serializers import ApiKeyCreateSerializer, ApiKeyMadeSerializer, ApiKeySerializer
-from tenants.models import ApiKey, Role, User
+from tenants.api.serializers import (
+    ApiKeyCreateSerializer,
+    ApiKeyMadeSerializer,
+    ApiKeyRotateSerializer,
+    ApiKeySerializer,
+)
+from tenants.models import ApiKey, Role
 from tenants.permissions import request_actor
 from tenants.selectors import api_key_of, api_keys_of
-from tenants.services.api_keys import api_key_create, api_key_revoke
+from tenants.services.api_keys import api_key_create, api_key_revoke, api_key_rotate
+from tenants.services.audit import person
 
 
 class KeyView(TenantView):
@@ -37,12 +44,8 @@ class ApiKeysView(KeyView):
     def post(self, request: Request, **_: Any) -> Response:
         asked = ApiKeyCreateSerializer(data=request.data)
         asked.is_valid(raise_exception=True)
-        actor = request_actor(request)
-        key, plaintext = api_key_create(
-            tenant=self.tenant, created_by=actor if isinstance(actor, User) else None, **asked.validated_data
-        )
-        shown = dict(ApiKeySerializer(key).data)
-        return Response(shown | {"key": plaintext}, status=status.HTTP_201_CREATED)
+        maker = person(request_actor(request))
+        return made(*api_key_create(tenant=self.tenant, created_by=maker, **asked.validated_data))
 
 
 class ApiKeyView(KeyView):
@@ -55,3 +58,21 @@ class ApiKeyView(KeyView):
     def delete(self, request: Request, prefix: str, **_: Any) -> Response:
         api_key_revoke(api_key=api_key_of(self.tenant, prefix), actor=request_actor(request))
         return Response(status=status.HTTP_204_NO_CONTENT)
+
+
+class ApiKeyRotateView(KeyView):
+    """The successor of a key, with its plaintext, shown this once."""
+
+    @extend_schema(request=ApiKeyRotateSerializer, responses={201: ApiKeyMadeSerializer})
+    def post(self, request: Request, prefix: str, **_: Any) -> Response:
+        key = api_key_of(self.tenant, prefix)
+        asked = ApiKeyRotateSerializer(data=request.data)
+        asked.is_valid(raise_exception=True)
+        overlap = timedelta(seconds=asked.validated_data["overlap_s"])
+        return made(*api_key_rotate(api_key=key, overlap=overlap, actor=person(request_actor(request))))
+
+
+def made(key: ApiKey, plaintext: str) -> Response:
+    """A new key, shown whole this once."""
+    shown = dict(ApiKeySerializer(key).data)
+    return Response(shown | {"key": plaintext}, status=status.HTTP_201_CREATED)

@@ -6,7 +6,8 @@ from drf_spectacular.utils import extend_schema_field
 from rest_framework import serializers
 
 from tenants.formats.check import DEFAULT_SEPARATOR
-from tenants.models import ApiKey, Corpus, Dataset, DatasetSplit, Quota, Task, Tenant, UsageDay
+from tenants.models import ApiKey, Corpus, Dataset, DatasetSplit, Quota, Task, Tenant
+from tenants.services.api_keys import LONGEST_OVERLAP
 
 
 class TenantSerializer(serializers.ModelSerializer[Tenant]):
@@ -25,8 +26,24 @@ class QuotaSerializer(serializers.ModelSerializer[Quota]):
 
     class Meta:
         model = Quota
-        fields = ("max_domains", "max_hplms", "max_storage_bytes", "max_requests_per_day", "max_active_jobs")
+        fields = (
+            "max_domains",
+            "max_hplms",
+            "max_storage_bytes",
+            "max_requests_per_day",
+            "max_active_jobs",
+            "max_api_keys",
+            "max_invitations_per_day",
+        )
         read_only_fields = fields
+
+
+class RatesSerializer(serializers.Serializer[Any]):
+    """What the tenant may do in a minute. 0: there is no limit."""
+
+    requests_per_minute = serializers.IntegerField(help_text="Infer requests.")
+    tokens_per_minute = serializers.IntegerField(help_text="Tokens of infer requests.")
+    manage_per_minute = serializers.IntegerField(help_text="Other requests to the API.")
 
 
 class CorpusSerializer(serializers.ModelSerializer[Corpus]):
@@ -140,6 +157,8 @@ class ApiKeySerializer(serializers.ModelSerializer[ApiKey]):
     expires_at = serializers.DateTimeField(source="expiry_date", read_only=True)
     created_at = serializers.DateTimeField(source="created", read_only=True)
     created_by = serializers.CharField(source="created_by.username", default=None, read_only=True)
+    replaces = serializers.CharField(source="replaces_id", read_only=True, allow_null=True)
+    replaced_by = serializers.CharField(source="replaced_by.prefix", default=None, read_only=True)
 
     class Meta:
         model = ApiKey
@@ -151,7 +170,12 @@ class ApiKeySerializer(serializers.ModelSerializer[ApiKey]):
             "created_at",
             "expires_at",
             "last_used_at",
+            "requests_per_minute",
+            "tokens_per_minute",
             "revoked",
+            "revoked_at",
+            "replaces",
+            "replaced_by",
         )
         read_only_fields = fields
 
@@ -162,6 +186,23 @@ class ApiKeyCreateSerializer(serializers.Serializer[Any]):
     name = serializers.CharField(max_length=50)
     scopes = serializers.ListField(child=serializers.CharField(), help_text="infer, manage")
     expires_at = serializers.DateTimeField(required=False, allow_null=True)
+    requests_per_minute = serializers.IntegerField(
+        required=False, allow_null=True, help_text="Of any kind, with this key, within the tenant's limits."
+    )
+    tokens_per_minute = serializers.IntegerField(
+        required=False, allow_null=True, help_text="Of infer requests with this key."
+    )
+
+
+class ApiKeyRotateSerializer(serializers.Serializer[Any]):
+    """For how long the old key goes on."""
+
+    overlap_s = serializers.IntegerField(
+        min_value=0,
+        max_value=int(LONGEST_OVERLAP.total_seconds()),
+        default=24 * 3600,
+        help_text="Seconds for which both keys work; 0 revokes the old one at once.",
+    )
 
 
 class ApiKeyMadeSerializer(ApiKeySerializer):
@@ -172,21 +213,6 @@ class ApiKeyMadeSerializer(ApiKeySerializer):
     class Meta(ApiKeySerializer.Meta):
         fields = (*ApiKeySerializer.Meta.fields, "key")
         read_only_fields = fields
-
-
-class UsageDaySerializer(serializers.ModelSerializer[UsageDay]):
-    """One day of one hPLM."""
-
-    class Meta:
-        model = UsageDay
-        fields = ("day", "hplm_name", "requests", "inputs", "tokens", "failed")
-        read_only_fields = fields
-
-
-class UsageQuerySerializer(serializers.Serializer[Any]):
-    """From which day on."""
-
-    since = serializers.DateField(required=False)
 
 
 class TenantChangeSerializer(serializers.Serializer[Any]):
@@ -205,5 +231,6 @@ class TenantDetailSerializer(serializers.Serializer[Any]):
     suspended_at = serializers.DateTimeField(allow_null=True)
     shares_fragment_counts = serializers.BooleanField()
     quota = QuotaSerializer()
+    rates = RatesSerializer()
     storage_used_bytes = serializers.IntegerField()
     requests_today = serializers.IntegerField()

@@ -6,12 +6,16 @@ What belongs to a tenant stands at two addresses: ``corpora`` for keys, which kn
 
 from django.urls import include, path
 
+from tenants.api.audit import AuditView
 from tenants.api.checks import ChecksView, CheckView
 from tenants.api.corpora import CorporaView, CorpusPreviewView, CorpusView, PlatformCorporaView
 from tenants.api.datasets import DatasetPreviewView, DatasetsView, DatasetView
-from tenants.api.keys import ApiKeysView, ApiKeyView
+from tenants.api.invitations import InvitationResendView, InvitationsView, InvitationView
+from tenants.api.keys import ApiKeyRotateView, ApiKeysView, ApiKeyView
+from tenants.api.members import MembersView, MemberView
 from tenants.api.uploads import UploadsView, UploadView
-from tenants.api.who import TenantDetailView, TenantsView, UsageView
+from tenants.api.usage import UsageView
+from tenants.api.who import TenantDetailView, TenantsView
 
 in_a_tenant = [
     path("corpora", CorporaView.as_view()),
@@ -26,7 +30,14 @@ in_a_tenant = [
     path("checks/<uuid:check_id>", CheckView.as_view()),
     path("api-keys", ApiKeysView.as_view()),
     path("api-keys/<str:prefix>", ApiKeyView.as_view()),
+    path("api-keys/<str:prefix>/rotate", ApiKeyRotateView.as_view()),
+    path("members", MembersView.as_view()),
+    path("members/<int:member_id>", MemberView.as_view()),
+    path("invitations", InvitationsView.as_view()),
+    path("invitations/<int:invitation_id>", InvitationView.as_view()),
+    path("invitations/<int:invitation_id>/resend", InvitationResendView.as_view()),
     path("usage", UsageView.as_view()),
+    path("audit", AuditView.as_view()),
 ]
 
 urlpatterns = [

@@ -1,9 +1,7 @@
 """Tenants of the asking user, and what each uses."""
 
-from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from django.db.models import QuerySet
 from drf_spectacular.utils import extend_schema
 from rest_framework.generics import ListAPIView
 from rest_framework.permissions import BasePermission
@@ -15,16 +13,20 @@ from tenants.api.serializers import (
     TenantChangeSerializer,
     TenantDetailSerializer,
     TenantSerializer,
-    UsageDaySerializer,
-    UsageQuerySerializer,
 )
 from tenants.errors import ErrorCode, HmiError
-from tenants.models import ApiKey, Role, Tenant, UsageDay
+from tenants.models import ApiKey, Role, Tenant
 from tenants.permissions import request_actor
-from tenants.selectors import membership_of, quota_of, requests_today, storage_used, tenants_of, usage_of
+from tenants.selectors import (
+    membership_of,
+    quota_of,
+    rates_of,
+    requests_today,
+    storage_used,
+    tenants_of,
+)
 from tenants.services.tenants import tenant_set_sharing
 
-USAGE_DAYS = 30
 TENANT_FIELDS = ("slug", "name", "created_at", "suspended_at", "shares_fragment_counts")
 
 
@@ -45,7 +47,8 @@ class TenantsView(ListAPIView[Tenant]):
     pagination_class = Pages
     queryset = Tenant.objects.none()
 
-    def get_queryset(self) -> QuerySet[Tenant]:
+    def get_queryset(self) -> Any:
+        """A page is cut from a list as from a query."""
         if isinstance(self.request.auth, ApiKey):
             return Tenant.objects.filter(pk=self.request.auth.tenant_id)
         return tenants_of(self.request.user)
@@ -75,23 +78,9 @@ class TenantDetailView(TenantView):
         shown = {
             "role": getattr(membership_of(request.user, self.tenant), "role", None),
             "quota": quota_of(self.tenant),
+            "rates": rates_of(self.tenant)._asdict(),
             "storage_used_bytes": storage_used(self.tenant),
             "requests_today": requests_today(self.tenant),
         }
         fields = {name: getattr(self.tenant, name) for name in TENANT_FIELDS}
         return Response(TenantDetailSerializer(fields | shown).data)
-
-
-class UsageView(TenantView):
-    """Infer requests by day and hPLM, of the last 30 days or since ``?since=``."""
-
-    serializer_class = UsageDaySerializer
-    queryset = UsageDay.unscoped.none()
-
-    @extend_schema(parameters=[UsageQuerySerializer], responses=UsageDaySerializer(many=True))
-    def get(self, request: Request, **_: Any) -> Response:
-        query = UsageQuerySerializer(data=request.query_params)
-        query.is_valid(raise_exception=True)
-        since = query.validated_data.get("since") or (datetime.now(UTC) - timedelta(days=USAGE_DAYS)).date()
-        page = self.paginate_queryset(usage_of(self.tenant, since))
-        return self.get_paginated_response(UsageDaySerializer(page, many=True).data)

@@ -4,7 +4,9 @@ from tenants.models.api_key import ApiKey, Scope
 from tenants.models.audit import AuditEvent
 from tenants.models.corpus import Corpus
 from tenants.models.dataset import Dataset, DatasetSplit, Split, Task
+from tenants.models.invitation import Invitation, InvitationState
 from tenants.models.scoping import TenantScopedManager, UnscopedQuery
+from tenants.models.takeout import Takeout, TakeoutState
 from tenants.models.tenant import Membership, Quota, Role, Tenant
 from tenants.models.upload import Upload
 from tenants.models.upload_check import CheckKind, CheckState, UploadCheck
@@ -19,11 +21,15 @@ __all__ = [
     "Corpus",
     "Dataset",
     "DatasetSplit",
+    "Invitation",
+    "InvitationState",
     "Membership",
     "Quota",
     "Role",
     "Scope",
     "Split",
+    "Takeout",
+    "TakeoutState",
     "Task",
     "Tenant",
     "TenantScopedManager",

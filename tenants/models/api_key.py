@@ -9,7 +9,7 @@ from rest_framework_api_key.crypto import KeyGenerator
 from rest_framework_api_key.models import AbstractAPIKey, BaseAPIKeyManager
 
 from tenants.models.scoping import TenantScopedManager
-from tenants.models.tenant import Tenant
+from tenants.models.tenant import Tenant, rate
 
 
 class Scope(models.TextChoices):
@@ -48,6 +48,18 @@ class ApiKey(AbstractAPIKey):
         settings.AUTH_USER_MODEL, on_delete=models.PROTECT, null=True, blank=True, related_name="+"
     )
     last_used_at = models.DateTimeField(null=True, blank=True, editable=False)
+    revoked_at = models.DateTimeField(null=True, blank=True, editable=False)
+    requests_per_minute = rate("Requests with this key, of any kind,", "only the tenant's limits hold")
+    tokens_per_minute = rate("Tokens of infer requests with this key", "only the tenant's limit holds")
+    replaces = models.OneToOneField(
+        "self",
+        on_delete=models.PROTECT,
+        null=True,
+        blank=True,
+        editable=False,
+        related_name="replaced_by",
+        help_text="The key that this one was made from, with its scopes, to follow it.",
+    )
 
     unscoped: ClassVar[ApiKeyManager] = ApiKeyManager()
     objects: ClassVar[ScopedApiKeyManager] = ScopedApiKeyManager()  # type: ignore[assignment]  # narrower
@@ -59,6 +71,13 @@ class ApiKey(AbstractAPIKey):
             models.CheckConstraint(
                 condition=Q(scopes__contains=[]) & Q(scopes__contained_by=Scope.values) & ~Q(scopes=[]),
                 name="api_key_scopes_are_known",
+            ),
+            models.CheckConstraint(
+                condition=Q(revoked=True) | Q(revoked_at=None), name="api_key_revoked_at_a_time_is_revoked"
+            ),
+            models.CheckConstraint(
+                condition=Q(requests_per_minute__gt=0, tokens_per_minute__gt=0),
+                name="api_key_rates_are_above_0",
             ),
         )
 

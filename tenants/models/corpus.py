@@ -33,7 +33,7 @@ class Corpus(models.Model):
     created_at = models.DateTimeField(auto_now_add=True, db_default=Now())
 
     unscoped = models.Manager()
-    objects = TenantScopedManager()
+    objects = TenantScopedManager(shares_platform_rows=True)
 
     class Meta:
         verbose_name_plural = "corpora"

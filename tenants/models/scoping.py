@@ -22,12 +22,15 @@ class UnscopedQuery(RuntimeError):
 class TenantScopedManager(models.Manager[Row]):
     """A manager whose only door is ``for_tenant``.
 
-    ``tenant_path`` is the look-up that leads from the row to its tenant.
+    ``tenant_path`` is the look-up that leads from the row to its tenant. Where it leads to none the row is
+    the platform's; with ``shares_platform_rows`` all tenants may read those. PostgreSQL holds to both as
+    well (``tenants.row_security``).
     """
 
-    def __init__(self, tenant_path: str = "tenant") -> None:
+    def __init__(self, tenant_path: str = "tenant", *, shares_platform_rows: bool = False) -> None:
         super().__init__()
         self.tenant_path = tenant_path
+        self.shares_platform_rows = shares_platform_rows
 
     def for_tenant(self, tenant: models.Model) -> models.QuerySet[Row]:
         """The rows of this tenant. An unsaved or absent tenant raises ``UnscopedQuery``."""

@@ -14,13 +14,30 @@ GIGABYTE = 1_000_000_000
 LEAST_WEIGHT, MOST_WEIGHT = 0.01, 100.0
 
 
+def rate(
+    what: str, otherwise: str = "the installation's own limit"
+) -> "models.PositiveIntegerField[int | None, int | None]":
+    """A column: so many a minute, or as usual."""
+    return models.PositiveIntegerField(
+        null=True,
+        blank=True,
+        validators=[MinValueValidator(1)],
+        help_text=f"{what} in a minute. Empty: {otherwise}.",
+    )
+
+
 class Tenant(models.Model):
-    """An organisation or person that owns hPLMs, domains and uploads."""
+    """An organisation or person that owns hPLMs, domains and uploads.
+
+    ``leaving_since``: all its data is being deleted. ``left_at``: it is gone, and the row is what bills name.
+    """
 
     slug = models.SlugField(max_length=50, unique=True, help_text="Lower-case letters, digits and hyphens.")
     name = models.CharField(max_length=200)
     created_at = models.DateTimeField(auto_now_add=True, db_default=Now())
     suspended_at = models.DateTimeField(null=True, blank=True, editable=False)
+    leaving_since = models.DateTimeField(null=True, blank=True, editable=False)
+    left_at = models.DateTimeField(null=True, blank=True, editable=False)
     shares_fragment_counts = models.BooleanField(
         default=True,
         db_default=True,
@@ -44,6 +61,11 @@ class Tenant(models.Model):
             models.CheckConstraint(condition=~Q(name=""), name="tenant_has_a_name"),
             models.CheckConstraint(
                 condition=Q(weight__range=(LEAST_WEIGHT, MOST_WEIGHT)), name="tenant_weight_is_in_range"
+            ),
+            models.CheckConstraint(
+                condition=Q(leaving_since=None, left_at=None)
+                | Q(leaving_since__isnull=False, suspended_at__isnull=False),
+                name="tenant_leaves_suspended",
             ),
         )
 
@@ -108,9 +130,26 @@ class Quota(models.Model):
     )
     max_requests_per_day = models.PositiveIntegerField(default=1_000_000, db_default=1_000_000)
     max_active_jobs = models.PositiveIntegerField(default=10, db_default=10)
+    max_api_keys = models.PositiveIntegerField(
+        "max API keys", default=100, db_default=100, help_text="That are neither revoked nor expired."
+    )
+    max_invitations_per_day = models.PositiveIntegerField(
+        default=50, db_default=50, help_text="Links that are made and sent, those sent again among them."
+    )
+    requests_per_minute = rate("Infer requests")
+    tokens_per_minute = rate("Tokens of infer requests")
+    manage_per_minute = rate("Requests to the manage API")
 
     unscoped = models.Manager()
     objects = TenantScopedManager()
+
+    class Meta:
+        constraints = (
+            models.CheckConstraint(
+                condition=Q(requests_per_minute__gt=0, tokens_per_minute__gt=0, manage_per_minute__gt=0),
+                name="quota_rates_are_above_0",
+            ),
+        )
 
     def __str__(self) -> str:
         return f"quota of {self.tenant}"

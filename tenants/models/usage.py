@@ -1,4 +1,4 @@
-"""Infer requests added up per tenant, hPLM and day."""
+"""Infer requests added up per tenant, hPLM, key and day."""
 
 from django.db import models
 
@@ -7,9 +7,10 @@ from tenants.models.tenant import Tenant
 
 
 class UsageDay(models.Model):
-    """One day (UTC) of one hPLM's name. The row stays when the hPLM is deleted: bills outlive hPLMs.
+    """One day (UTC) of one hPLM's name, asked by one key. The row stays when the hPLM is deleted.
 
-    A new hPLM that takes a freed name goes on in the row of that day.
+    A new hPLM that takes a freed name goes on in the row of that day. Of a tenant that was deleted one row a
+    day stays, without names.
     """
 
     tenant = models.ForeignKey(Tenant, on_delete=models.PROTECT, related_name="usage_days")
@@ -18,20 +19,35 @@ class UsageDay(models.Model):
         max_length=100,
         help_text="A new hPLM that takes the name of a deleted one goes on in its row of that day.",
     )
+    key_prefix = models.CharField(
+        "key",
+        max_length=8,
+        blank=True,
+        default="",
+        db_default="",
+        help_text="The beginning of the API key that asked; empty for the browser.",
+    )
     day = models.DateField()
     requests = models.PositiveBigIntegerField(default=0)
     inputs = models.PositiveBigIntegerField(default=0)
     tokens = models.PositiveBigIntegerField(default=0)
     failed = models.PositiveBigIntegerField(default=0, help_text="Requests that ended in an error.")
+    busy_ms = models.FloatField(
+        "machine time",
+        default=0.0,
+        db_default=0.0,
+        help_text="Milliseconds for which inference workers were busy with it.",
+    )
 
     unscoped = models.Manager()
     objects = TenantScopedManager()
 
     class Meta:
-        ordering = ("-day", "hplm_name")
+        ordering = ("-day", "hplm_name", "key_prefix")
         constraints = (
             models.UniqueConstraint(
-                fields=("tenant", "day", "hplm_name"), name="one_usage_row_per_tenant_day_and_hplm"
+                fields=("tenant", "day", "hplm_name", "key_prefix"),
+                name="one_usage_row_per_tenant_day_hplm_and_key",
             ),
             models.CheckConstraint(
                 condition=models.Q(failed__lte=models.F("requests")), name="usage_failed_within_requests"

@@ -1,6 +1,8 @@
 """People who sign in."""
 
 from django.contrib.auth.models import AbstractUser
+from django.db.models import UniqueConstraint
+from django.db.models.functions import Lower
 
 
 class User(AbstractUser):
@@ -8,3 +10,12 @@ class User(AbstractUser):
 
     People are deactivated rather than deleted: audit events keep naming them.
     """
+
+    class Meta(AbstractUser.Meta):
+        constraints = (
+            UniqueConstraint(
+                Lower("username"),
+                name="user_names_differ_in_more_than_case",
+                violation_error_message="There is already a user of this name, perhaps in other letters.",
+            ),
+        )

@@ -1,8 +1,13 @@
 """Writing down who did what."""
 
+from contextlib import nullcontext
 from typing import Any
 
+from structlog.contextvars import get_contextvars
+
+from tenants.client_address import asking_address
 from tenants.models import ApiKey, AuditEvent, Tenant, User
+from tenants.scope import platform_scope
 
 Actor = User | ApiKey | None
 """Who acts: a person, a key, or the system itself."""
@@ -16,12 +21,19 @@ def person(actor: Actor) -> User | None:
 def audit_record(
     *, verb: str, subject: str, tenant: Tenant | None, actor: Actor, detail: dict[str, Any] | None = None
 ) -> AuditEvent:
-    """Write one audit event; call it inside the transaction of what it tells of."""
-    return AuditEvent.unscoped.create(
+    """Write one audit event; call it inside the transaction of what it tells of. From where and in which
+    request it was asked for goes with it."""
+    event = AuditEvent(
         tenant=tenant,
         actor=person(actor),
         api_key=actor if isinstance(actor, ApiKey) else None,
         verb=verb,
         subject=subject[:200],
         detail=detail or {},
+        address=asking_address(),
+        request_id=get_contextvars().get("request_id", ""),
     )
+    # A tenant's request may do what is the platform's to note, such as to export a version of a root.
+    with nullcontext() if tenant else platform_scope():
+        event.save(force_insert=True)
+    return event

@@ -9,7 +9,8 @@ from django.conf import settings
 from django.db import connection, transaction
 
 from tenants.formats.lines import Source
-from tenants.models import Corpus, DatasetSplit
+from tenants.models import Corpus, DatasetSplit, Tenant
+from tenants.scope import platform_scope
 from tenants.storage import Kept, Measured, Readable, receive, upload_store
 
 
@@ -52,20 +53,26 @@ def filed(files: Mapping[Path, Measured]) -> Iterator[None]:
         raise
 
 
-def files_release(digests: Iterable[str]) -> None:
-    """Remove the files that no row refers to any more. Uploads of the same content wait meanwhile."""
+def files_release(digests: Iterable[str], *, but_of: Tenant | None = None) -> None:
+    """Remove the files that no row refers to any more, or none but those of a tenant that leaves. Uploads of
+    the same content wait meanwhile."""
     store = upload_store()
     for digest in sorted(set(digests)):
         with transaction.atomic():
             _lock([digest])
-            if not _is_referred_to(digest):
+            if not _is_referred_to(digest, but_of):
                 store.discard(digest)
 
 
-def _is_referred_to(digest: str) -> bool:
-    return (
-        Corpus.unscoped.filter(sha256=digest).exists() or DatasetSplit.unscoped.filter(sha256=digest).exists()
-    )
+def _is_referred_to(digest: str, but_of: Tenant | None) -> bool:
+    """By anybody else: tenants who uploaded the same share the file."""
+    corpora = Corpus.unscoped.filter(sha256=digest)
+    splits = DatasetSplit.unscoped.filter(sha256=digest)
+    if but_of is not None:
+        corpora = corpora.exclude(tenant=but_of)
+        splits = splits.exclude(dataset__tenant=but_of)
+    with platform_scope():
+        return corpora.exists() or splits.exists()
 
 
 def _lock(digests: Iterable[str]) -> None:

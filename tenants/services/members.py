@@ -1,9 +1,11 @@
 """Who belongs to a tenant, in which role. A tenant that has owners keeps at least one."""
 
 from django.db import IntegrityError, transaction
+from django.db.models import Q
 
 from tenants.errors import ErrorCode, HmiError
-from tenants.models import Membership, Role, Tenant, User
+from tenants.models import ApiKey, Membership, Role, Tenant, User
+from tenants.services.api_keys import api_key_revoke
 from tenants.services.audit import Actor, audit_record
 
 
@@ -34,30 +36,48 @@ def member_add(*, tenant: Tenant, user: User, role: str, actor: Actor = None) ->
 
 @transaction.atomic
 def member_set_role(*, membership: Membership, role: str, actor: Actor = None) -> Membership:
-    """Change a member's role. The last owner stays one: ``conflict``."""
+    """Change a member's role. The last owner stays one: ``last_owner``. Gone meanwhile: ``not_found``."""
     cleaned = clean_role(role)
-    if cleaned != Role.OWNER:
-        _keep_an_owner(membership)
-    membership.role = cleaned
-    membership.save(update_fields=["role"])
-    _record("member.set_role", membership, actor)
-    return membership
+    found = _locked(membership, goes=cleaned != Role.OWNER)
+    if found.role != cleaned:
+        found.role = cleaned
+        found.save(update_fields=["role"])
+        _record("member.set_role", found, actor)
+    return found
 
 
 @transaction.atomic
-def member_remove(*, membership: Membership, actor: Actor = None) -> None:
-    """End a membership. The last owner cannot go: ``conflict``."""
-    _keep_an_owner(membership)
-    _record("member.remove", membership, actor)
-    membership.delete()
+def member_remove(*, membership: Membership, actor: Actor = None, revoke_keys: bool = False) -> None:
+    """End a membership, by an owner or by the member. The last owner cannot go: ``last_owner``. Gone
+    meanwhile: ``not_found``.
+
+    Keys that the member made belong to the tenant and go on, unless they are to be revoked as well.
+    """
+    found = _locked(membership, goes=True)
+    _record("member.leave" if found.user == actor else "member.remove", found, actor)
+    if revoke_keys:
+        for key in ApiKey.objects.for_tenant(found.tenant).filter(created_by=found.user, revoked=False):
+            api_key_revoke(api_key=key, actor=actor)
+    found.delete()
 
 
-def _keep_an_owner(leaving: Membership) -> None:
-    owners = Membership.objects.for_tenant(leaving.tenant).filter(role=Role.OWNER)
-    # The rows are locked, so that two owners who leave at once do not both see the other.
-    ids = set(owners.select_for_update().order_by("pk").values_list("pk", flat=True))
-    if ids == {leaving.pk}:
-        raise HmiError(ErrorCode.CONFLICT, "A tenant keeps at least one owner.", param="role")
+def _locked(membership: Membership, *, goes: bool) -> Membership:
+    """The row as it is now. It is locked with those of all owners, so that of two owners who go at once the
+    second does not count on the first."""
+    which = Q(pk=membership.pk) | Q(role=Role.OWNER)
+    members = Membership.objects.for_tenant(membership.tenant).filter(which).order_by("pk")
+    rows = {row.pk: row for row in members.select_related("user", "tenant").select_for_update(of=("self",))}
+    found = rows.pop(membership.pk, None)
+    if found is None:
+        raise HmiError(ErrorCode.NOT_FOUND, "This member is not there any more.", param="member")
+    if goes and found.role == Role.OWNER and not rows:
+        raise HmiError(
+            ErrorCode.LAST_OWNER,
+            f"{found.user.get_username()} is the only owner of {found.tenant.slug}, and a tenant keeps at"
+            " least one: make somebody else an owner first.",
+            param="role",
+        )
+    return found
 
 
 def _record(verb: str, membership: Membership, actor: Actor) -> None:

@@ -37,6 +37,22 @@ def quota_check_active_jobs(*, tenant: Tenant, having: int, adding: int = 1) -> 
     _check(limit=quota_of(tenant).max_active_jobs, used=having, asked=adding, what="active jobs")
 
 
+def quota_check_api_keys(*, tenant: Tenant, having: int) -> None:
+    """May the tenant, having so many keys that work, have one more? Otherwise ``quota_exceeded``."""
+    _check(limit=quota_of(tenant).max_api_keys, used=having, asked=1, what="API keys")
+
+
+def quota_check_invitations(*, tenant: Tenant, made_today: int) -> None:
+    """May the tenant make one more link today (UTC)? Otherwise ``quota_exceeded``."""
+    _check(
+        limit=quota_of(tenant).max_invitations_per_day,
+        used=made_today,
+        asked=1,
+        what="invitations a day",
+        retry_after=_seconds_to_midnight(),
+    )
+
+
 def quota_check_storage(*, tenant: Tenant, adding_bytes: int, beside_uploads: int = 0) -> None:
     """Do so many bytes still fit beside the uploads and what else there is? Otherwise ``quota_exceeded``."""
     _check(

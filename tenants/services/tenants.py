@@ -1,5 +1,6 @@
 """Making, suspending and resuming tenants."""
 
+from collections.abc import Mapping
 from typing import Any
 
 from django.db import IntegrityError, transaction
@@ -10,6 +11,7 @@ from tenants.models import Membership, Quota, Role, Tenant, User
 from tenants.models.tenant import LEAST_WEIGHT, MOST_WEIGHT
 from tenants.services.audit import Actor, audit_record
 from tenants.services.names import clean_name, clean_slug
+from tenants.services.quotas import quota_lock
 from tenants.signals import serving_changed
 
 
@@ -46,11 +48,40 @@ def tenant_suspend(*, tenant: Tenant, actor: Actor, reason: str = "") -> bool:
 
 @transaction.atomic
 def tenant_resume(*, tenant: Tenant, actor: Actor) -> bool:
-    """Let a suspended tenant work again; true when this call did it."""
-    if not Tenant.objects.filter(pk=tenant.pk, suspended_at__isnull=False).update(suspended_at=None):
+    """Let a suspended tenant work again; true when this call did it. One whose data is being deleted never
+    does."""
+    suspended = Tenant.objects.filter(pk=tenant.pk, suspended_at__isnull=False, leaving_since=None)
+    if not suspended.update(suspended_at=None):
         return False
     tenant.suspended_at = None
     audit_record(verb="tenant.resume", subject=tenant.slug, tenant=tenant, actor=actor)
+    return True
+
+
+@transaction.atomic
+def tenant_rename(*, tenant: Tenant, name: str, actor: Actor) -> bool:
+    """Call a tenant something else; its slug stays. True when this changed it."""
+    cleaned = clean_name(name, longest=200)
+    before = Tenant.objects.select_for_update().get(pk=tenant.pk).name
+    tenant.name = cleaned
+    if cleaned == before:
+        return False
+    Tenant.objects.filter(pk=tenant.pk).update(name=cleaned)
+    detail = {"from": before, "to": cleaned}
+    audit_record(verb="tenant.rename", subject=tenant.slug, tenant=tenant, actor=actor, detail=detail)
+    return True
+
+
+@transaction.atomic
+def quota_change(*, tenant: Tenant, limits: Mapping[str, int | None], actor: Actor) -> bool:
+    """Give a tenant other limits, by the names of the quota's columns; true when this changed one."""
+    quota = quota_lock(tenant=tenant)
+    changed = {name: limit for name, limit in limits.items() if getattr(quota, name) != limit}
+    if not changed:
+        return False
+    detail = {name: {"from": getattr(quota, name), "to": limit} for name, limit in changed.items()}
+    Quota.objects.for_tenant(tenant).update(**changed)
+    audit_record(verb="quota.change", subject=tenant.slug, tenant=tenant, actor=actor, detail=detail)
     return True
 
 

@@ -11,23 +11,27 @@ from django.db import InterfaceError, OperationalError, connection
 
 from tenants.models import Tenant, UsageDay
 from tenants.remembering import moments
+from tenants.scope import platform_scope
 
 log = logging.getLogger(__name__)
 
 # Rows are locked in their order, so that two processes cannot wait for each other. Counts of a tenant that
-# was deleted meanwhile have no row to go to.
+# was deleted meanwhile have no row to go to; those of one that left would bring its names back.
 UPSERT: Final = """
-    INSERT INTO {usage} AS kept (tenant_id, hplm_name, day, requests, inputs, tokens, failed)
+    INSERT INTO {usage} AS kept
+        (tenant_id, hplm_name, key_prefix, day, requests, inputs, tokens, failed, busy_ms)
     SELECT new.*
-    FROM unnest(%s::bigint[], %s::text[], %s::date[], %s::bigint[], %s::bigint[], %s::bigint[], %s::bigint[])
-        AS new (tenant_id, hplm_name, day, requests, inputs, tokens, failed)
-    JOIN {tenants} ON {tenants}.id = new.tenant_id
-    ORDER BY new.tenant_id, new.day, new.hplm_name
-    ON CONFLICT (tenant_id, day, hplm_name) DO UPDATE SET
+    FROM unnest(%s::bigint[], %s::text[], %s::text[], %s::date[],
+                %s::bigint[], %s::bigint[], %s::bigint[], %s::bigint[], %s::float8[])
+        AS new (tenant_id, hplm_name, key_prefix, day, requests, inputs, tokens, failed, busy_ms)
+    JOIN {tenants} ON {tenants}.id = new.tenant_id AND {tenants}.left_at IS NULL
+    ORDER BY new.tenant_id, new.day, new.hplm_name, new.key_prefix
+    ON CONFLICT (tenant_id, day, hplm_name, key_prefix) DO UPDATE SET
         requests = kept.requests + EXCLUDED.requests,
         inputs = kept.inputs + EXCLUDED.inputs,
         tokens = kept.tokens + EXCLUDED.tokens,
-        failed = kept.failed + EXCLUDED.failed
+        failed = kept.failed + EXCLUDED.failed,
+        busy_ms = kept.busy_ms + EXCLUDED.busy_ms
 """
 
 
@@ -39,6 +43,7 @@ class Count:
     inputs: int = 0
     tokens: int = 0
     failed: int = 0
+    busy_ms: float = 0.0
 
     def add(self, other: "Count") -> None:
         """Those of the other as well."""
@@ -46,10 +51,11 @@ class Count:
         self.inputs += other.inputs
         self.tokens += other.tokens
         self.failed += other.failed
+        self.busy_ms += other.busy_ms
 
 
-Counts = dict[int, dict[tuple[date, str], Count]]
-"""By the tenant's id, then by day and hPLM."""
+Counts = dict[int, dict[tuple[date, str, str], Count]]
+"""By the tenant's id, then by day, hPLM and prefix of the key."""
 
 
 class Unwritten:
@@ -61,16 +67,16 @@ class Unwritten:
         self._counts: Counts = _none()
         self._timer: threading.Timer | None = None
 
-    def add(self, tenant_id: int, day: date, hplm_name: str, count: Count) -> None:
+    def add(self, tenant_id: int, day: date, hplm_name: str, count: Count, key_prefix: str = "") -> None:
         """Count; returns at once."""
         with self._lock:
-            self._counts[tenant_id][day, hplm_name].add(count)
+            self._counts[tenant_id][day, hplm_name, key_prefix].add(count)
 
     def requests(self, tenant_id: int, day: date) -> int:
         """How many of the tenant on that day are not written yet."""
         with self._lock:
             rows = self._counts.get(tenant_id, {})
-            return sum(count.requests for (of, _), count in rows.items() if of == day)
+            return sum(count.requests for (of, _, _), count in rows.items() if of == day)
 
     def write(self) -> None:
         """Write all; what cannot be written is kept for the next time, and the database's error raised."""
@@ -85,7 +91,7 @@ class Unwritten:
                 self._take_back(counts)
                 raise
             moments().delete_many(
-                allowance_key(tenant_id, day) for tenant_id, rows in counts.items() for day, _ in rows
+                allowance_key(tenant_id, day) for tenant_id, rows in counts.items() for day, _, _ in rows
             )
 
     def write_or_log(self) -> bool:
@@ -118,8 +124,8 @@ class Unwritten:
 
     def _take_back(self, counts: Counts) -> None:
         for tenant_id, rows in counts.items():
-            for (day, hplm_name), count in rows.items():
-                self.add(tenant_id, day, hplm_name, count)
+            for (day, hplm_name, key_prefix), count in rows.items():
+                self.add(tenant_id, day, hplm_name, count, key_prefix)
 
 
 def allowance_key(tenant_id: int, day: date) -> str:
@@ -133,10 +139,10 @@ def _none() -> Counts:
 
 def _upsert(counts: Counts) -> None:
     rows = [
-        (tenant_id, hplm_name, day, *astuple(count))
+        (tenant_id, hplm_name, key_prefix, day, *astuple(count))
         for tenant_id, of_tenant in counts.items()
-        for (day, hplm_name), count in of_tenant.items()
+        for (day, hplm_name, key_prefix), count in of_tenant.items()
     ]
     statement = UPSERT.format(usage=UsageDay._meta.db_table, tenants=Tenant._meta.db_table)
-    with connection.cursor() as cursor:
+    with platform_scope(), connection.cursor() as cursor:
         cursor.execute(statement, [list(column) for column in zip(*rows, strict=True)])

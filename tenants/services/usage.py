@@ -19,15 +19,17 @@ def usage_record(
     tokens: int,
     failed: bool = False,
     day: date | None = None,
+    key_prefix: str = "",
+    busy_ms: float = 0.0,
 ) -> None:
-    """Add one request to the tenant's row for this hPLM and day (UTC).
+    """Add one request to the tenant's row for this hPLM, key (none: a person in the browser) and day (UTC).
 
     It is written down within HMI_USAGE_INTERVAL_S, together with all others of that time; at once where that
     is 0. What the database does not take is kept until it does. A process that is killed loses what it has
     not written.
     """
-    count = Count(requests=1, inputs=inputs, tokens=tokens, failed=int(failed))
-    _unwritten.add(tenant.pk, day or datetime.now(UTC).date(), hplm_name, count)
+    count = Count(requests=1, inputs=inputs, tokens=tokens, failed=int(failed), busy_ms=busy_ms)
+    _unwritten.add(tenant.pk, day or datetime.now(UTC).date(), hplm_name, count, key_prefix)
     if settings.HMI_USAGE_INTERVAL_S:
         _unwritten.write_within(settings.HMI_USAGE_INTERVAL_S)
     else:

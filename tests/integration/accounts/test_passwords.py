@@ -1,6 +1,7 @@
 """Forgotten and changed passwords."""
 
 import re
+import threading
 from typing import Any
 
 import pytest
@@ -8,15 +9,20 @@ from django.core.mail import EmailMessage
 from django.test import Client
 from pytest_django import Settings
 
+from tenants.afterwards import afterwards
 from tests.integration.accounts.signing_in import enter, signed_in
 from tests.integration.world import PASSWORD, World
 
+# Links are sent beside the answer, by another thread.
+pytestmark = pytest.mark.django_db(transaction=True)
 NEW = "another horse entirely"
 
 
 def ask(client: Client, email: str) -> str:
     """Ask for the link; the text of the page that follows."""
-    return client.post("/password/reset/", {"email": email}, follow=True).content.decode()
+    page = client.post("/password/reset/", {"email": email}, follow=True).content.decode()
+    afterwards.finish()
+    return page
 
 
 def link_in(message: EmailMessage) -> str:
@@ -52,6 +58,25 @@ def test_the_page_does_not_tell_whose_address_is_known(
     known, unknown = ask(client, "owner@example.org"), ask(client, "nobody@example.org")
     assert re.sub(r'"X-CSRFToken": "\w+"', "", known) == re.sub(r'"X-CSRFToken": "\w+"', "", unknown)
     assert [message.to for message in mailoutbox] == [["owner@example.org"]]
+
+
+def test_the_answer_waits_for_no_e_mail(
+    client: Client, world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sent, answered = threading.Event(), threading.Event()
+
+    def send(*_: Any, **__: Any) -> int:
+        answered.wait(30)
+        sent.set()
+        return 1
+
+    monkeypatch.setattr("django.core.mail.backends.locmem.EmailBackend.send_messages", send)
+    page = client.post("/password/reset/", {"email": "owner@example.org"}, follow=True)
+    assert "Look into your mailbox" in page.content.decode()
+    assert not sent.is_set()
+    answered.set()
+    afterwards.finish()
+    assert sent.is_set()
 
 
 def test_a_mail_server_that_is_away_shows_nothing_but_in_the_log(

@@ -68,7 +68,8 @@ def test_a_job_that_has_not_named_its_stage_waits_or_starts(owner: Client, world
 def test_a_form_that_cannot_be_filled_in_says_what_to_do_first(client: Client, world: World) -> None:
     client.force_login(world.stranger)
     page = client.get("/t/umbra/hplms/new/").content.decode()
-    assert "Upload a dataset first" in page
+    assert "No dataset yet" in page
+    assert 'href="/t/umbra/data/datasets/new/"' in page
 
 
 def test_what_is_wrong_with_a_file_stands_at_its_field_folded_away_or_not(
@@ -160,7 +161,7 @@ def test_what_is_not_on_offer_cannot_be_chosen(client: Client, world: World) -> 
     foreign = {"name": "mine", "dataset": world.dataset.pk, "parent": world.domain.pk}
     answer = client.post("/t/umbra/hplms/new/", foreign)
     assert answer.status_code == 200
-    assert "not one of the available choices" in answer.content.decode()
+    assert "There is no such dataset." in answer.content.decode()
 
 
 def test_a_dataset_in_use_stays_and_the_page_says_why(owner: Client, world: World) -> None:

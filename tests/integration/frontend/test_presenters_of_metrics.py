@@ -18,6 +18,7 @@ from frontend.presenters.metrics import (
     trials_of,
 )
 from frontend.presenters.progress import by_level, series_of
+from frontend.presenters.tokens import LEVELS, token_texts
 from workers.training.metrics import (
     answer_scores,
     classification_scores,
@@ -27,11 +28,15 @@ from workers.training.metrics import (
 )
 
 TEXT = "take two tablets"
+TOKENS = [
+    {"of": "text", "start": start, "end": end, "level": level}
+    for start, end, level in ((0, 4, "trigram"), (5, 8, "trigram"), (9, 11, "bigram"), (11, 16, "computed"))
+]
 
 
 def reply(**result: Any) -> dict[str, Any]:
     return {
-        "results": [{"truncated": False, **result}],
+        "results": [{"truncated": False, "tokens": TOKENS, **result}],
         "model": {"name": "acme/a", "version": 1, "digest": "f" * 64},
         "timings_ms": {"total": 4, "queue": 1, "retrieval": 1, "adapter_load": 1, "compute": 1},
         "plot": {"trigram": 6, "bigram": 1, "unigram": 1, "computed": 2, "whole_rows": 0},
@@ -54,19 +59,40 @@ def reply(**result: Any) -> dict[str, Any]:
     ],
 )
 def test_every_kind_of_answer_has_its_headline(result: dict[str, Any], headline: str, muted: bool) -> None:
-    answer = answer_of(TEXT, reply(**result))
+    answer = answer_of({"text": TEXT}, reply(**result))
     assert (answer.headline, answer.muted) == (headline, muted)
-    assert [part.figure for part in answer.hits] == ["60%", "10%", "10%", "20%"]
+    assert [part.figure for part in answer.hits] == ["50%", "25%", "0%", "25%"]
+    assert [(part.name, part.figure) for part in answer.times][-1] == ("Rest", "0.0 ms")
 
 
 def test_an_answer_is_marked_where_it_stands() -> None:
-    answer = answer_of(TEXT, reply(answer="two tablets", start=5, end=16, score=0.7))
+    answered = reply(answer="two tablets", start=5, end=16, score=0.7)
+    answer = answer_of({"question": "How many?", "context": TEXT}, answered)
     assert [(piece.text, piece.label) for piece in answer.pieces] == [
         ("take ", ""),
         ("two tablets", "answer"),
     ]
-    quiet = answer_of(TEXT, reply(labels=["b"], scores={"a": 0.9, "b": 0.8})).bars
+    quiet = answer_of({"text": TEXT}, reply(labels=["b"], scores={"a": 0.9, "b": 0.8})).bars
     assert [(bar.name, bar.quiet) for bar in quiet] == [("a", True), ("b", False)]
+
+
+@given(
+    st.text(),
+    st.lists(st.tuples(st.integers(0, 20), st.integers(0, 20), st.sampled_from(sorted(LEVELS)))),
+)
+def test_a_text_in_tokens_is_the_text_however_they_overlap(
+    text: str, spans: list[tuple[int, int, str]]
+) -> None:
+    """Byte-level tokens share the characters that they are parts of."""
+    tokens = [
+        {"of": "text", "start": start, "end": min(end, len(text)), "level": level}
+        for start, end, level in sorted(spans)
+    ]
+    [shown] = token_texts({"text": text}, tokens)
+    assert "".join(shade.text for shade in shown.shades) == text
+    levels = [shade.level for shade in shown.shades if shade.level]
+    turns = [shade.turn for shade in shown.shades if shade.level]
+    assert turns == [before != now for before, now in zip(["", *levels], levels, strict=False)]
 
 
 @given(

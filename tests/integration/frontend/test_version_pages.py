@@ -177,7 +177,8 @@ def test_a_developer_sees_the_settings_and_leaves_them(client: Client, world: Wo
 
 def test_the_form_of_an_hplm_offers_every_knob_and_sends_those_filled_in(owner: Client, world: World) -> None:
     form = owner.get("/t/acme/hplms/new/").context["form"]
-    assert {"epochs", "learning_rate", "seed"} <= set(form.more)
+    assert {"epochs", "learning_rate", "seed"} <= set(form.fields)
+    assert {"patience", "seed"} <= set(form.more)
     chosen = {"name": "tuned", "dataset": world.dataset.pk, "parent": world.root.pk}
     assert owner.post("/t/acme/hplms/new/", chosen | {"epochs": 3, "seed": 7}).status_code == 302
     version = Version.unscoped.get(hplm__name="tuned")

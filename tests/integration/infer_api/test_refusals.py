@@ -77,6 +77,7 @@ BAD_FIELDS: list[tuple[dict[str, object], tuple[int, str, str | None]]] = [
     ({"model": "mood", "inputs": [{"question": "x"}]}, (422, "invalid_field", "inputs[0].question")),
     ({"model": "mood", "inputs": ["x"], "miss_policy": "guess"}, (422, "invalid_field", "miss_policy")),
     ({"model": "mood", "inputs": ["x"], "miss_policy": 1}, (422, "invalid_field", "miss_policy")),
+    ({"model": "mood", "inputs": ["x"], "explain": "yes"}, (422, "invalid_field", "explain")),
     ({"model": "mood", "inputs": ["x"], "miss_policy": "auto"}, (403, "forbidden", "miss_policy")),
     ({"model": "unheard-of", "inputs": ["x"]}, (404, "not_found", "model")),
     ({"model": "mood@production", "inputs": ["x"]}, (404, "not_found", "model")),

@@ -116,7 +116,7 @@ def test_the_page_asks_a_worker_and_asks_again_itself(client: Client, world: Wor
 
 
 def test_what_was_made_from_an_upload_is_listed(client: Client, world: World) -> None:
-    assert versions_made_from(world.tenant, world.dataset) == [world.hplm]
+    assert list(versions_made_from(world.tenant, world.dataset)) == [world.hplm]
     client.force_login(world.viewer)
     page = client.get(f"/t/acme/data/datasets/{world.dataset.pk}/").content.decode()
     assert "/t/acme/hplms/triage/versions/1/" in page

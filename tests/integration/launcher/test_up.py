@@ -92,9 +92,10 @@ def test_external_servers_are_used_and_a_process_that_dies_or_cannot_start_is_na
     new_site: NewSite, postgres: None, redis_url: str
 ) -> None:
     host = settings.DATABASES["default"]["HOST"]
-    with psycopg.connect(host=host, port=5432, user="hmi", dbname="postgres", autocommit=True) as admin:
-        admin.execute("CREATE DATABASE outside")
-    outside = {"DATABASE_URL": f"postgresql:///outside?host={host}&user=hmi", "REDIS_URL": redis_url}
+    role = settings.DATABASES["default"]["USER"]
+    with psycopg.connect(host=host, port=5432, user=role, dbname="postgres", autocommit=True) as client:
+        client.execute("CREATE DATABASE outside")
+    outside = {"DATABASE_URL": f"postgresql:///outside?host={host}&user={role}", "REDIS_URL": redis_url}
     site = new_site(env=outside).start().wait_until_ready()
     assert site.get("/health/ready").status_code == 200
     assert "PostgreSQL: external" in site.output

@@ -2,13 +2,16 @@
 
 import io
 
-from tenants.models import Corpus
+from tenants.models import Corpus, Membership
 from tenants.services.api_keys import api_key_create
 from tenants.services.checks import check_create
+from tenants.services.invitations import invitation_create
+from tenants.services.taking_out import takeout_request
 from tenants.services.uploads import upload_receive
 from tests.e2e.world import World
 from tests.integration.versiontree.grove import jobs_in_order
 from versiontree.services.domains import domain_create
+from versiontree.services.taking_out import takeout_run
 
 
 def in_the_tenant(world: World) -> dict[str, object]:
@@ -17,17 +20,27 @@ def in_the_tenant(world: World) -> dict[str, object]:
         tenant=world.tenant, parent=world.root, name="own", corpus=world.corpus, actor=world.owner
     )
     key, _ = api_key_create(tenant=world.tenant, name="k", scopes=["infer"], created_by=world.owner)
+    viewer = Membership.objects.for_tenant(world.tenant).get(user=world.viewer)
+    invitation, _ = invitation_create(
+        tenant=world.tenant, email="new@example.org", role="viewer", actor=world.owner
+    )
     file = io.BytesIO(b"some text")
     upload = upload_receive(tenant=world.tenant, filename="a.txt", size=9, stream=file, actor=world.owner)
     check = check_create(
         tenant=world.tenant, kind="corpus", files={"file": upload}, actor=world.owner, stores=False
     )
+    takeout = takeout_request(tenant=world.tenant, actor=world.owner)
+    takeout_run(takeout_id=takeout.pk)
     return {
+        "export/pk": takeout.pk,
         "domains/pk": own.domain_id,
         "domains/domain_id": own.domain_id,
         "kind": "domain",
         "domain/pk": own.domain_id,
         "prefix": key.prefix,
+        **dict.fromkeys(("members/pk", "member_id"), viewer.pk),
+        **dict.fromkeys(("invitations/pk", "invitation_id"), invitation.pk),
+        "token": "absent",
         "upload_id": upload.pk,
         "uploads/pk": upload.pk,
         "checks/pk": check.pk,
@@ -60,6 +73,7 @@ def _there_already(world: World) -> dict[str, object]:
         "alias": "default",
         "roots/name": world.root.root.name,
         "number": 1,
+        "other": 1,
         "versions/pk": world.hplm.pk,
         "version_id": world.hplm.pk,
         "jobs/pk": job,

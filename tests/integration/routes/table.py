@@ -54,6 +54,12 @@ SITE: dict[str, Methods] = {
     "serving/<path:worker>/trace.json": get(staff(404, others=404, anonymous=302)),
 }
 
+# Of no use without the link of an invitation.
+INVITED: dict[str, Methods] = {
+    "invitations/<str:token>/": get(everybody(302)),
+    "invitation/": form(everybody(404)),
+}
+
 # Everybody's own account, by django-allauth.
 ACCOUNTS: dict[str, Methods] = {
     "login/": form(Codes(200, 302, 302, 302, 302, 302)),
@@ -109,9 +115,12 @@ API_OF_A_TENANT: dict[str, Methods] = {
     "domains/<int:domain_id>/versions": {"GET": read(), "POST": write(422)},
     "domains/<int:domain_id>/grow": post(write(409)),
     "domains/<int:domain_id>/compact": post(write(409)),
+    "estimate": post(write(422)),
     "hplms": {"GET": read(), "POST": write(422)},
     "hplms/<slug:hplm>": {"GET": read(), "PATCH": write(422), "DELETE": write(204)},
     "hplms/<slug:hplm>/versions": {"GET": read(), "POST": write(422)},
+    "hplms/<slug:hplm>/versions/<int:number>/predictions": get(read(404)),  # not stored
+    "hplms/<slug:hplm>/versions/<int:number>/evaluate": post(write(201)),
     "hplms/<slug:hplm>/aliases": get(read()),
     "hplms/<slug:hplm>/aliases/<slug:alias>": {"PUT": write(422)},
     "hplms/<slug:hplm>/alias-moves": get(read()),
@@ -122,7 +131,18 @@ API_OF_A_TENANT: dict[str, Methods] = {
     "jobs/<uuid:job_id>/retry": post(write(409)),
     "api-keys": {"GET": write(200), "POST": rule(422)},
     "api-keys/<str:prefix>": {"GET": write(200), "DELETE": rule(204)},
+    "api-keys/<str:prefix>/rotate": post(rule(201)),
+    "members": get(read()),
+    "members/<int:member_id>": {  # the viewer's own, who may leave
+        "GET": read(),
+        "PATCH": rule(422),
+        "DELETE": Codes(401, 404, 204, 403, 204, 404),
+    },
+    "invitations": {"GET": rule(200), "POST": rule(422)},
+    "invitations/<int:invitation_id>": {"GET": rule(200), "DELETE": rule(204)},
+    "invitations/<int:invitation_id>/resend": post(rule(201)),
     "usage": get(read()),
+    "audit": get(rule(200)),
 }
 
 API: dict[str, Methods] = {
@@ -181,6 +201,9 @@ PAGES_OF_A_TENANT: dict[str, Methods] = {
     "hplms/<slug:name>/delete/": post(work(302)),
     "hplms/<slug:name>/alias/": post(work()),
     "hplms/<slug:name>/versions/<int:number>/": get(page()),
+    "hplms/<slug:name>/versions/<int:number>/answers/": get(page()),
+    "hplms/<slug:name>/versions/<int:number>/against/<int:other>/": get(page()),
+    "hplms/<slug:name>/versions/<int:number>/evaluate/": post(work(404)),  # on no dataset
     "versions/<int:pk>/export/": get(work()),
     "roots/<slug:name>/versions/<int:number>/": get(page()),
     "jobs/": get(page()),
@@ -192,10 +215,26 @@ PAGES_OF_A_TENANT: dict[str, Methods] = {
     "jobs/<uuid:pk>/retry/": post(work(302)),
     "try/": get(page()),
     "try/answer/": post(page()),
+    "try/choose/": post(page()),
+    "try/models/": get(page()),
+    "usage/": get(page()),
+    "usage.csv": get(page()),
+    "audit/": get(own()),
+    "audit.csv": get(own()),
     "settings/": {"GET": page(), "POST": own(302)},
+    "settings/export/": {"GET": own(), "POST": own(302)},
+    "settings/export/<uuid:pk>/": get(own()),
     "keys/": get(work()),
     "keys/new/": post(own()),
+    "keys/<str:prefix>/rotate/": post(own(302)),
     "keys/<str:prefix>/revoke/": post(own(302)),
+    "members/": get(page()),
+    "members/leave/": post(page(302)),
+    "members/<int:pk>/role/": post(own(302)),
+    "members/<int:pk>/remove/": post(own(302)),
+    "members/invite/": post(own()),
+    "members/invitations/<int:pk>/resend/": post(own()),
+    "members/invitations/<int:pk>/withdraw/": post(own(302)),
 }
 
 
@@ -205,6 +244,7 @@ def _below(prefix: str, routes: dict[str, Methods]) -> dict[str, Methods]:
 
 DECLARED: dict[str, Methods] = {
     **SITE,
+    **INVITED,
     **ACCOUNTS,
     **_below("api/v1/", API),
     # By its key a program is known; people name the tenant, as here by `?tenant=`, or in the path.

@@ -116,7 +116,12 @@ def test_administrators_come_everywhere_in_the_administration(world: World) -> N
 def addresses_of_the_administration() -> list[str]:
     """All of them, each with the first row of its table."""
     of_rows = {"object_id": 1, "app_label": "tenants", "url": "nothing", "content_type_id": 1}
-    return [address(route, of_rows) for route in routes() if route.startswith(ADMIN) and route not in DOORS]
+    orders = {"worker": "w1", "what": "drain"}
+    return [
+        address(route, of_rows | orders)
+        for route in routes()
+        if route.startswith(ADMIN) and route not in DOORS
+    ]
 
 
 def to_admin_sign_in(answer: HttpResponseBase) -> bool:

@@ -10,10 +10,12 @@ from django.test import Client
 from django.urls import reverse
 
 from tenants.authentication import api_key_from
-from tenants.models import ApiKey, AuditEvent, Corpus, Dataset, Membership, Tenant, User
+from tenants.models import ApiKey, AuditEvent, Corpus, Dataset, Membership, Quota, Tenant, User
 from tenants.selectors import membership_of, quota_of
 from tenants.services.checks import check_create
 from tenants.services.datasets import dataset_upload
+from tenants.services.invitations import invitation_create
+from tenants.services.taking_out import takeout_request
 from tenants.services.uploads import upload_create
 from tenants.services.usage import usage_record
 from tenants.storage import ARRIVING
@@ -43,7 +45,9 @@ def furnished(world: World) -> World:
     )
     Corpus.unscoped.create(tenant=None, name="books", sha256="a" * 64, size_bytes=1, rows=1, words=1)
     upload = upload_create(tenant=world.tenant, filename="a.txt", size=0, actor=world.owner)
+    takeout_request(tenant=world.tenant, actor=world.owner)
     check_create(tenant=world.tenant, kind="corpus", files={"file": upload}, actor=world.owner, stores=False)
+    invitation_create(tenant=world.tenant, email="new@example.org", role="viewer", actor=world.owner)
     return world
 
 
@@ -101,11 +105,59 @@ def test_a_slug_that_is_not_plain_is_a_mistake_in_the_form(world: World, staff: 
 
 def test_tenants_are_suspended_and_resumed(world: World, staff: Client) -> None:
     for action, suspended in (("suspend", True), ("resume", False)):
-        staff.post(page(Tenant, "changelist"), {"action": action, "_selected_action": [world.tenant.pk]})
+        sent = {"action": action, "_selected_action": [world.tenant.pk], "typed_name": "acme"}
+        staff.post(page(Tenant, "changelist"), sent)
         world.tenant.refresh_from_db()
         assert world.tenant.is_suspended is suspended
     verbs = AuditEvent.objects.for_tenant(world.tenant).values_list("verb", "actor__username")
     assert {("tenant.suspend", "staff"), ("tenant.resume", "staff")} <= set(verbs)
+
+
+def test_nothing_is_suspended_or_deleted_before_its_slug_is_typed(world: World, staff: Client) -> None:
+    for action in ("suspend", "leave"):
+        sent = {"action": action, "_selected_action": [world.tenant.pk], "typed_name": "globex"}
+        asked = staff.post(page(Tenant, "changelist"), sent)
+        assert "acme" in asked.content.decode()
+    world.tenant.refresh_from_db()
+    assert (world.tenant.suspended_at, world.tenant.leaving_since) == (None, None)
+    sent |= {"typed_name": "acme"}
+    assert "memberships" in asked.content.decode()
+    staff.post(page(Tenant, "changelist"), sent)
+    world.tenant.refresh_from_db()
+    assert world.tenant.leaving_since is not None
+    shown = staff.get(page(Tenant, "change", world.tenant.pk)).content.decode()
+    assert "being deleted" in shown
+    assert 'value="resume"' not in shown
+
+
+def test_a_quota_and_a_name_that_are_changed_here_are_written_down(world: World, staff: Client) -> None:
+    staff.post(page(Quota, "change", quota_of(world.tenant).pk), quota_form(world, max_hplms="7"))
+    fields = {"name": "Acme & Sons", "weight": "1", "shares_fragment_counts": "on"}
+    inline = {f"quota-0-{name}": value for name, value in quota_form(world, max_domains="4").items()}
+    forms = {
+        "quota-TOTAL_FORMS": "1",
+        "quota-INITIAL_FORMS": "1",
+        "quota-0-id": str(quota_of(world.tenant).pk),
+    }
+    members = {"memberships-TOTAL_FORMS": "0", "memberships-INITIAL_FORMS": "0"}
+    whose = {"quota-0-tenant": str(world.tenant.pk)}
+    staff.post(page(Tenant, "change", world.tenant.pk), fields | inline | forms | members | whose)
+    quota = quota_of(world.tenant)
+    assert (quota.max_hplms, quota.max_domains) == (7, 4)
+    events = AuditEvent.objects.for_tenant(world.tenant).filter(actor=world.staff).order_by("pk")
+    assert list(events.values_list("verb", "detail")) == [
+        ("quota.change", {"max_hplms": {"from": 50, "to": 7}}),
+        ("tenant.rename", {"from": "Acme", "to": "Acme & Sons"}),
+        ("quota.change", {"max_domains": {"from": 3, "to": 4}}),
+    ]
+
+
+def quota_form(world: World, **changed: str) -> dict[str, str]:
+    """The fields of the quota as a browser sends them."""
+    quota = quota_of(world.tenant)
+    names = [field.name for field in Quota._meta.fields if field.name not in ("id", "tenant")]
+    now = {name: getattr(quota, name) for name in names}
+    return {name: "" if value is None else str(value) for name, value in now.items()} | changed
 
 
 def test_members_are_added_changed_and_removed_with_an_audit_event(world: World, staff: Client) -> None:
@@ -147,7 +199,10 @@ def test_a_key_is_shown_once_and_can_be_revoked(world: World, staff: Client) -> 
     later = staff.get(page(ApiKey, "change", key.pk)).content.decode()
     assert plaintext not in later
     assert "$$" not in later
-    staff.post(page(ApiKey, "changelist"), {"action": "revoke", "_selected_action": [key.pk]})
+    revoking = {"action": "revoke", "_selected_action": [key.pk]}
+    staff.post(page(ApiKey, "changelist"), revoking)
+    assert api_key_from(plaintext) == key
+    staff.post(page(ApiKey, "changelist"), {**revoking, "typed_name": str(key)})
     assert api_key_from(plaintext) is None
 
 
@@ -184,7 +239,11 @@ def test_a_taken_name_is_a_mistake_in_the_form(world: World, staff: Client, uplo
 def test_deleting_datasets_in_the_list_takes_their_files(
     furnished: World, staff: Client, upload_root: Path, django_capture_on_commit_callbacks: Any
 ) -> None:
-    chosen = {"action": "delete_selected", "_selected_action": [Dataset.unscoped.get().pk], "post": "yes"}
+    dataset = Dataset.unscoped.get()
+    chosen = {"action": "delete_selected", "_selected_action": [dataset.pk], "post": "yes"}
+    staff.post(page(Dataset, "changelist"), chosen)
+    assert Dataset.unscoped.exists()
+    chosen["typed_name"] = str(dataset)
     with django_capture_on_commit_callbacks(execute=True):
         staff.post(page(Dataset, "changelist"), chosen)
     assert not Dataset.unscoped.exists()

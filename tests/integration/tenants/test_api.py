@@ -155,11 +155,54 @@ def test_usage_is_listed_since_a_day(world: World) -> None:
     assert (answer.status_code, answer.json()["error"]["param"]) == (422, "since")
 
 
+def test_usage_is_added_up_by_day_model_and_key_over_any_days(world: World) -> None:
+    key = "abcdefgh"
+    for day, hplm, key_prefix, failed in (
+        (1, "mood", key, False),
+        (1, "mood", "", True),
+        (1, "spam", "", False),
+        (3, "mood", "", False),
+    ):
+        usage_record(
+            tenant=world.tenant,
+            hplm_name=hplm,
+            inputs=2,
+            tokens=9,
+            day=date(2026, 3, day),
+            key_prefix=key_prefix,
+            failed=failed,
+            busy_ms=1.5,
+        )
+    usage_record(tenant=world.other, hplm_name="mood", inputs=1, tokens=9, day=date(2026, 3, 1))
+    client = world.client(world.viewer)
+
+    def found(query: str) -> list[dict[str, Any]]:
+        results: list[dict[str, Any]] = client.get(f"/api/v1/tenants/acme/usage?{query}").json()["results"]
+        return results
+
+    two = {"requests": 2, "inputs": 4, "tokens": 18, "failed": 1, "machine_ms": 3.0}
+    one = {"requests": 1, "inputs": 2, "tokens": 9, "failed": 0, "machine_ms": 1.5}
+    assert found("from=2026-03-01&to=2026-03-02") == [
+        {"day": "2026-03-01", "hplm_name": "mood", **two},
+        {"day": "2026-03-01", "hplm_name": "spam", **one},
+    ]
+    since = "since=2026-01-01"
+    days = [(row["day"], row["requests"]) for row in found(f"{since}&by=day")]
+    assert days == [("2026-03-03", 1), ("2026-03-01", 3)]
+    models = [(row["model"], row["requests"], row["failed"]) for row in found(f"{since}&by=model")]
+    assert models == [("mood", 3, 1), ("spam", 1, 0)]
+    keys = [(row["key"], row["requests"]) for row in found(f"{since}&by=key&to=2026-03-01")]
+    assert keys == [("", 2), (key, 1)]
+    for query, param in (("by=hour", "by"), ("from=2026-03-02&to=2026-03-01", "to"), ("from=x", "from")):
+        answer = client.get(f"/api/v1/tenants/acme/usage?{query}")
+        assert (answer.status_code, answer.json()["error"]["param"]) == (422, param)
+
+
 def test_lists_are_paged_with_few_queries(world: World, django_assert_max_num_queries: Any) -> None:
     for number in range(12):
         Dataset.unscoped.create(tenant=world.tenant, name=f"d{number}", task="tagging", labels=["x"])
     client = world.client(world.viewer)
-    with django_assert_max_num_queries(8):
+    with django_assert_max_num_queries(9):
         page = client.get(f"{DATASETS}?limit=10").json()
     assert (page["count"], len(page["results"])) == (12, 10)
 

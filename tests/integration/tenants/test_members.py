@@ -1,18 +1,21 @@
 """Tenants and who belongs to them."""
 
+from pathlib import Path
 from typing import Any
 
 import pytest
 from django.contrib.auth.models import AnonymousUser
 
-from tenants.errors import ErrorCode
-from tenants.models import AuditEvent, Membership, User
+from tenants.errors import ErrorCode, HmiError
+from tenants.models import ApiKey, AuditEvent, Membership, User
 from tenants.permissions import require_role, require_staff, tenant_for
-from tenants.selectors import membership_of, quota_of, tenants_of
+from tenants.selectors import api_keys_of, membership_of, quota_of, tenants_of
+from tenants.services.api_keys import api_key_create
 from tenants.services.members import member_add, member_remove, member_set_role
 from tenants.services.tenants import tenant_create, tenant_resume, tenant_suspend
 from tests.integration.tenants.content import audit_of
-from tests.integration.world import World
+from tests.integration.versiontree.test_races import at_once
+from tests.integration.world import World, make_user, make_world
 from tests.unit.tenants.files import refused
 
 RIGHTS = [
@@ -67,7 +70,7 @@ def test_a_tenant_comes_with_its_quota_owner_and_audit_event(world: World) -> No
     assert "tenant.create" in audit_of(world.tenant).values_list("verb", flat=True)
     mine: Any = tenants_of(world.developer)
     assert [(tenant.slug, tenant.role) for tenant in mine] == [("acme", "developer")]
-    assert not tenants_of(AnonymousUser()).exists()
+    assert not tenants_of(AnonymousUser())
 
 
 @pytest.mark.parametrize("slug", ["", "Acme", "a b", "-a", "a-", "ä", "a" * 51, "a\n", "a\0"])
@@ -109,13 +112,59 @@ def test_nobody_is_added_twice_or_in_an_unknown_role(world: World) -> None:
 def test_the_last_owner_stays(world: World) -> None:
     owner = membership_of(world.owner, world.tenant)
     assert owner is not None
-    refused(ErrorCode.CONFLICT, lambda: member_set_role(membership=owner, role="viewer"))
-    refused(ErrorCode.CONFLICT, lambda: member_remove(membership=owner))
+    refused(ErrorCode.LAST_OWNER, lambda: member_set_role(membership=owner, role="viewer"))
+    refused(ErrorCode.LAST_OWNER, lambda: member_remove(membership=owner))
     developer = membership_of(world.developer, world.tenant)
     assert developer is not None
     member_set_role(membership=developer, role="owner", actor=world.owner)
     member_remove(membership=owner, actor=world.developer)
     assert Membership.objects.for_tenant(world.tenant).filter(role="owner").get().user == world.developer
+
+
+def test_keys_of_whoever_is_removed_go_on_unless_they_are_revoked_as_well(world: World) -> None:
+    def make(name: str) -> ApiKey:
+        key, _ = api_key_create(
+            tenant=world.tenant, name=name, scopes=["infer"], created_by=getattr(world, name)
+        )
+        return key
+
+    keys = [make("developer"), make("viewer"), make("owner")]
+    for who, revoke in ((world.developer, False), (world.viewer, True)):
+        member = membership_of(who, world.tenant)
+        assert member is not None
+        member_remove(membership=member, actor=world.owner, revoke_keys=revoke)
+    seen = {key.prefix: key for key in api_keys_of(world.tenant)}
+    told = [(seen[key.prefix].revoked, getattr(seen[key.prefix], "maker_belongs", None)) for key in keys]
+    assert told == [(False, False), (True, False), (False, True)]
+
+
+def test_leaving_is_told_apart_from_being_removed_and_no_change_is_no_event(world: World) -> None:
+    for who, by in ((world.developer, world.developer), (world.viewer, world.owner)):
+        member = membership_of(who, world.tenant)
+        assert member is not None
+        member_set_role(membership=member, role=member.role, actor=world.owner)
+        member_remove(membership=member, actor=by)
+        refused(ErrorCode.NOT_FOUND, lambda: member_remove(membership=member))  # noqa: B023
+    told = audit_of(world.tenant).filter(verb__startswith="member.").exclude(verb="member.add")
+    assert list(told.values_list("verb", "subject", "actor__username")) == [
+        ("member.remove", "viewer", "owner"),
+        ("member.leave", "developer", "developer"),
+    ]
+
+
+@pytest.mark.django_db(transaction=True)
+def test_of_owners_who_go_at_once_one_stays(upload_root: Path) -> None:
+    world = make_world()
+    for round_number in range(5):
+        people = [make_user(f"owner-{round_number}-{n}") for n in range(4)]
+        tenant = tenant_create(slug=f"t-{round_number}", name="T", owner=people[0])
+        members = [member_add(tenant=tenant, user=who, role="owner") for who in people[1:]]
+        members.append(Membership.unscoped.get(tenant=tenant, user=people[0]))
+        leave = [lambda m=member: member_remove(membership=m, actor=world.staff) for member in members[:2]]
+        demote = [lambda m=member: member_set_role(membership=m, role="viewer") for member in members[2:]]
+        outcomes = at_once(*leave, *demote)
+        assert [error.code for error in outcomes if isinstance(error, HmiError)] == [ErrorCode.LAST_OWNER]
+        assert Membership.unscoped.filter(tenant=tenant, role="owner").count() == 1
 
 
 def test_people_who_did_something_cannot_be_deleted(world: World) -> None:

@@ -11,6 +11,7 @@ from tenants.models import (
     Corpus,
     Dataset,
     DatasetSplit,
+    Invitation,
     Membership,
     Quota,
     Tenant,
@@ -21,7 +22,19 @@ from tenants.models import (
 )
 from tests.integration.world import World
 
-OWNED = [ApiKey, AuditEvent, Corpus, Dataset, DatasetSplit, Membership, Quota, Upload, UploadCheck, UsageDay]
+OWNED = [
+    ApiKey,
+    AuditEvent,
+    Corpus,
+    Dataset,
+    DatasetSplit,
+    Invitation,
+    Membership,
+    Quota,
+    Upload,
+    UploadCheck,
+    UsageDay,
+]
 SHA = "a" * 64
 
 

@@ -5,10 +5,12 @@ from collections.abc import Callable, Iterator
 from datetime import UTC, date, datetime, timedelta
 from typing import Any
 
+import psycopg
 import pytest
 from django.db import OperationalError, connection
 from pytest_django import Settings
 
+from hmi_site.services import EMBEDDED_ADMIN
 from tenants.errors import ErrorCode, HmiError
 from tenants.models import Quota, UsageDay
 from tenants.remembering import moments
@@ -112,16 +114,17 @@ def test_it_is_written_without_anybody_asking(transactional_db: None) -> None:
 def test_what_could_not_be_written_then_is_written_later(
     transactional_db: None, caplog: pytest.LogCaptureFixture
 ) -> None:
-    world, unwritten, user = make_world(), Unwritten(), connection.settings_dict["USER"]
-    with connection.cursor() as cursor:
-        cursor.execute(f'ALTER ROLE "{user}" NOLOGIN')
+    world, unwritten, known = make_world(), Unwritten(), connection.settings_dict
+    as_admin = {"host": known["HOST"], "user": EMBEDDED_ADMIN, "dbname": known["NAME"]}
+    with psycopg.connect(**as_admin, autocommit=True) as admin:
+        admin.execute(f'ALTER ROLE "{known["USER"]}" NOLOGIN')
         try:
             unwritten.add(world.tenant.pk, date(2026, 1, 1), "mood", Count(1, 1, 1, 0))
             unwritten.write_within(0.05)
             wait_until(lambda: "could not be written down yet" in caplog.text)
             assert counted(world) == []
         finally:
-            cursor.execute(f'ALTER ROLE "{user}" LOGIN')
+            admin.execute(f'ALTER ROLE "{known["USER"]}" LOGIN')
     wait_until(lambda: [row["requests"] for row in counted(world)] == [1])
 
 

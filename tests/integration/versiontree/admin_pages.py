@@ -17,11 +17,11 @@ def plain(page: Any) -> str:
     return unescape(strip_tags(page.content.decode()))
 
 
-def act(client: Client, model: str, action: str, *rows: object) -> str:
-    """Run an admin action on rows; returns the page that follows."""
+def act(client: Client, model: str, action: str, *rows: object, **sent: str) -> str:
+    """Run an admin action on rows; returns the page that follows. ``sent`` is what the page asks for."""
     answer = client.post(
         reverse(f"admin:versiontree_{model}_changelist"),
-        {"action": action, "_selected_action": [str(getattr(row, "pk")) for row in rows]},  # noqa: B009
+        {"action": action, "_selected_action": [str(getattr(row, "pk")) for row in rows], **sent},  # noqa: B009
         follow=True,
     )
     assert answer.status_code == 200

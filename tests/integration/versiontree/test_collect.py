@@ -30,7 +30,7 @@ from versiontree.staging import staging_folder
 
 pytestmark = pytest.mark.django_db
 
-QUERIES = 15
+QUERIES = 18
 """Of a round that removes something, in one batch."""
 
 

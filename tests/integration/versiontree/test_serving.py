@@ -45,7 +45,7 @@ def test_a_model_is_in_the_manifest_as_soon_as_it_is_ready(
     root: Version, domain: Version, model: Version, manifest: Path, artifact_root: Path
 ) -> None:
     said = read(manifest)
-    parts = {"format", "revision", "roots", "lowers", "hplms", "weights", "tables"}
+    parts = {"format", "revision", "roots", "lowers", "hplms", "weights", "tables", "pinned"}
     assert (said["format"], set(said)) == (2, parts)
     own, nearest = (version.artifact_links.get(role="lower").artifact for version in (root, domain))
     [(digest, about)] = said["roots"].items()
@@ -160,7 +160,7 @@ def test_the_number_of_queries_does_not_grow_with_the_models(
     model: Version, domain: Version, acme: Household, django_assert_num_queries: DjangoAssertNumQueries
 ) -> None:
     grove.ready_hplm(domain, "ham", acme)
-    with django_assert_num_queries(3):
+    with django_assert_num_queries(4):
         assert len(manifest_content()["hplms"]) == 2
 
 

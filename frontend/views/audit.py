@@ -1,0 +1,49 @@
+"""The audit log: who did what."""
+
+from django.db.models import QuerySet
+from django.http import HttpResponse, HttpResponseBase
+from django.views.decorators.cache import never_cache
+from django.views.decorators.http import require_GET
+
+from frontend.access import TenantRequest, tenant_page
+from frontend.downloads import table_saved
+from frontend.forms.audit import AuditForm
+from frontend.pages import show
+from frontend.presenters.audit import audit_line, audit_row
+from tenants.audit_selectors import audit_events_of
+from tenants.models import AuditEvent, Role
+
+ROWS = 50
+COLUMNS = ("at", "who", "verb", "subject", "address", "request_id", "detail")
+LINES_AT_ONCE = 2_000
+
+
+@require_GET
+@never_cache
+@tenant_page(Role.OWNER)
+def page(request: TenantRequest) -> HttpResponse:
+    """Events, the newest first, from the one on before which `?before=` ends."""
+    form = AuditForm(request.place.tenant, request.GET)
+    found = list(_before(request, audit_events_of(request.place.tenant, form.wish()))[: ROWS + 1])
+    rows = [audit_row(event) for event in found[:ROWS]]
+    older = found[ROWS - 1].pk if len(found) > ROWS else None
+    return show(request, "audit/page.html", form=form, rows=rows, older=older)
+
+
+@require_GET
+@tenant_page(Role.OWNER)
+def rows_csv(request: TenantRequest) -> HttpResponseBase:
+    """All events that the page would show."""
+    tenant = request.place.tenant
+    events = audit_events_of(tenant, AuditForm(tenant, request.GET).wish()).iterator(LINES_AT_ONCE)
+    return table_saved(f"audit-{tenant.slug}.csv", COLUMNS, map(audit_line, events))
+
+
+def _before(request: TenantRequest, events: QuerySet[AuditEvent]) -> QuerySet[AuditEvent]:
+    """What is no number is not asked for."""
+    asked = request.GET.get("before", "")
+    return (
+        events.filter(pk__lt=int(asked))
+        if asked.isascii() and asked.isdigit() and len(asked) < 19
+        else events
+    )

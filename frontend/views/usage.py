@@ -1,0 +1,113 @@
+"""What a tenant used, and what it may use."""
+
+from collections.abc import Iterable, Mapping
+from datetime import UTC, datetime
+from typing import Any
+
+from django.conf import settings
+from django.http import HttpResponse, HttpResponseBase
+from django.views.decorators.cache import never_cache
+from django.views.decorators.http import require_GET
+
+from frontend.access import TenantRequest, tenant_page
+from frontend.downloads import table_saved
+from frontend.forms.usage import PeriodForm
+from frontend.pages import show
+from frontend.paging import page_of
+from frontend.presenters.limits import LimitRow, Used, limit_rows
+from frontend.presenters.usage_page import requests_chart, share_bars, summed, tiles_of, usage_row
+from tenants.models import Tenant
+from tenants.selectors import (
+    api_keys_of,
+    api_keys_working,
+    invitations_made_since,
+    quota_of,
+    rates_of,
+    requests_today,
+    storage_used,
+    usage_of,
+)
+from tenants.usage_selectors import UsageBy, usage_by
+from versiontree.models.job import ACTIVE
+from versiontree.selectors import artifact_bytes, domains_visible_to, hplms_of, jobs_of
+
+BUSIEST_SHOWN = 10
+BY = {UsageBy.DAY: ("Day", "days"), UsageBy.MODEL: ("hPLM", "hPLMs"), UsageBy.KEY: ("API key", "keys")}
+COLUMNS = ("day", "model", "key", "requests", "failed", "texts", "tokens", "machine_ms")
+
+
+@require_GET
+@never_cache
+@tenant_page()
+def page(request: TenantRequest) -> HttpResponse:
+    """Usage of a period by day, hPLM and key, and the limits."""
+    tenant = request.place.tenant
+    form = _form(request)
+    since, until = form.span()
+    by = _by(request)
+    days = list(usage_by(tenant, UsageBy.DAY, since, until))
+    total = summed(days)
+    models = list(usage_by(tenant, UsageBy.MODEL, since, until)[:BUSIEST_SHOWN])
+    keys = list(usage_by(tenant, UsageBy.KEY, since, until)[:BUSIEST_SHOWN])
+    rows = page_of(request, days if by == UsageBy.DAY else usage_by(tenant, by, since, until))
+    shown = list(rows.object_list)
+    names = _key_names(tenant, [*keys, *shown] if by == UsageBy.KEY else keys)
+    context: dict[str, Any] = {
+        "form": form,
+        "since": since,
+        "until": until,
+        "by": by,
+        "by_label": BY[by][0],
+        "by_plural": BY[by][1],
+        "choices_by": [(one, label) for one, (label, _) in BY.items()],
+        "tiles": tiles_of(total),
+        "chart": requests_chart(days, since, until),
+        "models": share_bars(models, UsageBy.MODEL, {}, total["requests"]),
+        "keys": share_bars(keys, UsageBy.KEY, names, total["requests"]),
+        "rows": [usage_row(row, by, names) for row in shown],
+        "page": rows,
+        "limits": _limits(tenant),
+        "contact": settings.HMI_CONTACT,
+    }
+    return show(request, "usage/page.html", **context)
+
+
+@require_GET
+@tenant_page()
+def rows_csv(request: TenantRequest) -> HttpResponseBase:
+    """The period day by day, each hPLM and key on a line of its own."""
+    tenant = request.place.tenant
+    since, until = _form(request).span()
+    columns = ("day", "hplm_name", "key_prefix", "requests", "failed", "inputs", "tokens", "busy_ms")
+    rows = usage_of(tenant, since).filter(day__lte=until).values_list(*columns).iterator()
+    return table_saved(f"usage-{tenant.slug}-{since}-{until}.csv", COLUMNS, rows)
+
+
+def _form(request: TenantRequest) -> PeriodForm:
+    asked = any(name in request.GET for name in PeriodForm.base_fields)
+    return PeriodForm(request.GET if asked else None)
+
+
+def _by(request: TenantRequest) -> UsageBy:
+    asked = request.GET.get("by", "")
+    return UsageBy(asked) if asked in list(UsageBy) else UsageBy.DAY
+
+
+def _key_names(tenant: Tenant, rows: Iterable[Mapping[str, Any]]) -> dict[str, str]:
+    prefixes = {row["name"] for row in rows}
+    return dict(api_keys_of(tenant).filter(prefix__in=prefixes).values_list("prefix", "name"))
+
+
+def _limits(tenant: Tenant) -> list[LimitRow]:
+    midnight = datetime.now(UTC).replace(hour=0, minute=0, second=0, microsecond=0)
+    used = Used(
+        requests=requests_today(tenant),
+        hplms=hplms_of(tenant).count(),
+        domains=domains_visible_to(tenant).filter(tenant=tenant).count(),
+        jobs=jobs_of(tenant).filter(state__in=ACTIVE).count(),
+        uploads=storage_used(tenant),
+        artifacts=artifact_bytes(tenant),
+        keys=api_keys_working(tenant).count(),
+        invitations=invitations_made_since(tenant, midnight),
+    )
+    return limit_rows(quota_of(tenant), rates_of(tenant), used)

@@ -1,0 +1,79 @@
+"""Invitations: owners make, send again and withdraw them. They are accepted on a page, not here."""
+
+from typing import Any, cast
+
+from drf_spectacular.utils import extend_schema
+from rest_framework import status
+from rest_framework.request import Request
+from rest_framework.response import Response
+
+from tenants.api.access import TenantView
+from tenants.api.people_serializers import (
+    InvitationCreateSerializer,
+    InvitationMadeSerializer,
+    InvitationSerializer,
+)
+from tenants.models import Invitation, Role, User
+from tenants.permissions import request_actor
+from tenants.selectors import invitation_of, invitations_of
+from tenants.services.invitation_mail import invitation_deliver
+from tenants.services.invitations import invitation_create, invitation_resend, invitation_withdraw
+
+
+class InvitingView(TenantView):
+    """For owners alone, and no keys: an invitation makes an owner, too."""
+
+    serializer_class = InvitationSerializer
+    queryset = Invitation.unscoped.none()
+    read_role = Role.OWNER
+    write_role = Role.OWNER
+    keys_allowed = False
+
+    @property
+    def person(self) -> User:
+        """Who invites."""
+        return cast("User", request_actor(self.request))
+
+    def made(self, invitation: Invitation, token: str) -> Response:
+        """The invitation with its link, which is sent now."""
+        link, delivery = invitation_deliver(
+            invitation=invitation, token=token, site=self.request.build_absolute_uri
+        )
+        shown = dict(InvitationSerializer(invitation).data)
+        return Response(shown | {"link": link, "mail": delivery}, status=status.HTTP_201_CREATED)
+
+
+class InvitationsView(InvitingView):
+    """Those that wait."""
+
+    @extend_schema(responses=InvitationSerializer(many=True))
+    def get(self, request: Request, **_: Any) -> Response:
+        page = self.paginate_queryset(invitations_of(self.tenant))
+        return self.get_paginated_response(InvitationSerializer(page, many=True).data)
+
+    @extend_schema(request=InvitationCreateSerializer, responses={201: InvitationMadeSerializer})
+    def post(self, request: Request, **_: Any) -> Response:
+        asked = InvitationCreateSerializer(data=request.data)
+        asked.is_valid(raise_exception=True)
+        return self.made(*invitation_create(tenant=self.tenant, actor=self.person, **asked.validated_data))
+
+
+class InvitationView(InvitingView):
+    """One invitation, whatever became of it."""
+
+    def get(self, request: Request, invitation_id: int, **_: Any) -> Response:
+        return Response(InvitationSerializer(invitation_of(self.tenant, invitation_id)).data)
+
+    @extend_schema(responses={204: None})
+    def delete(self, request: Request, invitation_id: int, **_: Any) -> Response:
+        invitation_withdraw(invitation=invitation_of(self.tenant, invitation_id), actor=self.person)
+        return Response(status=status.HTTP_204_NO_CONTENT)
+
+
+class InvitationResendView(InvitingView):
+    """Another link in the place of the one before, sent and shown once."""
+
+    @extend_schema(request=None, responses={201: InvitationMadeSerializer})
+    def post(self, request: Request, invitation_id: int, **_: Any) -> Response:
+        invitation = invitation_of(self.tenant, invitation_id)
+        return self.made(*invitation_resend(invitation=invitation, actor=self.person))

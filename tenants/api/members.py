@@ -1,0 +1,60 @@
+"""Who belongs to a tenant: members look, owners change, everybody may leave. Only people, no keys."""
+
+from typing import Any
+
+from drf_spectacular.utils import extend_schema
+from rest_framework import status
+from rest_framework.request import Request
+from rest_framework.response import Response
+
+from tenants.api.access import TenantView
+from tenants.api.people_serializers import MemberRemoveSerializer, MemberRoleSerializer, MemberSerializer
+from tenants.models import Membership, Role
+from tenants.permissions import request_actor, require_role
+from tenants.selectors import member_of, members_of
+from tenants.services.members import member_remove, member_set_role
+
+
+class PeopleView(TenantView):
+    """Every member is let in; who may do what is said by the view."""
+
+    serializer_class = MemberSerializer
+    queryset = Membership.unscoped.none()
+    write_role = Role.VIEWER
+    keys_allowed = False
+
+
+class MembersView(PeopleView):
+    """The tenant's members, owners first."""
+
+    @extend_schema(responses=MemberSerializer(many=True))
+    def get(self, request: Request, **_: Any) -> Response:
+        page = self.paginate_queryset(members_of(self.tenant))
+        return self.get_paginated_response(MemberSerializer(page, many=True).data)
+
+
+class MemberView(PeopleView):
+    """One member, by the number in the list."""
+
+    def get(self, request: Request, member_id: int, **_: Any) -> Response:
+        return Response(MemberSerializer(member_of(self.tenant, member_id)).data)
+
+    @extend_schema(request=MemberRoleSerializer, responses=MemberSerializer)
+    def patch(self, request: Request, member_id: int, **_: Any) -> Response:
+        require_role(request.user, self.tenant, Role.OWNER)
+        asked = MemberRoleSerializer(data=request.data)
+        asked.is_valid(raise_exception=True)
+        member = member_of(self.tenant, member_id)
+        changed = member_set_role(membership=member, actor=request_actor(request), **asked.validated_data)
+        return Response(MemberSerializer(changed).data)
+
+    @extend_schema(parameters=[MemberRemoveSerializer], responses={204: None})
+    def delete(self, request: Request, member_id: int, **_: Any) -> Response:
+        member = member_of(self.tenant, member_id)
+        if member.user != request.user:
+            require_role(request.user, self.tenant, Role.OWNER)
+        asked = MemberRemoveSerializer(data=request.query_params)
+        asked.is_valid(raise_exception=True)
+        revoke_keys = asked.validated_data["revoke_keys"] and member.user != request.user
+        member_remove(membership=member, actor=request_actor(request), revoke_keys=revoke_keys)
+        return Response(status=status.HTTP_204_NO_CONTENT)

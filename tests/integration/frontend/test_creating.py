@@ -1,0 +1,158 @@
+"""The steps of a new hPLM: what was filled in stays, what is wrong leads to its step."""
+
+from typing import Any
+from urllib.parse import parse_qs, urlsplit
+
+import pytest
+from django.test import Client
+
+from frontend.presenters.creating import in_words, parent_choices
+from tests.e2e.world import World
+from tests.integration.frontend.reading import Page
+from versiontree.models import Coverage, Hplm, Job, Version
+from versiontree.past_jobs import Span
+
+NEW = "/t/acme/hplms/new/"
+
+
+def filled(world: World, **more: Any) -> dict[str, Any]:
+    return {"dataset": world.dataset.pk, "parent": world.domain.pk, "name": "complaints", **more}
+
+
+def at(step: str, **more: Any) -> dict[str, Any]:
+    return {"step": step, **more}
+
+
+def step_of(answer: Any) -> str:
+    """The title of the step that is shown."""
+    html: str = answer.content.decode()
+    return html.split('aria-current="step"')[-1].split("<span>")[-1].split("</span>")[0]
+
+
+def measured(world: World) -> None:
+    for version, levels in ((world.root, (50, 30, 20)), (world.domain, (70, 20, 10))):
+        Coverage.unscoped.create(
+            tenant=world.tenant,
+            dataset=world.dataset,
+            version=version,
+            **dict(zip(("trigrams", "bigrams", "unigrams"), levels, strict=True)),
+        )
+
+
+def kept_in(answer: Any) -> dict[str, str | None]:
+    """The hidden fields that carry what was filled in."""
+    inputs = Page(answer.content.decode()).tags["input"]
+    return {str(one["name"]): one.get("value") for one in inputs if one.get("type") == "hidden"}
+
+
+def test_each_step_carries_what_the_others_have(owner: Client, world: World) -> None:
+    data = owner.get(NEW)
+    assert (step_of(data), "Tickets" in data.content.decode()) == ("Data", True)
+    parent = owner.get(NEW, at("parent", dataset=world.dataset.pk))
+    assert step_of(parent) == "Parent"
+    settings = owner.get(NEW, at("settings", dataset=world.dataset.pk, parent=world.domain.pk))
+    assert step_of(settings) == "Settings"
+    assert 'name="name" value="tickets"' in settings.content.decode()
+    review = owner.get(NEW, filled(world, step="review", epochs="3", biases="false"))
+    assert step_of(review) == "Review"
+    kept = kept_in(review)
+    assert {name: kept[name] for name in ("dataset", "parent", "name", "epochs", "biases")} == {
+        "dataset": str(world.dataset.pk),
+        "parent": str(world.domain.pk),
+        "name": "complaints",
+        "epochs": "3",
+        "biases": "false",
+    }
+    back = next(link["href"] for link in Page(review.content.decode()).tags["a"] if "step=data" in str(link))
+    assert parse_qs(urlsplit(str(back)).query)["epochs"] == ["3"]
+    assert not Hplm.unscoped.filter(name="complaints").exists()
+
+
+def test_the_review_shows_the_same_as_an_api_call_and_start_begins_it(owner: Client, world: World) -> None:
+    review = owner.get(NEW, filled(world, epochs="3")).content.decode()
+    assert "&quot;settings&quot;: {&quot;epochs&quot;: 3}" in review
+    for word in ("/api/v1/hplms", "a rough guess", "next", "httpx.post"):
+        assert word in review
+    kept = {name: value or "" for name, value in kept_in(owner.get(NEW, filled(world, epochs="3"))).items()}
+    begun = owner.post(NEW, kept)
+    job = Job.unscoped.get(version__hplm__name="complaints", kind="fine_tune")
+    assert begun["Location"] == f"/t/acme/jobs/{job.pk}/"
+    assert job.params["settings"] == {"epochs": 3}
+
+
+@pytest.mark.parametrize(
+    ("wrong", "step", "said"),
+    [
+        ({"dataset": ""}, "Data", "Choose a dataset."),
+        ({"dataset": "999999"}, "Data", "There is no such dataset."),
+        ({"dataset": "9" * 40}, "Data", "dataset"),
+        ({"parent": "none"}, "Parent", "Choose a parent."),
+        ({"name": "Complaints"}, "Settings", "lower-case"),
+        ({"name": "triage"}, "Settings", "There is an hPLM called"),
+        ({"epochs": "0"}, "Settings", "greater than or equal to 1"),
+    ],
+)
+def test_what_is_wrong_leads_to_its_step_and_loses_nothing(
+    owner: Client, world: World, wrong: dict[str, str], step: str, said: str
+) -> None:
+    for ask in (owner.get, owner.post):
+        answer = ask(NEW, {**filled(world, step="review", batch="8"), **wrong})
+        assert (answer.status_code, step_of(answer)) == (200, step)
+        assert said in answer.content.decode()
+        assert 'value="8"' in answer.content.decode()
+    assert not Hplm.unscoped.filter(name="complaints").exists()
+
+
+def test_a_foreign_dataset_or_parent_is_not_there(client: Client, world: World) -> None:
+    client.force_login(world.stranger)
+    answer = client.get(NEW.replace("acme", "umbra"), {**filled(world), "step": "review"})
+    assert step_of(answer) == "Data"
+    assert "There is no such dataset." in answer.content.decode()
+
+
+def test_the_parent_that_holds_most_of_the_dataset_is_recommended_and_chosen(
+    owner: Client, world: World
+) -> None:
+    waiting = owner.get(NEW, at("parent", dataset=world.dataset.pk)).content.decode()
+    assert "checked" not in waiting
+    assert "Measuring with 2 more tables" in waiting
+    measured(world)
+    shown = owner.get(NEW, at("parent", dataset=world.dataset.pk))
+    radios = [one for one in Page(shown.content.decode()).tags["input"] if one.get("type") == "radio"]
+    assert [(one["value"], "checked" in one) for one in radios] == [
+        (str(world.domain.pk), True),
+        (str(world.root.pk), False),
+    ]
+    assert "hold 70.0% of the fragments of your texts whole" in shown.content.decode()
+    chosen = owner.get(NEW, at("parent", dataset=world.dataset.pk, parent=world.root.pk))
+    radios = [one for one in Page(chosen.content.decode()).tags["input"] if one.get("type") == "radio"]
+    assert [one["value"] for one in radios if "checked" in one] == [str(world.root.pk)]
+
+
+def test_where_nothing_can_be_measured_the_root_is_chosen(world: World) -> None:
+    faults = [Coverage(version=version, fault="gone") for version in (world.domain, world.root)]
+    versions: list[Version] = [world.domain, world.root]
+    choices = parent_choices(versions, faults, None, measuring=False)
+    assert [choice.name for choice in choices if choice.chosen] == ["minilm v1"]
+
+
+def test_datasets_are_found_by_task_and_name(owner: Client, world: World) -> None:
+    assert "No dataset fits" in owner.get(NEW, {"task": "tagging"}).content.decode()
+    assert "No dataset fits" in owner.get(NEW, {"q": "absent"}).content.decode()
+    kept = owner.get(NEW, at("data", q="absent", dataset=world.dataset.pk)).content.decode()
+    assert "checked" in kept
+
+
+@pytest.mark.parametrize(
+    ("span", "words"),
+    [
+        (Span(3, 4, 5), "about 3 to 5 seconds"),
+        (Span(170, 200, 400), "about 3 to 7 minutes"),
+        (Span(50, 200, 400), "about 50 seconds to 7 minutes"),
+        (Span(4000, 4100, 4200), "about 65 to 70 minutes"),
+        (Span(7500, 7600, 7700), "about 2 hours"),
+        (Span(0, 0, 0.2), "about 1 second"),
+    ],
+)
+def test_a_span_of_time_is_said_as_people_say_it(span: Span, words: str) -> None:
+    assert in_words(span) == words

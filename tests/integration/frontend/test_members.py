@@ -1,0 +1,163 @@
+"""The pages of members and of API keys, without a browser."""
+
+import re
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from django.db import connection
+from django.test import Client
+from django.test.utils import CaptureQueriesContext
+from django.utils import timezone
+
+from frontend.live import Reader, look
+from tenants.models import ApiKey, Membership, User
+from tenants.selectors import membership_of
+from tenants.services.api_keys import api_key_create, api_key_rotate
+from tenants.services.invitations import invitation_create
+from tenants.services.members import member_add, member_remove
+from tenants.services.tenants import tenant_suspend
+from tests.e2e.world import World
+from tests.integration.versiontree.grove import jobs_in_order
+
+MEMBERS, KEYS = "/t/acme/members/", "/t/acme/keys/"
+
+
+def said(answer: Any) -> str:
+    """What the page shows, its markup left out."""
+    return " ".join(re.sub(r"<[^>]*>", " ", answer.content.decode()).split())
+
+
+def number(world: World, name: str) -> int:
+    """A member's, in addresses."""
+    return int(Membership.unscoped.get(tenant=world.tenant, user=getattr(world, name)).pk)
+
+
+def test_viewers_see_who_belongs_and_only_owners_what_may_be_done(client: Client, world: World) -> None:
+    invitation_create(tenant=world.tenant, email="new@example.org", role="viewer", actor=world.owner)
+    for who, sees in (("viewer", False), ("developer", False), ("owner", True)):
+        client.force_login(getattr(world, who))
+        page = client.get(MEMBERS).content.decode()
+        assert "victor" in page
+        assert ("new@example.org" in page, "Remove victor" in page) == (sees, sees), who
+
+
+def test_an_owner_gives_roles_and_removes_with_the_keys_if_asked(owner: Client, world: World) -> None:
+    api_key_create(tenant=world.tenant, name="k", scopes=["infer"], created_by=world.developer)
+    assert "Also revoke the API key they made" in said(owner.get(MEMBERS))
+    page = owner.post(f"{MEMBERS}{number(world, 'viewer')}/role/", {"role": "owner"}, follow=True)
+    assert "victor is owner from now on." in said(page)
+    page = owner.post(f"{MEMBERS}{number(world, 'developer')}/remove/", {"revoke_keys": "1"}, follow=True)
+    assert "dev is no member any more." in said(page)
+    assert ApiKey.unscoped.get().revoked
+    assert "no member any more" in said(owner.get(KEYS))
+
+
+def test_the_last_owner_is_told_why_they_stay_and_another_may_go(owner: Client, world: World) -> None:
+    assert "Leave this tenant?" not in said(owner.get(MEMBERS))
+    page = owner.post(f"{MEMBERS}leave/", follow=True)
+    assert "make somebody else an owner first" in said(page)
+    page = owner.post(f"{MEMBERS}{number(world, 'owner')}/role/", {"role": "viewer"}, follow=True)
+    assert "make somebody else an owner first" in said(page)
+    owner.force_login(world.viewer)
+    assert "You have left Acme Pharmacy." in said(owner.post(f"{MEMBERS}leave/", follow=True))
+    assert membership_of(world.viewer, world.tenant) is None
+    assert owner.get(MEMBERS).status_code == 404
+
+
+def test_another_tenants_members_and_invitations_are_not_there(client: Client, world: World) -> None:
+    invitation, _ = invitation_create(
+        tenant=world.tenant, email="new@example.org", role="viewer", actor=world.owner
+    )
+    client.force_login(world.stranger)
+    for address in (
+        f"members/{number(world, 'viewer')}/role/",
+        f"members/{number(world, 'viewer')}/remove/",
+        f"members/invitations/{invitation.pk}/resend/",
+        f"members/invitations/{invitation.pk}/withdraw/",
+    ):
+        assert client.post(f"/t/umbra/{address}", {"role": "viewer"}).status_code == 404, address
+
+
+def test_the_link_is_shown_once_and_what_is_wrong_with_an_address_at_its_field(
+    owner: Client, world: World
+) -> None:
+    asked = {"email": "new@example.org", "role": "viewer"}
+    link = owner.post("/t/acme/members/invite/", asked).context["link"]
+    page = owner.get(MEMBERS).content.decode()
+    assert link not in page
+    assert "new@example.org" in page
+    again: Any = owner.post("/t/acme/members/invite/", asked)
+    assert "invited already" in again.context["form"].errors["email"][0]
+    pk = re.findall(r"/t/acme/members/invitations/(\d+)/resend/", page)[0]
+    sent: Any = owner.post(f"/t/acme/members/invitations/{pk}/resend/")
+    assert sent.context["link"] != link
+    withdrawn = re.findall(r"/t/acme/members/invitations/(\d+)/withdraw/", sent.content.decode())[0]
+    page = said(owner.post(f"/t/acme/members/invitations/{withdrawn}/withdraw/", follow=True))
+    assert "The invitation of new@example.org is withdrawn." in page
+    assert "invitation" in said(owner.post(f"/t/acme/members/invitations/{pk}/resend/", follow=True))
+
+
+def test_a_key_is_rotated_on_its_page_and_both_are_shown_as_linked(owner: Client, world: World) -> None:
+    old, _ = api_key_create(tenant=world.tenant, name="Desk", scopes=["infer"], created_by=world.owner)
+    page: Any = owner.post(f"{KEYS}{old.prefix}/rotate/", {"overlap": "3600"})
+    plaintext = page.context["plaintext"]
+    prefix = plaintext.partition(".")[0]
+    assert f"followed by {prefix}…" in said(page)
+    assert f"{prefix}… follows {old.prefix}…" in said(page)
+    listed = owner.get(KEYS)
+    assert plaintext not in listed.content.decode()
+    assert "was rotated already" in said(
+        owner.post(f"{KEYS}{old.prefix}/rotate/", {"overlap": "0"}, follow=True)
+    )
+    assert "Choose for how long" in said(owner.post(f"{KEYS}{prefix}/rotate/", {"overlap": "7"}, follow=True))
+    ApiKey.unscoped.filter(pk=old.pk).update(expiry_date=timezone.now() - timedelta(days=1))
+    assert "Revoked and expired in the last 30 days (1)" in said(owner.get(KEYS))
+
+
+def test_a_key_ends_with_the_day_that_was_chosen(owner: Client, world: World) -> None:
+    day = (timezone.now() + timedelta(days=40)).date()
+    fields = {"name": "Desk", "scopes": ["infer"], "days": "date"}
+    page: Any = owner.post(f"{KEYS}new/", fields)
+    assert page.context["form"].errors == {"until": ["Choose the last day."]}
+    page = owner.post(f"{KEYS}new/", fields | {"until": "2020-01-01"})
+    assert page.context["form"].errors == {"until": ["That day is over."]}
+    owner.post(f"{KEYS}new/", fields | {"until": day.isoformat()})
+    expiry = ApiKey.unscoped.get().expiry_date
+    assert expiry is not None
+    assert expiry - timedelta(days=1) == timezone.now().replace(
+        year=day.year, month=day.month, day=day.day, hour=0, minute=0, second=0, microsecond=0
+    )
+
+
+@pytest.mark.django_db(transaction=True)
+def test_a_job_is_followed_by_those_only_who_may_still_see_it(world: World) -> None:
+    job = jobs_in_order(world.hplm)[0].pk
+    readers = [Reader(job, number(world, who)) for who in ("owner", "developer", "viewer")]
+    assert set(look(readers)) == set(readers)
+    member_remove(membership=Membership.unscoped.get(tenant=world.tenant, user=world.developer))
+    User.objects.filter(pk=world.viewer.pk).update(is_active=False)
+    assert set(look(readers)) == {readers[0]}
+    tenant_suspend(tenant=world.tenant, actor=world.admin)
+    assert look(readers) == {}
+
+
+def test_the_pages_cost_no_more_queries_when_there_is_more_to_show(owner: Client, world: World) -> None:
+    def fill(count: int) -> list[int]:
+        for n in range(count):
+            person = User.objects.create_user(f"person-{count}-{n}")
+            member_add(tenant=world.tenant, user=person, role="viewer")
+            key, _ = api_key_create(tenant=world.tenant, name="k", scopes=["infer"], created_by=person)
+            api_key_rotate(api_key=key, overlap=timedelta(hours=n % 2), actor=world.owner)
+            address = f"{person.username}@example.org"
+            invitation_create(tenant=world.tenant, email=address, role="viewer", actor=world.owner)
+        return [cost(owner, page) for page in (MEMBERS, KEYS)]
+
+    assert fill(2) == fill(12)
+
+
+def cost(client: Client, address: str) -> int:
+    """How many queries a page takes."""
+    with CaptureQueriesContext(connection) as seen:
+        assert client.get(address).status_code == 200
+    return len(seen)

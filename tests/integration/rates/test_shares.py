@@ -1,0 +1,186 @@
+"""Limits by the minute, shared by processes: each `Shares` stands for one, on the real Valkey."""
+
+import time
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from redis import Redis
+
+from inference.api.rates.shares import AWAY_FOR_S, HEARD_FOR_S, Limit, Shares, UsedUp
+from inference.queueing.allowances import connect_briefly
+from tests.processes import wait_until
+from tests.services import OwnValkey
+
+MINUTE_S = 60
+
+
+class Clock:
+    """Seconds that pass when a test says so."""
+
+    def __init__(self) -> None:
+        self.now = 1000.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+@pytest.fixture
+def process(redis: Redis, redis_url: str) -> Iterator[Callable[[], Shares]]:
+    """Makes one more process."""
+    clients: list[Redis] = []
+
+    def make() -> Shares:
+        clients.append(connect_briefly(redis_url))
+        return Shares(clients[-1])
+
+    yield make
+    for client in clients:
+        client.close()
+
+
+def limit(per_minute: int, whom: str = "tenant", what: str = "requests") -> Limit:
+    return Limit(f"{whom}:1:{what}", whom, what, per_minute)
+
+
+def may(shares: Shares, *limits: Limit, amount: int = 1) -> bool:
+    """Whether so much was let through."""
+    try:
+        shares.spend(limits, amount)
+    except UsedUp:
+        return False
+    return True
+
+
+def questions(redis: Redis) -> int:
+    """How often Valkey was asked to run a script."""
+    found: Any = redis.info("commandstats")
+    return int(found.get("cmdstat_eval", {}).get("calls", 0))
+
+
+def test_many_threads_of_many_processes_get_what_the_limit_allows_and_no_more(
+    process: Callable[[], Shares],
+) -> None:
+    processes, begun = [process() for _ in range(3)], time.monotonic()
+    with ThreadPoolExecutor(24) as pool:
+        let = sum(pool.map(lambda n: may(processes[n % 3], limit(100)), range(400)))
+    flowed = 100 * (time.monotonic() - begun) / MINUTE_S
+    assert 100 <= let <= 100 + flowed + 1
+
+
+@settings(max_examples=30, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(
+    per_minute=st.integers(1, 5000),
+    acts=st.lists(st.tuples(st.integers(0, 2), st.integers(1, 2000), st.integers(0, 3000)), max_size=40),
+)
+def test_whatever_is_asked_by_whom_and_settled_how_the_sum_stays_within_the_limit(
+    process: Callable[[], Shares], redis: Redis, per_minute: int, acts: list[tuple[int, int, int]]
+) -> None:
+    redis.flushall()
+    processes, begun = [process() for _ in range(3)], time.monotonic()
+    held, spent, last = limit(per_minute), 0, 0
+    for who, guess, real in acts:
+        if may(processes[who], held, amount=guess):
+            processes[who].settle([held], guessed=guess, spent=real)
+            spent, last = spent + real, real
+    flowed = per_minute * (time.monotonic() - begun) / MINUTE_S
+    # The last may have been let through on a guess that fitted.
+    assert spent - last <= per_minute + flowed + 1
+
+
+def test_of_two_limits_nothing_is_counted_when_one_is_used_up(process: Callable[[], Shares]) -> None:
+    shares, wide, narrow = process(), limit(100), limit(2, whom="key")
+    assert [may(shares, wide, narrow) for _ in range(4)] == [True, True, False, False]
+    assert shares.standing(wide).left == 98
+    with pytest.raises(UsedUp) as refusal:
+        shares.spend([wide, narrow], 1)
+    assert refusal.value.limit == narrow
+    assert 25 < refusal.value.wait_s <= 30  # for one of two a minute
+
+
+def test_a_guess_that_was_too_high_is_given_back_and_one_too_low_is_owed(
+    process: Callable[[], Shares], redis: Redis
+) -> None:
+    here, there, tokens = process(), process(), limit(1000, what="tokens")
+    here.spend([tokens], 900)
+    here.settle([tokens], guessed=900, spent=100)
+    assert 900 <= here.standing(tokens).left < 910
+    assert may(here, tokens, amount=850)
+    here.settle([tokens], guessed=850, spent=1400)
+    assert here.standing(tokens).left == 0
+    assert not may(here, tokens)
+    assert not may(there, tokens)
+
+
+def test_more_than_a_minutes_worth_is_let_through_by_an_untouched_limit_alone(
+    process: Callable[[], Shares],
+) -> None:
+    shares, tokens = process(), limit(100, what="tokens")
+    assert may(shares, tokens, amount=5000)
+    assert not may(shares, tokens)
+
+
+def test_a_limit_that_is_changed_holds_at_once(process: Callable[[], Shares]) -> None:
+    shares = process()
+    assert [may(shares, limit(2)) for _ in range(3)] == [True, True, False]
+    wait_until(lambda: may(shares, limit(6000)))  # it fills from where it stood
+
+
+def test_few_of_many_requests_ask_valkey(process: Callable[[], Shares], redis: Redis) -> None:
+    shares, before = process(), questions(redis)
+    for _ in range(3000):
+        shares.spend([limit(60_000)], 1)
+    assert questions(redis) - before == 3000 / (60_000 / 200)
+
+
+def test_whoever_is_refused_does_not_trouble_valkey_again(
+    process: Callable[[], Shares], redis: Redis
+) -> None:
+    shares = process()
+    while may(shares, limit(3)):
+        continue
+    before = questions(redis)
+    assert not any(may(shares, limit(3)) for _ in range(100))
+    assert questions(redis) == before
+
+
+def test_what_others_took_is_known_after_a_while(process: Callable[[], Shares], redis_url: str) -> None:
+    clock, held = Clock(), limit(60_000)
+    with connect_briefly(redis_url) as client:
+        here = Shares(client, clock=clock)
+        here.spend([held], 1)
+        process().spend([held], 50_000)
+        assert here.standing(held).left > 59_000
+        clock.now += HEARD_FOR_S + 1
+        here.spend([held], 1)
+        assert here.standing(held).left < 12_000
+
+
+def test_a_bucket_that_is_full_again_leaves_nothing_behind(
+    process: Callable[[], Shares], redis: Redis
+) -> None:
+    process().spend([limit(60_000)], 600)
+    left_ms = redis.pttl("hmi:allowance:tenant:1:requests")
+    assert 0 < left_ms <= 3_000
+
+
+def test_without_valkey_there_are_no_limits_and_with_it_there_are_again(
+    own_server: OwnValkey, caplog: pytest.LogCaptureFixture
+) -> None:
+    clock, held = Clock(), limit(2)
+    with connect_briefly(own_server.url) as client:
+        shares = Shares(client, clock=clock)
+        assert [may(shares, held) for _ in range(3)] == [True, True, False]
+        own_server.kill()
+        clock.now += HEARD_FOR_S + 1
+        assert all(may(shares, held) for _ in range(50))
+        assert [record.levelname for record in caplog.records] == ["ERROR"]
+        own_server.start()
+        clock.now += AWAY_FOR_S + 0.1
+        let = [may(shares, held) for _ in range(4)]
+        assert let.count(True) <= 3
+        assert not let[-1]
+        assert "counted again" in caplog.text

@@ -1,0 +1,56 @@
+"""A row of one tenant in every table that has a wall."""
+
+from datetime import timedelta
+from typing import Any
+
+from django.apps import apps
+from django.db import models
+from django.utils import timezone
+
+from tenants.models import CheckKind, Invitation, Takeout, Upload, UploadCheck
+from tenants.row_security import ELSEWHERE, OF_PLATFORM, wall_of
+from tenants.services.api_keys import api_key_create
+from tests.e2e.world import World
+from versiontree.models import Coverage, Domain, Evaluation, Job, JobShard, VersionArtifact
+
+SHA = "a" * 64
+
+
+def protected() -> list[type[models.Model]]:
+    """The models with a wall, but those that are all the platform's."""
+    return [
+        model
+        for model in apps.get_models()
+        if wall_of(model) is not None and model._meta.label not in OF_PLATFORM
+    ]
+
+
+def rows_of(model: type[models.Model], tenant: models.Model) -> models.QuerySet[Any]:
+    """The tenant's rows, found without policies; not the platform's."""
+    path = ELSEWHERE.get(model._meta.label)
+    if path is None:
+        scoped: Any = next(each for each in model._meta.managers if hasattr(each, "for_tenant"))
+        rows: models.QuerySet[Any] = scoped.for_tenant(tenant)
+        return rows
+    return model._base_manager.filter(**{path or "pk": tenant.pk})
+
+
+def fill(world: World) -> None:
+    """What the world of the pages lacks."""
+    tenant, owner, soon = world.tenant, world.owner, timezone.now() + timedelta(hours=1)
+    api_key_create(tenant=tenant, name="a key", scopes=["infer"], created_by=owner)
+    job = Job.unscoped.filter(version=world.hplm).earliest("created_at")
+    link = VersionArtifact.unscoped.filter(version=world.hplm).earliest("pk")
+    mine: dict[str, Any] = {"tenant": tenant, "created_by": owner}
+    Upload.unscoped.create(**mine, filename="a.txt", size_bytes=1, expires_at=soon)
+    UploadCheck.unscoped.create(**mine, kind=CheckKind.CORPUS, stores=False, size_bytes=1)
+    Takeout.unscoped.create(**mine)
+    Invitation.unscoped.create(
+        tenant=tenant, email="new@example.org", role="viewer", token_hash=SHA, expires_at=soon
+    )
+    Coverage.unscoped.create(tenant=tenant, corpus=world.corpus, version=world.domain)
+    Evaluation.unscoped.create(
+        tenant=tenant, version=world.hplm, artifact=link.artifact, test=SHA, dataset="Tickets"
+    )
+    Domain.unscoped.create(root=world.root.root, tenant=tenant, name="pharmacy")
+    JobShard.objects.create(job=job, stage="count", number=0, piece=[0, 1])

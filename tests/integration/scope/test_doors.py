@@ -1,0 +1,46 @@
+"""Who may see the rows of all tenants: each use is known here, with what it is for."""
+
+import ast
+from pathlib import Path
+
+CHECKOUT = Path(__file__).parents[3]
+PACKAGES = ("hmi_site", "tenants", "versiontree", "inference", "workers", "frontend")
+DOORS = {"platform_scope", "enter_platform", "process_of_platform"}
+
+MAY = {
+    "manage.py": "commands of the operator",
+    "hmi_site/celery.py": "Celery workers work for all",
+    "hmi_site/metrics/platform.py": "counts of all jobs",
+    "hmi_site/request_scope.py": "the administration, for staff",
+    "tenants/api/access.py": "the API of the platform, for staff",
+    "tenants/authentication.py": "a key, by its plaintext, before it is known whose it is",
+    "tenants/selectors.py": "a user's tenants, and a tenant by its slug, before it is known who asks",
+    "tenants/services/audit.py": "what a tenant's request did that is the platform's to note",
+    "tenants/services/intake.py": "whether anybody else has the same file",
+    "tenants/services/unwritten.py": "usage of all tenants, written in one statement",
+    "versiontree/past_jobs.py": "how long jobs took, whoever's: it tells of the machine",
+    "versiontree/queue_selectors.py": "a job's place among all that wait; streams that follow jobs",
+    "versiontree/services/import_.py": "roots that staff import",
+    "versiontree/serving.py": "the manifest names all models",
+}
+
+
+def test_only_these_look_at_all_tenants() -> None:
+    assert {name for name in sources() if calls(name) & DOORS} == MAY.keys()
+
+
+def sources() -> list[str]:
+    """The product's own, but the module that has the doors."""
+    found = [file for package in PACKAGES for file in (CHECKOUT / package).rglob("*.py")]
+    names = {str(file.relative_to(CHECKOUT)) for file in [*found, CHECKOUT / "manage.py"]}
+    return sorted(names - {"tenants/scope.py"})
+
+
+def calls(name: str) -> set[str]:
+    """The names of what a file calls, where they could be doors."""
+    text = (CHECKOUT / name).read_text(encoding="utf-8")
+    if not any(door in text for door in DOORS):
+        return set()
+    tree = ast.parse(text)
+    called = [node.func for node in ast.walk(tree) if isinstance(node, ast.Call)]
+    return {func.id for func in called if isinstance(func, ast.Name)}

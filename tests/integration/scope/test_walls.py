@@ -1,0 +1,162 @@
+"""PostgreSQL keeps each tenant to its own rows, whatever SQL the application's role sends."""
+
+from typing import Any
+
+import pytest
+from django.apps import apps
+from django.db import connection, models
+from django.db.backends.postgresql.base import DatabaseWrapper
+from pytest_django import Settings
+
+from hmi_site.checks import check_database_role
+from hmi_site.services import EMBEDDED_ADMIN
+from tenants import row_security
+from tenants.models import Tenant
+from tenants.row_security import OF_PLATFORM, role_unheld, wall_of, walls_lacking, walls_put_up
+from tenants.scope import NOTHING, PLATFORM, TENANT
+from tests.e2e.world import World
+from tests.integration.scope.conftest import Session
+from tests.integration.scope.rows import protected, rows_of
+
+OURS = {"tenants", "versiontree", "inference_api", "frontend", "hmi_site"}
+OF_NO_TENANT = {
+    "tenants.User": "people may belong to several tenants; sessions are found before it is known which",
+    "versiontree.Artifact": "named by their content, and shared by whoever has the same",
+}
+SCOPES_THAT_ARE_NONE = [
+    NOTHING,
+    "",
+    "psql",
+    "hmi tenant ",
+    "hmi tenant 1 or so",
+    "hmi platform!",
+    "HMI PLATFORM",
+]
+
+
+def ours(model: type[models.Model]) -> bool:
+    return model._meta.app_label in OURS and model._meta.managed and not model._meta.proxy
+
+
+def test_every_table_has_a_wall_or_is_said_to_be_no_tenants() -> None:
+    without = {model._meta.label for model in apps.get_models() if ours(model) and wall_of(model) is None}
+    assert without == OF_NO_TENANT.keys(), "Give it a TenantScopedManager, or say here why not."
+
+
+def test_the_role_of_the_application_is_held_by_the_walls_and_they_are_up(db: None) -> None:
+    assert role_unheld() is None
+    assert walls_lacking() == []
+    assert walls_put_up() == 0, "what is up is not touched again"
+
+
+def test_a_wall_that_was_taken_down_is_missed_and_put_up_again(db: None) -> None:
+    for harm in (
+        "ALTER TABLE tenants_corpus DISABLE ROW LEVEL SECURITY",
+        "ALTER TABLE tenants_corpus NO FORCE ROW LEVEL SECURITY",
+        "DROP POLICY hmi_own ON tenants_corpus",
+        "COMMENT ON POLICY hmi_own ON tenants_corpus IS 'an older one'",
+    ):
+        with connection.cursor() as cursor:
+            cursor.execute(harm)
+        assert walls_lacking() == ["tenants_corpus"], harm
+        assert walls_put_up() == 1
+        assert walls_lacking() == []
+
+
+def test_the_operator_is_told_of_a_role_that_no_policy_holds_and_of_a_table_without_wall(
+    db: None, settings: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    settings.HMI_EMBEDDED_POSTGRES = False
+    assert check_database_role() == []
+    with connection.cursor() as cursor:
+        cursor.execute("ALTER TABLE tenants_quota NO FORCE ROW LEVEL SECURITY")
+    [told] = check_database_role()
+    assert told.id == "hmi.W010"
+    assert "tenants_quota" in told.msg
+    walls_put_up()
+    as_admin = DatabaseWrapper({**connection.settings_dict, "USER": EMBEDDED_ADMIN}, alias="admin")
+    monkeypatch.setattr(row_security, "connection", as_admin)
+    told = check_database_role()[0]
+    as_admin.close()
+    assert told.id == "hmi.W009"
+    assert "is a superuser" in told.msg
+
+
+def test_without_a_scope_there_is_nothing(world: World, session: Session) -> None:
+    for scope in SCOPES_THAT_ARE_NONE:
+        session.enter(scope)
+        for model in protected():
+            assert session.rows("SELECT 1 FROM {table}", of=model) == [], (scope, model)
+
+
+FIND = "SELECT 1 FROM {table} WHERE {key} = %s"
+CHANGE = "UPDATE {table} SET {key} = {key} WHERE {key} = %s"
+DELETE = "DELETE FROM {table} WHERE {key} = %s"
+AS_JSON = "SELECT to_jsonb(row)::text FROM {table} row WHERE {key} = %s"
+MAKE = "INSERT INTO {table} SELECT (jsonb_populate_record(NULL::{table}, %s::jsonb)).*"
+GIVE = "UPDATE {table} SET tenant_id = %s WHERE {key} = %s"
+
+
+def test_a_tenant_finds_changes_and_makes_nothing_of_anothers(
+    world: World, other: Tenant, session: Session
+) -> None:
+    for model in protected():
+        row = one_of(model, world.tenant)
+        session.enter(PLATFORM)
+        [(content,)] = session.rows(AS_JSON, row, of=model)
+        with session.without_triggers(model):
+            for scope in (f"{TENANT}{other.pk}", NOTHING):
+                session.enter(scope)
+                assert session.rows(FIND, row, of=model) == [], model
+                assert session.touched(CHANGE, row, of=model) == 0, model
+                assert session.touched(DELETE, row, of=model) == 0, model
+                assert session.refuses(MAKE, content, of=model), model
+            session.enter(f"{TENANT}{world.tenant.pk}")
+            assert session.touched(CHANGE, row, of=model) == 1, model
+
+
+def test_a_tenant_gives_no_row_away(world: World, other: Tenant, session: Session) -> None:
+    for model in protected():
+        if "tenant" in {field.name for field in model._meta.concrete_fields}:
+            row = one_of(model, world.tenant)
+            with session.without_triggers(model):
+                session.enter(f"{TENANT}{world.tenant.pk}")
+                assert session.refuses(GIVE, other.pk, row, of=model), model
+
+
+def test_a_tenant_reads_what_the_platform_shares_and_changes_nothing_of_it(
+    world: World, other: Tenant, session: Session
+) -> None:
+    shared = [model for model in apps.get_models() if (wall := wall_of(model)) and wall.read is not None]
+    assert [model._meta.label for model in shared] == SHARED
+    for model in shared:
+        path = "" if model._meta.label in OF_PLATFORM else scoped(model).tenant_path
+        row = model._base_manager.filter(**({path: None} if path else {})).values_list("pk", flat=True)[0]
+        with session.without_triggers(model):
+            session.enter(f"{TENANT}{other.pk}")
+            assert session.rows(FIND, row, of=model), model
+            assert session.touched(CHANGE, row, of=model) == 0, model
+            assert session.touched(DELETE, row, of=model) == 0, model
+
+
+SHARED = [
+    "tenants.Corpus",
+    "versiontree.Root",
+    "versiontree.Domain",
+    "versiontree.Version",
+    "versiontree.VersionArtifact",
+    "versiontree.Job",
+]
+"""Models of which tenants read the platform's rows."""
+
+
+def one_of(model: type[models.Model], tenant: Tenant) -> Any:
+    """The key of a row of the tenant's; `rows.py` is to make one for a new model."""
+    found = rows_of(model, tenant).values_list("pk", flat=True).first()
+    assert found is not None, f"fill() in rows.py makes no {model._meta.label}"
+    return found
+
+
+def scoped(model: type[models.Model]) -> Any:
+    """Its manager that names the path to the tenant."""
+    return next(each for each in model._meta.managers if hasattr(each, "tenant_path"))

@@ -1,0 +1,121 @@
+"""What is written down of who did what, and who may read it."""
+
+import re
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pytest
+from django.db import connection, transaction
+from django.db.utils import IntegrityError
+
+from frontend.presenters.audit import SENTENCES, audit_row
+from tenants.audit_selectors import AuditWish, audit_events_of, audit_kinds
+from tenants.models import AuditEvent
+from tenants.services.members import member_add, member_set_role
+from tenants.services.tenants import quota_change, tenant_rename
+from tests.integration.world import World
+
+AUDIT = "/api/v1/tenants/acme/audit"
+VERB = re.compile(r"""(?:verb=|_record\()\s*"([a-z_]+\.[a-z_]+)"|"([a-z_]+\.[a-z_]+)" if""")
+
+
+def sources() -> str:
+    """All code that may write an event."""
+    folders = [Path("tenants/services"), Path("versiontree/services")]
+    return "\n".join(file.read_text() for folder in folders for file in sorted(folder.glob("*.py")))
+
+
+def test_every_verb_that_is_written_has_a_sentence() -> None:
+    verbs = {first or second for first, second in VERB.findall(sources())}
+    assert len(verbs) > 30
+    assert verbs - SENTENCES.keys() == set()
+
+
+def test_an_event_says_from_where_and_in_which_request(world: World) -> None:
+    client = world.client(world.owner)
+    client.post(
+        "/api/v1/tenants/acme/api-keys",
+        {"name": "k", "scopes": ["infer"]},
+        REMOTE_ADDR="203.0.113.7",
+        HTTP_X_REQUEST_ID="make-it",
+    )
+    told = client.get(f"{AUDIT}?kind=api_key").json()["results"][0]
+    assert (told["verb"], told["actor"], told["key"]) == ("api_key.create", "owner", None)
+    assert (told["address"], told["request_id"]) == ("203.0.113.7", "make-it")
+    quiet = member_set_role(
+        membership=member_add(tenant=world.tenant, user=world.staff, role="viewer"), role="owner"
+    )
+    assert (
+        AuditEvent.objects.for_tenant(quiet.tenant).filter(verb="member.set_role").latest("pk").address
+        is None
+    )
+
+
+def test_only_owners_read_it_and_only_their_own(world: World) -> None:
+    statuses = [world.client(who).get(AUDIT).status_code for who in (None, world.stranger, world.viewer)]
+    assert statuses == [401, 404, 403]
+    assert world.client(key=world.key()[1]).get(AUDIT).status_code == 403
+    subjects = {event["subject"] for event in world.client(world.owner).get(AUDIT).json()["results"]}
+    assert "acme" in subjects
+    assert "globex" not in subjects
+
+
+def test_what_is_written_meanwhile_moves_no_page(world: World) -> None:
+    for number in range(5):
+        tenant_rename(tenant=world.tenant, name=f"Acme {number}", actor=world.owner)
+    client = world.client(world.owner)
+    first = client.get(f"{AUDIT}?limit=3&kind=tenant.rename").json()
+    tenant_rename(tenant=world.tenant, name="Acme again", actor=world.owner)
+    second = client.get(first["next"]).json()
+    told = [event["detail"]["to"] for page in (first, second) for event in page["results"]]
+    assert told == [f"Acme {number}" for number in (4, 3, 2, 1, 0)]
+
+
+def test_events_are_found_by_who_what_about_what_and_when(world: World) -> None:
+    key, _ = world.key()
+    tenant_rename(tenant=world.tenant, name="Acme & Sons", actor=world.staff)
+    quota_change(tenant=world.tenant, limits={"max_hplms": 7}, actor=key)
+
+    def found(**wish: object) -> list[str]:
+        return [event.verb for event in audit_events_of(world.tenant, AuditWish(**wish))]  # type: ignore[arg-type]
+
+    assert found(actor="staff") == ["tenant.rename"]
+    assert found(actor=key.prefix) == ["quota.change"]
+    assert found(kind="quota") == ["quota.change"]
+    assert found(kind="ten") == []
+    assert "member.add" in found(actor="system")
+    assert found(words=key.prefix.upper()) == ["api_key.create"]
+    today = datetime.now(UTC).date()
+    assert found(until=today - timedelta(days=1)) == []
+    assert len(found(since=today, until=today)) == AuditEvent.objects.for_tenant(world.tenant).count()
+    assert audit_kinds(world.tenant) == ["api_key", "member", "quota", "tenant"]
+
+
+def test_a_change_of_the_quota_says_from_what_to_what(world: World) -> None:
+    assert quota_change(tenant=world.tenant, limits={"max_hplms": 7, "max_domains": 3}, actor=world.staff)
+    assert not quota_change(tenant=world.tenant, limits={"max_hplms": 7}, actor=world.staff)
+    event = audit_events_of(world.tenant)[0]
+    assert event.detail == {"max_hplms": {"from": 50, "to": 7}}
+    row = audit_row(event)
+    assert f"{row.who} {row.before} {row.subject}" == "staff changed the quota of acme"
+
+
+CHANGES = [
+    "UPDATE tenants_auditevent SET subject = 'x' WHERE tenant_id = %s",
+    "UPDATE tenants_auditevent SET subject = '' WHERE tenant_id = %s",
+    "DELETE FROM tenants_auditevent WHERE tenant_id = %s",
+]
+
+
+@pytest.mark.parametrize("change", CHANGES)
+def test_no_event_is_changed_even_where_a_tenant_leaves(world: World, change: str) -> None:
+    for leaving in ("", str(world.other.pk), str(world.tenant.pk)):
+        with pytest.raises(IntegrityError, match="never changed"), transaction.atomic():
+            run(leaving, change, world.tenant.pk)
+
+
+def run(leaving: str, statement: str, tenant_id: int) -> None:
+    """A statement in a transaction that says which tenant leaves."""
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT set_config('hmi.leaving_tenant', %s, true)", [leaving])
+        cursor.execute(statement, [tenant_id])

@@ -1,0 +1,128 @@
+"""Keys that follow each other, through the door where they are used."""
+
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from django.utils import timezone
+from pytest_django import Settings
+
+from hmi_site.checks import check_key_cache
+from tenants.errors import ErrorCode
+from tenants.models import ApiKey, Quota
+from tenants.selectors import api_keys_ended, api_keys_working
+from tenants.services.api_keys import api_key_create, api_key_revoke, api_key_rotate
+from tests.integration.tenants.content import audit_of
+from tests.integration.world import World
+from tests.unit.tenants.files import refused
+
+HOUR, DAY = timedelta(hours=1), timedelta(days=1)
+
+
+def rotated(world: World, key: ApiKey, overlap: timedelta = DAY) -> tuple[ApiKey, str]:
+    return api_key_rotate(api_key=key, overlap=overlap, actor=world.owner)
+
+
+def works(world: World, plaintext: str) -> bool:
+    return int(world.client(key=plaintext).get("/api/v1/tenants").status_code) == 200
+
+
+def pass_(key: ApiKey, time: timedelta) -> None:
+    """As if so much time had passed for this key."""
+    row = ApiKey.unscoped.get(pk=key.pk)
+    if row.expiry_date is not None:
+        ApiKey.unscoped.filter(pk=key.pk).update(expiry_date=row.expiry_date - time)
+
+
+def test_both_keys_work_until_the_overlap_is_over_and_the_successor_goes_on(world: World) -> None:
+    old, plaintext = world.key("infer")
+    successor, following = rotated(world, old, HOUR)
+    assert works(world, plaintext)
+    assert works(world, following)
+    assert (successor.scopes, successor.name, successor.replaces) == (old.scopes, old.name, old)
+    pass_(old, HOUR)
+    assert not works(world, plaintext)
+    assert works(world, following)
+    event = audit_of(world.tenant).filter(verb="api_key.rotate").get()
+    assert (event.subject, event.detail) == (old.prefix, {"successor": successor.prefix, "overlap_s": 3600})
+
+
+def test_without_an_overlap_the_old_key_ends_at_once(world: World) -> None:
+    old, plaintext = world.key()
+    _, following = rotated(world, old, timedelta(0))
+    assert not works(world, plaintext)
+    assert works(world, following)
+    assert ApiKey.unscoped.get(pk=old.pk).revoked_at is not None
+
+
+def test_an_overlap_never_prolongs_a_life_and_the_successor_has_one_as_long(world: World) -> None:
+    soon = timezone.now() + HOUR
+    old, _ = api_key_create(tenant=world.tenant, name="k", scopes=["infer"], created_by=None, expires_at=soon)
+    successor, _ = rotated(world, old, DAY)
+    assert ApiKey.unscoped.get(pk=old.pk).expiry_date == soon
+    assert successor.expiry_date is not None
+    assert abs(successor.expiry_date - soon) < timedelta(minutes=1)
+
+
+def test_only_a_key_that_works_is_rotated_and_only_once(world: World) -> None:
+    first, revoked, expired = world.key()[0], world.key()[0], world.key()[0]
+    successor, _ = rotated(world, first)
+    assert successor.prefix in refused(ErrorCode.CONFLICT, lambda: rotated(world, first)).message
+    api_key_revoke(api_key=revoked, actor=None)
+    ApiKey.unscoped.filter(pk=expired.pk).update(expiry_date=timezone.now() - HOUR)
+    for key, word in ((revoked, "revoked"), (expired, "expired")):
+        assert word in refused(ErrorCode.CONFLICT, lambda: rotated(world, key)).message  # noqa: B023
+    for overlap in (timedelta(days=8), timedelta(seconds=-1)):
+        refused(ErrorCode.INVALID_FIELD, lambda: rotated(world, successor, overlap))  # noqa: B023
+
+
+def test_no_more_keys_work_than_the_quota_allows(world: World) -> None:
+    Quota.unscoped.filter(tenant=world.tenant).update(max_api_keys=2)
+    first, second = world.key()[0], world.key()[0]
+    assert refused(ErrorCode.QUOTA_EXCEEDED, world.key).details == {
+        "quota": "API keys",
+        "limit": 2,
+        "used": 2,
+        "asked": 1,
+    }
+    refused(ErrorCode.QUOTA_EXCEEDED, lambda: rotated(world, first))
+    assert ApiKey.unscoped.get(pk=first.pk).expiry_date is None
+    rotated(world, first, timedelta(0))  # which makes room
+    api_key_revoke(api_key=second, actor=None)
+    world.key()
+
+
+def test_what_ended_is_listed_for_a_while(world: World) -> None:
+    working, revoked, expired, long_ago = (world.key()[0] for _ in range(4))
+    now = timezone.now()
+    for key in (revoked, long_ago):
+        api_key_revoke(api_key=key, actor=None)
+    ApiKey.unscoped.filter(pk=long_ago.pk).update(revoked_at=now - 31 * DAY)
+    ApiKey.unscoped.filter(pk=expired.pk).update(expiry_date=now - 29 * DAY)
+    assert {key.pk for key in api_keys_working(world.tenant)} == {working.pk}
+    assert {key.pk for key in api_keys_ended(world.tenant, now - 30 * DAY)} == {revoked.pk, expired.pk}
+
+
+def test_owners_rotate_over_the_api_and_others_do_not(world: World) -> None:
+    old, _ = world.key()
+    address = f"/api/v1/tenants/acme/api-keys/{old.prefix}/rotate"
+    for who, status in {"developer": 403, "viewer": 403, "stranger": 404}.items():
+        assert world.client(getattr(world, who)).post(address).status_code == status
+    owner = world.client(world.owner)
+    assert owner.post(address, {"overlap_s": 10**9}).json()["error"]["param"] == "overlap_s"
+    made: Any = owner.post(address, {"overlap_s": 60})
+    assert made.status_code == 201
+    assert works(world, made.json()["key"])
+    shown = owner.get(f"/api/v1/tenants/acme/api-keys/{old.prefix}").json()
+    assert (made.json()["replaces"], shown["replaced_by"]) == (old.prefix, made.json()["prefix"])
+    assert shown["expires_at"] is not None
+    assert owner.post(address).json()["error"]["code"] == "conflict"
+
+
+@pytest.mark.parametrize("seconds", [61.0, -1.0])
+def test_a_key_is_not_remembered_for_longer_than_a_minute(settings: Settings, seconds: float) -> None:
+    settings.HMI_KEY_CACHE_S = seconds
+    (complaint,) = check_key_cache()
+    assert (complaint.id, bool(complaint.hint)) == ("hmi.E011", True)
+    settings.HMI_KEY_CACHE_S = 60.0
+    assert check_key_cache() == []

@@ -1,0 +1,160 @@
+"""What an hPLM would take: time from jobs that were done, storage from shapes, the wait from the queue."""
+
+import json
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from django.conf import settings
+from django.utils import timezone
+from hypothesis import given
+from hypothesis import strategies as st
+from rest_framework.test import APIClient
+
+from inference.hplm.heads import Head
+from inference.hplm.hplm import FIXED_LABELS, Hplm
+from inference.hplm.pets import PetSpec, PetWeights, Shape
+from tenants.models import AuditEvent, Dataset
+from tests.integration.versiontree import grove
+from tests.integration.versiontree.callers import signed_in
+from tests.integration.versiontree.grove import Household
+from versiontree.artifacts import ArtifactStore
+from versiontree.estimates import Estimate, hplm_estimate
+from versiontree.models import Job, Version
+from versiontree.models.job import JobKind, JobState
+from versiontree.past_jobs import span_of
+from versiontree.training_settings import settings_in_full
+from versiontree.weights import UpperShape, weights_bytes
+
+HIDDEN, INNER, LAYERS = 16, 40, 3
+
+
+def estimate(parent: Version, home: Household, **chosen: Any) -> Estimate:
+    return hplm_estimate(parent=parent, dataset=home.dataset, settings=chosen)
+
+
+def done(parent: Version, home: Household, name: str, seconds: float, evaluating: float = 2.0) -> None:
+    """An hPLM whose jobs took so long."""
+    now = timezone.now()
+    version = grove.new_hplm(parent, name, home)
+    for job, took in zip(grove.jobs_in_order(version), (seconds, evaluating), strict=True):
+        Job.unscoped.filter(pk=job.pk).update(
+            state=JobState.SUCCEEDED, attempt=1, started_at=now - timedelta(seconds=took), finished_at=now
+        )
+
+
+def test_without_past_jobs_a_model_of_cost_speaks_and_doubts_itself(root: Version, acme: Household) -> None:
+    guess = estimate(root, acme)
+    assert guess.jobs == 0
+    assert guess.seconds.high >= 8 * guess.seconds.low > 0
+    assert estimate(root, acme, epochs=100).seconds.likely > guess.seconds.likely
+    assert (guess.queue.place, guess.queue.wait_s) == (1, 0)
+
+
+def test_past_jobs_on_the_same_root_say_how_long_it_takes(
+    root: Version, acme: Household, globex: Household
+) -> None:
+    """Whoever's they were; what is four times the work takes four times as long, within doubt."""
+    for number, home in enumerate((acme, globex, acme, globex)):
+        done(root, home, f"past-{number}", 100 + number)
+    told = estimate(root, acme)
+    assert told.jobs == 4
+    assert told.seconds.low < 103.5 < told.seconds.high < 200
+    more = estimate(root, acme, trials=3, epochs=30)
+    assert more.seconds.likely > 2 * told.seconds.likely
+
+
+def test_what_waits_before_it_counts(root: Version, acme: Household) -> None:
+    for number in range(3):
+        done(root, acme, f"past-{number}", 60)
+    for number in range(2):
+        grove.new_hplm(root, f"queued-{number}", acme)
+    queue = estimate(root, acme).queue
+    assert (queue.place, queue.wait_s) == (3, 120)
+
+
+@given(
+    st.lists(st.tuples(st.floats(1, 1e9), st.floats(0.1, 1e5)), max_size=30),
+    st.floats(1, 1e9),
+)
+def test_a_span_lies_around_its_middle_whatever_was_measured(
+    past: list[tuple[float, float]], work: float
+) -> None:
+    span = span_of(work, past)
+    assert (span is None) == (len(past) < 3)
+    if span is not None:
+        assert 0 < span.low <= span.likely <= span.high
+
+
+@pytest.mark.parametrize(
+    ("task", "labels", "outputs"),
+    [
+        ("classification", ["a", "b", "c"], ["a", "b", "c"]),
+        ("multilabel", ["a", "b"], ["a", "b"]),
+        ("regression", ["value"], [*FIXED_LABELS["regression"]]),
+        ("question_answering", ["start", "end"], [*FIXED_LABELS["question_answering"]]),
+        ("tagging", ["x", "y"], ["B-x", "B-y", "I-x", "I-y", "O"]),
+    ],
+)
+@pytest.mark.parametrize(
+    "chosen",
+    [
+        {},
+        {"lora": 0, "adapter": 8, "biases": False},
+        {"output_adapter": 5, "norms": False, "lora": 3},
+        {"pooling": "cls"},
+    ],
+)
+def test_storage_is_exactly_that_of_what_training_makes(
+    task: Any, labels: list[str], outputs: list[str], chosen: dict[str, Any]
+) -> None:
+    knobs = settings_in_full(JobKind.FINE_TUNE, chosen)
+    spec = PetSpec(**{name: knobs[name] for name in ("adapter", "output_adapter", "lora", "biases", "norms")})
+    per_token = task in ("tagging", "question_answering")
+    head = Head.initial(len(outputs), HIDDEN, pooling="token" if per_token else knobs["pooling"])
+    made = Hplm(task, tuple(outputs), PetWeights.initial(spec, Shape(LAYERS, HIDDEN, INNER)), head)
+    dataset = Dataset(
+        task=task, labels=labels, report={"splits": {"train": {"labels": dict.fromkeys(labels, 9)}}}
+    )
+    told = weights_bytes(UpperShape(LAYERS, HIDDEN, INNER), dataset, chosen)
+    assert told == made.to("cpu", torch.float16).bytes
+
+
+def test_storage_is_told_where_the_root_s_own_file_is_there(root: Version, acme: Household) -> None:
+    assert estimate(root, acme).storage_bytes is None
+    shape = {"lower": 3, "architecture": {"layers": 6, "hidden": HIDDEN, "inner": INNER}}
+    folder = ArtifactStore(Path(settings.HMI_ARTIFACT_ROOT)).path("root", root.digest)
+    (folder / "root.json").write_text(json.dumps(shape))
+    told = estimate(root, acme).storage_bytes
+    assert told == weights_bytes(UpperShape(3, HIDDEN, INNER), acme.dataset, {})
+
+
+def test_the_api_estimates_and_writes_nothing(root: Version, acme: Household) -> None:
+    caller: APIClient = signed_in(acme.owner)
+    body = {"name": "spam", "parent": root.pk, "dataset": acme.dataset.pk, "settings": {"epochs": 2}}
+    counted = (Version.unscoped.count(), Job.unscoped.count(), AuditEvent.unscoped.count())
+    for _ in range(2):
+        answer = caller.post("/api/v1/tenants/acme/estimate", body, format="json")
+        assert answer.status_code == 200, answer.json()
+    told = answer.json()
+    assert told["seconds"]["low"] <= told["seconds"]["likely"] <= told["seconds"]["high"]
+    assert (told["jobs"], told["queue"], told["warnings"]) == (0, {"place": 1, "wait_s": 0.0}, [])
+    assert counted == (Version.unscoped.count(), Job.unscoped.count(), AuditEvent.unscoped.count())
+
+
+@pytest.mark.parametrize(
+    ("wrong", "param"),
+    [({"name": "No"}, "name"), ({"parent": 0}, "parent"), ({"settings": {"epochs": 0}}, "settings.epochs")],
+)
+def test_the_api_refuses_what_creating_would_refuse(
+    root: Version, acme: Household, wrong: dict[str, Any], param: str
+) -> None:
+    body = {"name": "spam", "parent": root.pk, "dataset": acme.dataset.pk, **wrong}
+    answers = [
+        signed_in(acme.owner).post(f"/api/v1/tenants/acme/{at}", body, format="json")
+        for at in ("estimate", "hplms")
+    ]
+    assert answers[0].json() == answers[1].json()
+    assert answers[0].json()["error"]["param"] == param

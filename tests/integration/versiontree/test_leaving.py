@@ -1,0 +1,244 @@
+"""All data of a tenant is deleted: everything that is its own, nothing that is others'."""
+
+import io
+from collections.abc import Callable
+from datetime import date
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pytest
+from django.conf import settings
+from django.db import connection
+from django.db.models import Model
+from django.utils import timezone
+
+from tenants.errors import ErrorCode
+from tenants.models import AuditEvent, Takeout, TakeoutState, Tenant, UsageDay
+from tenants.owned import KEPT, owned_models, owned_rows
+from tenants.selectors import membership_of
+from tenants.services.api_keys import api_key_create
+from tenants.services.checks import check_create
+from tenants.services.datasets import dataset_upload
+from tenants.services.invitations import invitation_create
+from tenants.services.leaving import tenant_leave
+from tenants.services.taking_out import takeout_path, takeout_request
+from tenants.services.tenants import tenant_create, tenant_resume, tenant_suspend
+from tenants.services.unwritten import Count, Unwritten
+from tenants.services.uploads import upload_receive
+from tenants.services.usage import usage_record
+from tenants.storage import upload_store
+from tests.e2e.world import World, tickets_file, world_build
+from tests.integration.versiontree.grove import claim, jobs_in_order
+from tests.unit.tenants.files import refused
+from versiontree.models import Artifact, Coverage, Domain, Hplm, Job, Version
+from versiontree.models.evaluation import Evaluation
+from versiontree.models.job import JobState
+from versiontree.services import leaving
+from versiontree.services.aliases import alias_move
+from versiontree.services.domains import domain_create
+from versiontree.services.hplms import hplm_update
+from versiontree.services.leaving import tenant_leave_on
+from versiontree.services.transitions import job_move
+from versiontree.serving import manifest_content
+
+OTHERS = "umbra"
+
+
+@pytest.fixture
+def world(db: None, artifact_root: Path, upload_root: Path, settings: Any) -> World:
+    """Two tenants; the first has at least one row of every kind, the second has uploaded the same dataset."""
+    settings.HMI_EXPORT_ROOT = artifact_root.parent / "exports"
+    settings.HMI_EXPORT_ROOT.mkdir()
+    world = world_build()
+    tenant, owner = world.tenant, world.owner
+    other = Tenant.objects.get(slug=OTHERS)
+    same = {"train": ("tickets.jsonl", tickets_file())}
+    dataset_upload(tenant=other, name="Same", task="classification", files=same, actor=world.stranger)
+    key, _ = api_key_create(tenant=tenant, name="k", scopes=["infer"], created_by=owner)
+    for whose in (tenant, other):
+        for day, prefix in ((1, key.prefix), (1, ""), (2, "")):
+            usage_record(
+                tenant=whose,
+                hplm_name="triage",
+                inputs=2,
+                tokens=9,
+                day=date(2026, 1, day),
+                key_prefix=prefix,
+            )
+    invitation_create(tenant=tenant, email="new@example.org", role="viewer", actor=owner)
+    file = io.BytesIO(b"some text")
+    upload = upload_receive(tenant=tenant, filename="a.txt", size=9, stream=file, actor=owner)
+    check_create(tenant=tenant, kind="corpus", files={"file": upload}, actor=owner, stores=False)
+    Coverage.unscoped.create(tenant=tenant, dataset=world.dataset, version=world.root, trigrams=1)
+    answers = Artifact.objects.create(kind="answers", digest="a" * 64, size=1, files={})
+    Evaluation.unscoped.create(
+        tenant=tenant, version=world.hplm, artifact=answers, test="b" * 64, dataset="Tickets"
+    )
+    domain_create(tenant=tenant, parent=world.domain, name="own", corpus=world.corpus, actor=owner)
+    hplm_update(hplm=hplm(world), dataset=world.dataset, actor=owner)
+    alias_move(hplm=hplm(world), name="live", version=world.hplm, actor=owner)
+    takeout = takeout_request(tenant=tenant, actor=owner)
+    Takeout.unscoped.filter(pk=takeout.pk).update(state=TakeoutState.READY)
+    takeout_path(takeout).write_bytes(b"everything")
+    return world
+
+
+def hplm(world: World) -> Hplm:
+    world.hplm.refresh_from_db()
+    assert world.hplm.hplm is not None
+    return world.hplm.hplm
+
+
+def leave(world: World) -> None:
+    """Ask for it, and do it to its end."""
+    tenant_leave(tenant=world.tenant, typed="acme", actor=world.admin)
+    assert tenant_leave_on(tenant=world.tenant)
+
+
+def counts(tenant: Tenant) -> dict[type[Model], int]:
+    return {model: owned_rows(model, tenant).count() for model in owned_models()}
+
+
+def sums(tenant: Tenant) -> dict[date, tuple[int, int]]:
+    rows = UsageDay.objects.for_tenant(tenant).values_list("day", "requests", "tokens")
+    found: dict[date, tuple[int, int]] = {}
+    for day, requests, tokens in rows:
+        before = found.get(day, (0, 0))
+        found[day] = (before[0] + requests, before[1] + tokens)
+    return found
+
+
+def files(root: Path) -> set[str]:
+    return {str(path.relative_to(root)) for path in root.rglob("*") if path.is_file()}
+
+
+def test_every_row_and_file_goes_and_what_is_others_stays(world: World) -> None:
+    tenant, other = world.tenant, Tenant.objects.get(slug=OTHERS)
+    missing = {model.__name__ for model, count in counts(tenant).items() if not count}
+    assert missing == set(), "The world of this test has no row of these."
+    before, used = counts(other), sums(tenant)
+    shared = set(world.dataset.splits.values_list("sha256", flat=True))
+    own_text = upload_store().path(world.corpus.sha256)
+    platforms = {name for name in files(Path(settings.HMI_ARTIFACT_ROOT)) if "/hplm/" not in f"/{name}"}
+    leave(world)
+    assert set(counts(tenant).values()) == {0}
+    assert counts(other) == before
+    assert sums(tenant) == used
+    assert all(upload_store().path(digest).is_file() for digest in shared)
+    assert not own_text.exists()
+    assert files(Path(settings.HMI_EXPORT_ROOT)) == set()
+    assert files(Path(settings.HMI_ARTIFACT_ROOT)) == platforms
+    assert not Artifact.objects.filter(kind__in=["hplm", "answers"]).exists()
+    assert Domain.unscoped.filter(tenant=None).exists()
+    assert manifest_content()["hplms"] == {}
+
+
+def test_what_is_kept_bears_no_names(world: World) -> None:
+    leave(world)
+    tenant = Tenant.objects.get(pk=world.tenant.pk)
+    assert (tenant.slug, tenant.name, tenant.left_at is None) == ("acme", "acme", False)
+    rows = UsageDay.objects.for_tenant(tenant).values_list("day", "hplm_name", "key_prefix")
+    assert len(rows) == len({day for day, _, _ in rows})
+    assert {(hplm_name, key) for _, hplm_name, key in rows} == {("", "")}
+    kept = ("subject", "detail", "actor", "api_key", "address", "request_id")
+    events = AuditEvent.objects.for_tenant(tenant)
+    assert all(values == ("", {}, None, None, None, "") for values in events.values_list(*kept))
+    assert "dataset.upload" in set(events.values_list("verb", flat=True))
+    told = AuditEvent.unscoped.filter(tenant=None, subject="acme").order_by("pk")
+    assert list(told.values_list("verb", "actor__username")) == [
+        ("tenant.leave", "admin"),
+        ("tenant.left", None),
+    ]
+    refused(ErrorCode.CONFLICT, lambda: tenant_create(slug="acme", name="Another"))
+    late = Unwritten()
+    late.add(tenant.pk, timezone.now().date(), "triage", Count(1, 1, 1, 0))
+    late.write()
+    assert not UsageDay.objects.for_tenant(tenant).exclude(hplm_name="").exists()
+
+
+STEPS = (
+    "_stop_serving",
+    "tenant_files_delete",
+    "tenant_names_blank",
+    "tenant_rows_delete",
+    "artifacts_discard",
+)
+
+
+def test_a_worker_that_is_killed_after_any_step_leaves_work_for_the_next_and_no_harm(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    used = sums(world.tenant)
+    tenant_leave(tenant=world.tenant, typed="acme", actor=world.admin)
+    for step in STEPS:
+        with monkeypatch.context() as broken:
+            broken.setattr(leaving, step, killed_after(getattr(leaving, step)))
+            with pytest.raises(KeyboardInterrupt):
+                tenant_leave_on(tenant=world.tenant)
+        assert Tenant.objects.get(pk=world.tenant.pk).left_at is None
+    assert not tenant_leave(tenant=world.tenant, typed="acme", actor=world.admin)
+    leaving.tenants_leave()
+    assert Tenant.objects.get(pk=world.tenant.pk).left_at is not None
+    assert set(counts(world.tenant).values()) == {0}
+    assert sums(world.tenant) == used
+
+
+def killed_after(step: Callable[..., object]) -> Callable[..., object]:
+    """The step, whose worker does not live to see the next."""
+
+    def done_and_killed(*args: Any, **named: Any) -> None:
+        step(*args, **named)
+        raise KeyboardInterrupt
+
+    return done_and_killed
+
+
+def test_it_asks_for_the_slug_and_is_suspended_at_once_and_for_good(world: World) -> None:
+    for typed in ("", "Acme Pharmacy", "umbra"):
+        begin = partial(tenant_leave, tenant=world.tenant, typed=typed, actor=world.admin)
+        refused(ErrorCode.INVALID_FIELD, begin)
+    assert not Tenant.objects.get(pk=world.tenant.pk).is_suspended
+    tenant_leave(tenant=world.tenant, typed="acme", actor=world.admin)
+    assert world.tenant.is_suspended
+    assert not tenant_resume(tenant=world.tenant, actor=world.admin)
+    assert not tenant_suspend(tenant=world.tenant, actor=world.admin)
+    assert membership_of(world.owner, world.tenant) is not None, "until the worker comes"
+
+
+def test_nothing_goes_before_its_jobs_have_stopped(world: World) -> None:
+    job = jobs_in_order(Version.unscoped.get(domain__name="own"))[0]
+    claim(job)
+    tenant_leave(tenant=world.tenant, typed="acme", actor=world.admin)
+    for _ in range(2):
+        assert not tenant_leave_on(tenant=world.tenant)
+    job.refresh_from_db()
+    assert job.cancel_requested_at is not None
+    waiting = Job.objects.for_tenant(world.tenant).exclude(pk=job.pk)
+    assert not waiting.filter(state__in=[JobState.QUEUED, JobState.WAITING]).exists()
+    assert Hplm.objects.for_tenant(world.tenant).exists()
+    job_move(job_id=job.pk, from_states=[JobState.RUNNING], to=JobState.CANCELLED)
+    assert tenant_leave_on(tenant=world.tenant)
+
+
+def test_it_is_refused_while_what_others_made_stands_on_it(world: World) -> None:
+    other = Tenant.objects.get(slug=OTHERS)
+    own = Version.unscoped.get(domain__name="own")
+    made = Hplm.unscoped.create(tenant=other, name="guest", task="classification")
+    with connection.cursor() as cursor:
+        cursor.execute("SET CONSTRAINTS ALL IMMEDIATE")
+        cursor.execute("ALTER TABLE versiontree_version DISABLE TRIGGER versiontree_version_birth")
+        Version.unscoped.create(
+            kind="hplm", root=own.root, hplm=made, tenant=other, parent=own, number=1, state="building"
+        )
+        cursor.execute("SET CONSTRAINTS ALL IMMEDIATE")
+        cursor.execute("ALTER TABLE versiontree_version ENABLE TRIGGER versiontree_version_birth")
+    error = refused(
+        ErrorCode.HAS_DEPENDENTS, lambda: tenant_leave(tenant=world.tenant, typed="acme", actor=world.admin)
+    )
+    assert "umbra/guest" in error.message
+    assert not Tenant.objects.get(pk=world.tenant.pk).is_suspended
+
+
+def test_what_is_kept_is_a_short_list() -> None:
+    assert {model.__name__ for model in KEPT} == {"AuditEvent", "UsageDay"}

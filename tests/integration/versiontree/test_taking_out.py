@@ -1,0 +1,179 @@
+"""All data of a tenant in one file."""
+
+import csv
+import errno
+import io
+import json
+import shutil
+import zipfile
+from collections import namedtuple
+from collections.abc import Iterator
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+from django.conf import settings
+from django.test import Client
+from django.utils import timezone
+
+from tenants.errors import ErrorCode
+from tenants.models import AuditEvent, Takeout, TakeoutState
+from tenants.services.api_keys import api_key_create
+from tenants.services.taking_out import (
+    MOST_ATTEMPTS,
+    takeout_path,
+    takeout_request,
+    takeouts_expire,
+)
+from tenants.services.usage import usage_record
+from tenants.storage import stored_path
+from tenants.takeout_parts import Part
+from tests.e2e.world import World, world_build
+from tests.unit.tenants.files import refused
+from versiontree.artifacts import ArtifactStore
+from versiontree.models import Artifact
+from versiontree.services import taking_out
+from versiontree.services.taking_out import takeout_run
+
+
+@pytest.fixture
+def world(db: None, artifact_root: Path, upload_root: Path, settings: Any) -> World:
+    settings.HMI_EXPORT_ROOT = artifact_root.parent / "exports"
+    return world_build()
+
+
+def made(world: World) -> Takeout:
+    """One that a worker has had in hand."""
+    takeout = takeout_request(tenant=world.tenant, actor=world.owner)
+    takeout_run(takeout_id=takeout.pk)
+    takeout.refresh_from_db()
+    return takeout
+
+
+def left() -> list[str]:
+    """The names of the files in the folder of exports."""
+    return sorted(path.name for path in Path(settings.HMI_EXPORT_ROOT).glob("*"))
+
+
+def test_the_file_holds_all_that_the_tenant_has_and_nothing_of_others(world: World) -> None:
+    key, plaintext = api_key_create(
+        tenant=world.tenant, name='=HYPERLINK("x")', scopes=["infer"], created_by=world.owner
+    )
+    usage_record(tenant=world.tenant, hplm_name="triage", inputs=1, tokens=1, key_prefix=key.prefix)
+    takeout = made(world)
+    assert (takeout.state, takeout.written_bytes) == (
+        TakeoutState.READY,
+        takeout_path(takeout).stat().st_size,
+    )
+    with zipfile.ZipFile(takeout_path(takeout)) as archive:
+        assert archive.testzip() is None
+        data, text = f"datasets/{world.dataset.pk}", f"corpora/{world.corpus.pk}"
+        for split in world.dataset.splits.all():
+            assert archive.read(f"{data}/{split.split}.jsonl") == stored_path(split.sha256).read_bytes()
+        assert archive.read(f"{text}/corpus.txt") == stored_path(world.corpus.sha256).read_bytes()
+        assert json.loads(archive.read(f"{data}/dataset.json"))["labels"] == world.dataset.labels
+        assert json.loads(archive.read("tenant.json"))["quota"]["max_hplms"] == 50
+        members = list(csv.reader(io.StringIO(archive.read("members.csv").decode("utf-8-sig"))))
+        assert [row[0] for row in members] == ["user_username", "olga", "dev", "victor"]
+        keys = archive.read("api_keys.csv").decode("utf-8-sig")
+        assert "'=HYPERLINK" in keys
+        assert key.prefix in archive.read("usage.csv").decode()
+        assert "dataset.upload" in archive.read("audit.csv").decode()
+        with zipfile.ZipFile(io.BytesIO(archive.read("hplms/triage/v1.zip"))) as version:
+            world.hplm.refresh_from_db()
+            assert json.loads(version.read("manifest.json"))["digest"] == world.hplm.digest
+        whole = b"".join(archive.read(name) for name in archive.namelist())
+    for others in (b"Umbra", b"sam", plaintext.encode(), key.hashed_key.encode()):
+        assert others not in whole
+
+
+def test_one_is_made_at_a_time_and_a_new_one_takes_the_place_of_the_last(world: World) -> None:
+    first = takeout_request(tenant=world.tenant, actor=world.owner)
+    refused(ErrorCode.CONFLICT, lambda: takeout_request(tenant=world.tenant, actor=world.owner))
+    takeout_run(takeout_id=first.pk)
+    second = made(world)
+    takeout_run(takeout_id=second.pk)  # a message that comes twice
+    assert left() == [f"{second.pk}.zip"]
+    assert list(Takeout.unscoped.values_list("pk", "attempts")) == [(second.pk, 1)]
+    Takeout.unscoped.update(expires_at=timezone.now() - timedelta(seconds=1))
+    (Path(settings.HMI_EXPORT_ROOT) / "nobody-s.zip.part").touch()
+    assert takeouts_expire() == 1
+    assert left() == []
+
+
+def test_a_full_disk_is_said_and_nothing_is_left(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    def breaks_off() -> Iterator[bytes]:
+        yield b"some"
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    usage = namedtuple("usage", "free")
+    with monkeypatch.context() as full:
+        full.setattr(shutil, "disk_usage", lambda _: usage(free=1000))
+        before = made(world)
+    with monkeypatch.context() as full:
+        full.setattr(taking_out, "tree_parts", lambda _: [Part("x", breaks_off())])
+        meanwhile = made(world)
+    for takeout in (before, meanwhile):
+        assert takeout.state == TakeoutState.FAILED
+        assert "no room" in takeout.error_message
+    assert left() == []
+    assert made(world).state == TakeoutState.READY
+
+
+def test_what_is_damaged_in_the_store_is_named(world: World) -> None:
+    artifact = Artifact.objects.get(kind="hplm")
+    folder = ArtifactStore(Path(settings.HMI_ARTIFACT_ROOT)).path("hplm", artifact.digest)
+    file = next(path for path in folder.rglob("*") if path.is_file())
+    file.chmod(0o644)
+    file.write_text("something else")
+    takeout = made(world)
+    assert takeout.state == TakeoutState.FAILED
+    assert file.name in takeout.error_message
+
+
+def test_a_worker_that_dies_over_it_costs_an_attempt_and_no_more_than_a_few(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    takeout = takeout_request(tenant=world.tenant, actor=world.owner)
+
+    def killed(_: object) -> None:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as broken:
+        broken.setattr(taking_out, "tenant_parts", killed)
+        for attempt in range(1, MOST_ATTEMPTS + 1):
+            with pytest.raises(KeyboardInterrupt):
+                takeout_run(takeout_id=takeout.pk)
+            takeout.refresh_from_db()
+            assert (takeout.state, takeout.attempts) == (TakeoutState.RUNNING, attempt)
+    takeout_run(takeout_id=takeout.pk)
+    takeout.refresh_from_db()
+    assert takeout.state == TakeoutState.FAILED
+    assert left() == []
+
+
+def test_an_owner_asks_for_it_in_the_settings_and_downloads_it(world: World, client: Client) -> None:
+    client.force_login(world.owner)
+    client.post("/t/acme/settings/export/")
+    page = client.get("/t/acme/settings/").content.decode()
+    assert 'hx-get="/t/acme/settings/export/"' in page
+    takeout = Takeout.unscoped.get()
+    takeout_run(takeout_id=takeout.pk)
+    address = f"/t/acme/settings/export/{takeout.pk}/"
+    assert address in client.get("/t/acme/settings/export/").content.decode()
+    answer = client.get(address)
+    content = b"".join(answer.streaming_content)  # type: ignore[attr-defined]
+    assert content == takeout_path(takeout).read_bytes()
+    assert answer.headers["Content-Disposition"].startswith('attachment; filename="acme-')
+    event = AuditEvent.objects.for_tenant(world.tenant).get(verb="tenant.fetch")
+    assert event.actor == world.owner
+    for who, status in ((world.developer, 403), (world.stranger, 404)):
+        client.force_login(who)
+        assert client.get(address).status_code == status
+    client.force_login(world.admin)
+    page = client.get("/admin/tenants/takeout/").content.decode()
+    assert f"/admin/tenants/takeout/{takeout.pk}/file/" in page
+    assert client.get(f"/admin/tenants/takeout/{takeout.pk}/file/").status_code == 200
+    takeout_path(takeout).unlink()
+    assert client.get(f"/admin/tenants/takeout/{takeout.pk}/file/").status_code == 404
