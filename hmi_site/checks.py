@@ -58,7 +58,7 @@ def check_key_cache(**_: Any) -> list[CheckMessage]:
         f"HMI_KEY_CACHE_S is {settings.HMI_KEY_CACHE_S}: keys would be taken for so long after their end."
     )
     hint = f"Use 0 to {LONGEST_KEY_CACHE_S} seconds."
-    return [Error(problem, hint=hint, id="hmi.E011")]
+    return [Error(problem, hint=hint, id="hmi.E012")]
 
 
 @register()

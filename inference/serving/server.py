@@ -3,25 +3,22 @@
 import logging
 import threading
 import time
-from collections import deque
 from collections.abc import Callable
 
 from redis.exceptions import RedisError
 
 from inference.engine.batcher import BatchLimits
 from inference.engine.fairness import FairShares
-from inference.engine.residency import IntegrityError, SlotMismatchError
+from inference.engine.residency import IntegrityError
 from inference.engine.rows import Answered, Failed, Hits, Outcome
 from inference.queueing.consumer import Entry, RequestConsumer
 from inference.queueing.log_fields import whose
-from inference.queueing.messages import InferReply
 from inference.queueing.misses import MissCounter
-from inference.queueing.transport import Address
-from inference.serving.answer_log import log_answer
 from inference.serving.backlog import Backlog, Batch, Waiting
 from inference.serving.catalogue import Catalogue
 from inference.serving.intake import admit, cancellation, expiry
 from inference.serving.metrics import WorkerMetrics
+from inference.serving.outbox import Outbox
 from inference.serving.pace import Pace
 from inference.serving.recent import Recent
 from inference.serving.ticket import Ticket
@@ -60,10 +57,8 @@ class Server:
         self._backlog = Backlog(shares=self._shares)
         self._ahead: Underway | None = None
         self._ahead_failed: Exception | None = None
-        self._unanswered: dict[Address, Ticket] = {}
         self._early: list[Entry] = []
-        self._outbox: deque[tuple[Entry, InferReply]] = deque()
-        self._answers = 0
+        self._outbox = Outbox(consumer, catalogue.counters, self.recent, metrics, clock)
         self._next_claim = self._next_drop = 0.0
 
     @property
@@ -79,7 +74,7 @@ class Server:
     @property
     def _owes(self) -> bool:
         """Whether something was taken in and has no answer yet."""
-        return bool(self._unanswered or self._ahead or self._backlog or self._early or self._outbox)
+        return bool(self._outbox or self._ahead or self._backlog or self._early)
 
     @property
     def last_error(self) -> str:
@@ -114,17 +109,17 @@ class Server:
         """One turn; False when there was nothing to do. Raises redis errors with nothing forgotten."""
         self.turns += 1
         self._catalogue.keep_up()
-        self._send_outbox()
+        self._outbox.send()
         self._admit_early()
         if taking:
             self._consumer.follow(self._catalogue.executors)
             self._claim()
             if not self._ahead:
                 self._take(0.0 if self._backlog else self._pace.idle_wait_s, self._pace.batch_wait_s)
-            self._send_outbox()
+            self._outbox.send()
         self._drop_cancelled()
         advanced = self._advance(taking)
-        self._send_outbox()
+        self._outbox.send()
         if not advanced:
             self._check_integrity()
         return advanced
@@ -139,7 +134,7 @@ class Server:
         if not entries:
             self._next_claim = time.monotonic() + self._pace.claim_every_s
             for late in self._consumer.overdue_elsewhere(self._clock()):
-                self._answer(late, expiry(late))
+                self._outbox.answer(late, expiry(late))
         for entry in entries:
             request, own = entry.request, whose(entry.request)
             log.warning("request %s is delivered for the %d. time", request.id, entry.deliveries, extra=own)
@@ -190,11 +185,11 @@ class Server:
         admitted = admit(entry, self._catalogue, self._clock())
         if isinstance(admitted, Ticket):
             backlog.add(admitted)
-            self._unanswered[entry.address] = admitted
+            self._outbox.expect(admitted)
         elif admitted is None:
             self._early.append(entry)
         else:
-            self._answer(entry, admitted)
+            self._outbox.answer(entry, admitted)
 
     def _drop_cancelled(self) -> None:
         """Compute no more of what has its answer in the queue already. The one it gets here counts for
@@ -202,15 +197,14 @@ class Server:
         if time.monotonic() < self._next_drop:
             return
         self._next_drop = time.monotonic() + self._pace.drop_every_s
-        for address in self._consumer.answered() & self._unanswered.keys():
-            ticket = self._unanswered[address]
-            self._reply_to(ticket, cancellation(ticket.entry))
+        for ticket in self._outbox.among(self._consumer.answered()):
+            self._outbox.reply_to(ticket, cancellation(ticket.entry))
         self._backlog.drop_done()
 
     def _advance(self, taking: bool) -> bool:
         """Compute one batch, and begin the next meanwhile: what can be done ahead of its turn is done while
         this one computes. False when nothing waits."""
-        begun, answers = time.monotonic(), self._answers
+        begun, answers = time.monotonic(), self._outbox.answered
         current = self._ahead or self._begin(self._backlog)
         if current is None:
             return False
@@ -220,7 +214,7 @@ class Server:
             self._ahead_failed = None
             raise failed
         if self._backlog or self._ahead:
-            self.recent.behind(self._answers - answers, time.monotonic() - begun)
+            self.recent.behind(self._outbox.answered - answers, time.monotonic() - begun)
         return True
 
     def _look_ahead(self, taking: bool) -> None:
@@ -237,7 +231,7 @@ class Server:
         """The next batch of the backlog, begun; None when it is empty."""
         self.turns += 1
         for ticket in backlog.drop_expired(self._clock()):
-            self._reply_to(ticket, expiry(ticket.entry))
+            self._outbox.reply_to(ticket, expiry(ticket.entry))
         batch = backlog.take(self._limits)
         if batch is None:
             return None
@@ -254,7 +248,7 @@ class Server:
         if all(ticket.expired(now) for ticket in tickets):
             outcomes = underway.give_up()
             for ticket in tickets:
-                self._reply_to(ticket, expiry(ticket.entry))
+                self._outbox.reply_to(ticket, expiry(ticket.entry))
         else:
             outcomes = underway.finish(meanwhile)
             if self._metrics is not None:
@@ -263,7 +257,7 @@ class Server:
         underway.backlog.settle(batch, outcomes)
         for ticket in tickets:
             if ticket.done and not ticket.answered:
-                self._reply_to(ticket, self._reply_of(ticket))
+                self._outbox.conclude(ticket)
         underway.backlog.drop_done()
 
     def _note(self, batch: Batch, outcomes: list[Outcome]) -> None:
@@ -289,43 +283,6 @@ class Server:
             return
         fragments = answer.missed.astype(">i4").tobytes()
         self._misses.add(served.plots[0], served.tenant, answer.missed.shape[1], fragments)
-
-    def _reply_of(self, ticket: Ticket) -> InferReply:
-        """What the ticket says. Labels that make no prediction fail their own request, not the worker."""
-        request = ticket.entry.request
-        message = "the hPLM's numbers make no prediction"
-        try:
-            return ticket.reply(self._clock())
-        except SlotMismatchError as error:
-            self._catalogue.counters.slot_mismatches += 1
-            message = str(error)
-            log.critical("a reply was refused: %s", error, extra=whose(request))
-        except Exception:
-            log.exception("request %s cannot be answered", request.id, extra=whose(request))
-        return InferReply.failure(request.id, request.model, "inference_failed", message)
-
-    def _reply_to(self, ticket: Ticket, reply: InferReply) -> None:
-        """Its one answer."""
-        ticket.answered = True
-        self.recent.answered(self._clock() - ticket.entry.request.enqueued_at)
-        self._answer(ticket.entry, reply)
-
-    def _answer(self, entry: Entry, reply: InferReply) -> None:
-        """Put the answer in the outbox: sending may fail, and must not interrupt what is being done."""
-        self._unanswered.pop(entry.address, None)
-        self._answers += 1
-        if self._metrics is not None:
-            self._metrics.requests_answered([(entry.request, reply)], now=self._clock())
-        log_answer(entry.request, reply)
-        self._outbox.append((entry, reply))
-
-    def _send_outbox(self) -> None:
-        """Send what is answered; what cannot be sent stays for the next turn."""
-        while self._outbox:
-            entry, reply = self._outbox[0]
-            if not self._consumer.answer(entry, reply):
-                log.info("request %s had its answer already", reply.id, extra=whose(entry.request))
-            self._outbox.popleft()
 
     def _check_integrity(self) -> None:
         """When idle, nothing may be held or leased, but for batches that were given up a moment ago. A broken

@@ -20,7 +20,8 @@ class Underway:
     flight: Flight
 
     def finish(self, meanwhile: Callable[[], None]) -> list[Outcome]:
-        """One step, and something else while it computes. A fault in the engine itself fails the batch, not the worker."""
+        """One step, and something else while it computes. A fault in the engine itself fails the batch, not
+        the worker."""
         rows = self.flight.rows
         try:
             return self.batch.executor.finish(self.flight, meanwhile)

@@ -10,17 +10,15 @@ from tests.integration.versiontree.grove import jobs_in_order
 def pages_of(world: World, slug: str) -> list[str]:
     """Addresses of things of the tenant, under somebody's name."""
     job = jobs_in_order(world.hplm)[0].pk
-    return [
-        reverse(f"frontend:{name}", args=[slug, *more])
-        for name, more in {
-            "corpus": [world.corpus.pk],
-            "dataset": [world.dataset.pk],
-            "hplm": [world.hplm.name],
-            "hplm_version": [world.hplm.name, 1],
-            "job": [job],
-            "job_progress": [job],
-        }.items()
-    ]
+    ids: dict[str, list[object]] = {
+        "corpus": [world.corpus.pk],
+        "dataset": [world.dataset.pk],
+        "hplm": [world.hplm.name],
+        "hplm_version": [world.hplm.name, 1],
+        "job": [job],
+        "job_progress": [job],
+    }
+    return [reverse(f"frontend:{name}", args=[slug, *more]) for name, more in ids.items()]
 
 
 def test_who_signs_in_first_comes_back_to_the_page(client: Client, world: World) -> None:

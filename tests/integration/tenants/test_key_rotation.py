@@ -123,6 +123,6 @@ def test_owners_rotate_over_the_api_and_others_do_not(world: World) -> None:
 def test_a_key_is_not_remembered_for_longer_than_a_minute(settings: Settings, seconds: float) -> None:
     settings.HMI_KEY_CACHE_S = seconds
     (complaint,) = check_key_cache()
-    assert (complaint.id, bool(complaint.hint)) == ("hmi.E011", True)
+    assert (complaint.id, bool(complaint.hint)) == ("hmi.E012", True)
     settings.HMI_KEY_CACHE_S = 60.0
     assert check_key_cache() == []

@@ -1,0 +1,88 @@
+"""Answers on their way: each request has one, and none is lost while the queue is away."""
+
+import logging
+from collections import deque
+from collections.abc import Callable, Iterable
+
+from inference.engine.executor import Counters
+from inference.engine.residency import SlotMismatchError
+from inference.queueing.consumer import Entry, RequestConsumer
+from inference.queueing.log_fields import whose
+from inference.queueing.messages import InferReply
+from inference.queueing.transport import Address
+from inference.serving.answer_log import log_answer
+from inference.serving.metrics import WorkerMetrics
+from inference.serving.recent import Recent
+from inference.serving.ticket import Ticket
+
+log = logging.getLogger(__name__)
+
+
+class Outbox:
+    """The requests that wait for their answers, and the answers that wait to be sent. True while there are
+    any. ``answered`` counts answers."""
+
+    def __init__(
+        self,
+        consumer: RequestConsumer,
+        counters: Counters,
+        recent: Recent,
+        metrics: WorkerMetrics | None,
+        clock: Callable[[], float],
+    ) -> None:
+        self.answered = 0
+        self._consumer, self._counters = consumer, counters
+        self._recent, self._metrics, self._clock = recent, metrics, clock
+        self._open: dict[Address, Ticket] = {}
+        self._to_send: deque[tuple[Entry, InferReply]] = deque()
+
+    def __bool__(self) -> bool:
+        return bool(self._open or self._to_send)
+
+    def expect(self, ticket: Ticket) -> None:
+        """It is to be answered from now on."""
+        self._open[ticket.entry.address] = ticket
+
+    def among(self, addresses: Iterable[Address]) -> list[Ticket]:
+        """Those of the requests at these addresses that wait for their answers."""
+        return [self._open[address] for address in addresses if address in self._open]
+
+    def conclude(self, ticket: Ticket) -> None:
+        """Answer what the ticket says. Labels that make no prediction fail their own request, not the
+        worker."""
+        request = ticket.entry.request
+        message = "the hPLM's numbers make no prediction"
+        try:
+            reply = ticket.reply(self._clock())
+        except SlotMismatchError as error:
+            self._counters.slot_mismatches += 1
+            message = str(error)
+            log.critical("a reply was refused: %s", error, extra=whose(request))
+            reply = InferReply.failure(request.id, request.model, "inference_failed", message)
+        except Exception:
+            log.exception("request %s cannot be answered", request.id, extra=whose(request))
+            reply = InferReply.failure(request.id, request.model, "inference_failed", message)
+        self.reply_to(ticket, reply)
+
+    def reply_to(self, ticket: Ticket, reply: InferReply) -> None:
+        """Its one answer."""
+        ticket.answered = True
+        self._recent.answered(self._clock() - ticket.entry.request.enqueued_at)
+        self.answer(ticket.entry, reply)
+
+    def answer(self, entry: Entry, reply: InferReply) -> None:
+        """Put the answer in: sending may fail, and must not interrupt what is being done."""
+        self._open.pop(entry.address, None)
+        self.answered += 1
+        if self._metrics is not None:
+            self._metrics.requests_answered([(entry.request, reply)], now=self._clock())
+        log_answer(entry.request, reply)
+        self._to_send.append((entry, reply))
+
+    def send(self) -> None:
+        """Send what is answered; what cannot be sent stays for the next turn. Raises redis errors."""
+        while self._to_send:
+            entry, reply = self._to_send[0]
+            if not self._consumer.answer(entry, reply):
+                log.info("request %s had its answer already", reply.id, extra=whose(entry.request))
+            self._to_send.popleft()
