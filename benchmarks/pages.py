@@ -39,6 +39,8 @@ SEARCHES = (
     "hplms/?page=400",
     "data/?q=crowd&sort=largest",
     "jobs/?q=crowd",
+    "usage/?by=model",
+    "domains/new/?find=crowd",
 )
 
 

@@ -21,6 +21,7 @@ from frontend.views import (
     uploads,
     usage,
     versions,
+    webhooks,
 )
 
 app_name = "frontend"
@@ -59,6 +60,7 @@ urlpatterns = [
     path("t/<slug:slug>/hplms/", hplms.index, name="hplms"),
     path("t/<slug:slug>/hplms/new/", creating.new, name="hplm_new"),
     path("t/<slug:slug>/hplms/import/", archives.import_, name="version_import"),
+    path("t/<slug:slug>/hplms/import/adapter/", archives.import_adapter, name="adapter_import"),
     path("t/<slug:slug>/versions/<int:pk>/export/", archives.export, name="version_export"),
     path("t/<slug:slug>/hplms/<slug:name>/", hplms.hplm, name="hplm"),
     path("t/<slug:slug>/hplms/<slug:name>/update/", hplms.update, name="hplm_update"),
@@ -100,6 +102,19 @@ urlpatterns = [
     path("t/<slug:slug>/keys/new/", keys.create, name="key_create"),
     path("t/<slug:slug>/keys/<str:prefix>/rotate/", keys.rotate, name="key_rotate"),
     path("t/<slug:slug>/keys/<str:prefix>/revoke/", keys.revoke, name="key_revoke"),
+    path("t/<slug:slug>/webhooks/", webhooks.index, name="webhooks"),
+    path("t/<slug:slug>/webhooks/new/", webhooks.create, name="webhook_create"),
+    path("t/<slug:slug>/webhooks/<uuid:endpoint_id>/", webhooks.page, name="webhook"),
+    path("t/<slug:slug>/webhooks/<uuid:endpoint_id>/change/", webhooks.change, name="webhook_change"),
+    path("t/<slug:slug>/webhooks/<uuid:endpoint_id>/switch/", webhooks.switch, name="webhook_switch"),
+    path("t/<slug:slug>/webhooks/<uuid:endpoint_id>/rotate/", webhooks.rotate, name="webhook_rotate"),
+    path("t/<slug:slug>/webhooks/<uuid:endpoint_id>/test/", webhooks.test, name="webhook_test"),
+    path("t/<slug:slug>/webhooks/<uuid:endpoint_id>/delete/", webhooks.delete, name="webhook_delete"),
+    path(
+        "t/<slug:slug>/webhooks/<uuid:endpoint_id>/deliveries/<uuid:delivery_id>/replay/",
+        webhooks.replay,
+        name="webhook_replay",
+    ),
     path("t/<slug:slug>/members/", members.index, name="members"),
     path("t/<slug:slug>/members/leave/", members.leave, name="member_leave"),
     path("t/<slug:slug>/members/<int:pk>/role/", members.set_role, name="member_role"),

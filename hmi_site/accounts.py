@@ -11,9 +11,9 @@ from django.conf import settings
 from django.http import HttpRequest
 
 from frontend.invited import openly_invited
-from hmi_site.sealing import seal, unseal
 from tenants.client_address import counted_address
 from tenants.models import User
+from tenants.sealing import seal, unseal
 
 log = logging.getLogger(__name__)
 
@@ -46,6 +46,12 @@ class Accounts(DefaultAccountAdapter):
             log.exception("An e-mail could not be sent (%s)", template_prefix)
 
 
+FACTOR_LOST = (
+    "This second factor was set up under another secret key of the installation. An administrator can delete"
+    " it; then set it up again."
+)
+
+
 class SecondFactors(DefaultMFAAdapter):
     """Authenticator apps and recovery codes."""
 
@@ -58,7 +64,7 @@ class SecondFactors(DefaultMFAAdapter):
         return seal(text)
 
     def decrypt(self, encrypted_text: str) -> str:
-        return unseal(encrypted_text)
+        return unseal(encrypted_text, lost=FACTOR_LOST)
 
     def can_delete_authenticator(self, authenticator: Authenticator) -> bool:
         """Staff keep theirs where it is required of them."""

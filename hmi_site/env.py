@@ -3,6 +3,7 @@
 An unset variable and one set to nothing mean the same: the default.
 """
 
+import ipaddress
 import os
 from collections.abc import Sequence
 from pathlib import Path
@@ -68,6 +69,15 @@ def choice(name: str, default: str, choices: Sequence[str]) -> str:
     if value not in choices:
         raise _unusable(name, value, f"one of {', '.join(choices)}")
     return value
+
+
+def networks(name: str) -> list[ipaddress.IPv4Network | ipaddress.IPv6Network]:
+    """Networks such as 10.0.0.0/8, separated by commas."""
+    value = text(name)
+    try:
+        return [ipaddress.ip_network(word.strip()) for word in value.split(",") if word.strip()]
+    except ValueError:
+        raise _unusable(name, value, "networks such as 10.1.0.0/16, separated by commas") from None
 
 
 def path(name: str, default: Path) -> Path:

@@ -14,6 +14,7 @@ from rest_framework.response import Response
 from rest_framework.views import set_rollback
 from structlog.contextvars import bind_contextvars
 
+from inference.api.oip.errors import oip_error, oip_status, speaks_oip
 from tenants.errors import ErrorCode, HmiError
 
 log = logging.getLogger(__name__)
@@ -104,11 +105,13 @@ def validation_error(detail: Any) -> HmiError:
 
 
 def answer(request: HttpRequest, error: HmiError, template: str = "error.html") -> HttpResponse:
-    """The error as JSON under the API's address, as a page elsewhere."""
+    """The error as JSON under the addresses of the APIs, as a page elsewhere."""
     bind_contextvars(code=str(error.code))
     headers = _headers(error, None)
     if request.path.startswith(API_PREFIX):
         return JsonResponse(error.to_json(), status=error.status, headers=headers)
+    if speaks_oip(request.path):
+        return JsonResponse(oip_error(error), status=oip_status(error), headers=headers)
     return HttpResponse(_page(error, template), status=error.status, headers=headers)
 
 

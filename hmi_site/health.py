@@ -28,15 +28,38 @@ def live(request: HttpRequest) -> JsonResponse:  # noqa: ARG001 - a view
 @require_safe
 def ready(request: HttpRequest) -> JsonResponse:  # noqa: ARG001 - a view
     """200 when the database and Redis answer and an inference worker is ready, else 503 and which is not."""
-    parts = {"database": _state(_database), "redis": _state(_redis), "inference_worker": _state(_worker)}
-    good = all(state == "ok" for state in parts.values())
+    parts = _parts()
+    good = _is_good(parts)
     return JsonResponse({"status": "ready" if good else "not ready", **parts}, status=200 if good else 503)
+
+
+@never_cache
+@require_safe
+def oip_live(request: HttpRequest) -> JsonResponse:  # noqa: ARG001 - a view
+    """`live`, as the Open Inference Protocol has it."""
+    return JsonResponse({"live": True})
+
+
+@never_cache
+@require_safe
+def oip_ready(request: HttpRequest) -> JsonResponse:  # noqa: ARG001 - a view
+    """`ready`, as the Open Inference Protocol has it."""
+    good = _is_good(_parts())
+    return JsonResponse({"ready": good}, status=200 if good else 503)
 
 
 def ready_workers() -> list[WorkerStatus]:
     """The inference workers that take requests; raises redis.RedisError."""
     with _client() as client:
         return [worker for worker in workers_alive(client) if worker.state == "ready"]
+
+
+def _parts() -> dict[str, str]:
+    return {"database": _state(_database), "redis": _state(_redis), "inference_worker": _state(_worker)}
+
+
+def _is_good(parts: dict[str, str]) -> bool:
+    return all(state == "ok" for state in parts.values())
 
 
 def _database() -> bool:

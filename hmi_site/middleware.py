@@ -15,6 +15,7 @@ from django.shortcuts import redirect
 from hmi_site.accounts import second_factor_required
 from hmi_site.body_limits import body_limit
 from hmi_site.errors import API_PREFIX, answer
+from inference.api.oip.errors import speaks_oip
 from tenants.errors import ErrorCode, HmiError
 
 GetResponse = Callable[[HttpRequest], HttpResponse]
@@ -80,7 +81,7 @@ class StaffSecondFactor:
             return None
         if is_mfa_enabled(user, [Authenticator.Type.TOTP]):
             return None
-        if request.path.startswith(API_PREFIX):
+        if request.path.startswith(API_PREFIX) or speaks_oip(request.path):
             return answer(request, HmiError(ErrorCode.FORBIDDEN, FACTOR_FIRST))
         messages.warning(request, FACTOR_FIRST)
         return redirect("mfa_activate_totp")

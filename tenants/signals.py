@@ -14,3 +14,6 @@ takeout_requested = Signal()
 
 check_requested = Signal()
 """Uploads wait to be checked; sent after the commit, with ``check_id``."""
+
+webhooks_due = Signal()
+"""Events wait to be sent to webhooks; sent after the commit."""

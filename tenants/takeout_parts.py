@@ -11,7 +11,7 @@ from django.db.models import QuerySet
 
 from tenants.csv_files import csv_chunks
 from tenants.errors import ErrorCode, HmiError
-from tenants.models import ApiKey, AuditEvent, Corpus, Dataset, Membership, Tenant, UsageDay
+from tenants.models import ApiKey, AuditEvent, Corpus, Dataset, Membership, Tenant, UsageDay, WebhookEndpoint
 from tenants.selectors import quota_of
 from tenants.storage import CHUNK_BYTES, stored_path
 
@@ -31,6 +31,7 @@ def tenant_parts(tenant: Tenant) -> Iterator[Part]:
     yield json_part("tenant.json", _settings(tenant))
     yield _table("members.csv", Membership.objects.for_tenant(tenant), _MEMBERS)
     yield _table("api_keys.csv", ApiKey.objects.for_tenant(tenant), _KEYS)
+    yield _table("webhooks.csv", WebhookEndpoint.objects.for_tenant(tenant), _WEBHOOKS)
     yield from _corpora(tenant)
     yield from _datasets(tenant)
     yield _table("usage.csv", UsageDay.objects.for_tenant(tenant).order_by("pk"), _USAGE)
@@ -65,6 +66,7 @@ _KEYS: Final = (
     "last_used_at",
     "revoked",
 )
+_WEBHOOKS: Final = ("id", "url", "kinds", "description", "created_by__username", "created_at", "disabled_at")
 _USAGE: Final = (
     "day",
     "hplm_name",

@@ -41,9 +41,11 @@ class UsageTotal:
 
 def usage_total(tenant: Tenant, since: date, until: date | None = None) -> UsageTotal:
     """All usage of the tenant from this day on, through the other; one query."""
-    sums = {name: Sum(name, default=0) for name in SUMMED}
-    found = _between(tenant, since, until).aggregate(**sums, hplms=Count("hplm_name", distinct=True))
-    return UsageTotal(**found)
+    # By way of the sums of hPLMs: to count the different names among all rows, these would have to be sorted.
+    rows = _between(tenant, since, until).order_by().values("hplm_name")
+    by_hplm = rows.annotate(**{f"{name}_of": Sum(name) for name in SUMMED})
+    sums = {name: Sum(f"{name}_of", default=0) for name in SUMMED}
+    return UsageTotal(**by_hplm.aggregate(**sums, hplms=Count("*")))
 
 
 def usage_by(tenant: Tenant, by: UsageBy, since: date, until: date | None = None) -> QuerySet[UsageDay, Any]:
@@ -61,9 +63,12 @@ def usage_by_day_and_hplm(tenant: Tenant, since: date, until: date | None = None
     return rows.annotate(**{name: Sum(name) for name in SUMMED}).order_by("-day", "hplm_name")
 
 
-def busiest_hplms(tenant: Tenant, since: date, limit: int) -> dict[str, int]:
-    """Requests of the names that were asked most from this day on, the most first; one query."""
-    return {row["name"]: row["requests"] for row in usage_by(tenant, UsageBy.MODEL, since)[:limit]}
+def busiest(
+    tenant: Tenant, by: UsageBy, since: date, until: date | None = None, *, limit: int
+) -> dict[str, int]:
+    """Requests of the hPLMs or keys with most of them in a period, the most first; one query."""
+    rows = _between(tenant, since, until).order_by().values_list(by.column)
+    return dict(rows.annotate(asked=Sum("requests")).order_by("-asked", by.column)[:limit])
 
 
 def _between(tenant: Tenant, since: date, until: date | None) -> QuerySet[UsageDay]:

@@ -11,12 +11,19 @@ class VersionTreeConfig(AppConfig):
     default_auto_field = "django.db.models.BigAutoField"
 
     def ready(self) -> None:
-        from tenants.signals import check_requested, serving_changed, takeout_requested, tenant_leaving
+        from tenants.signals import (
+            check_requested,
+            serving_changed,
+            takeout_requested,
+            tenant_leaving,
+            webhooks_due,
+        )
         from versiontree.services.leaving import leaving_begin
-        from versiontree.services.nudges import check_nudge_send, takeout_nudge_send
+        from versiontree.services.nudges import check_nudge_send, takeout_nudge_send, webhooks_nudge_send
         from versiontree.serving import manifest_publish_on_commit
 
         serving_changed.connect(manifest_publish_on_commit)
         check_requested.connect(check_nudge_send)
         takeout_requested.connect(takeout_nudge_send)
         tenant_leaving.connect(leaving_begin)
+        webhooks_due.connect(webhooks_nudge_send)

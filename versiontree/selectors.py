@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TypeVar
+from typing import Final, TypeVar
 from uuid import UUID
 
 from django.conf import settings
@@ -33,6 +33,8 @@ from versiontree.references import ModelReference, parse_reference
 from versiontree.serving import takes_pairs
 
 Row = TypeVar("Row", bound=Model)
+TREE_AT_ONCE: Final = 100
+"""So many nodes of the tree are read at a time."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,7 +111,12 @@ def domain_visible_to(tenant: Tenant | None, domain_id: int) -> Domain:
 
 def corpus_usable_by(tenant: Tenant | None, corpus_id: int) -> Corpus:
     """A corpus of the platform's or the tenant's, or ``not_found``."""
-    return _found(Corpus.unscoped.filter(_visible(tenant), pk=corpus_id).first(), "corpus", param="corpus")
+    return _found(corpora_usable_by(tenant).filter(pk=corpus_id).first(), "corpus", param="corpus")
+
+
+def corpora_usable_by(tenant: Tenant | None) -> QuerySet[Corpus]:
+    """The platform's corpora and the tenant's own, newest first."""
+    return Corpus.unscoped.filter(_visible(tenant))
 
 
 def hplms_of(tenant: Tenant) -> QuerySet[Hplm]:
@@ -154,14 +161,16 @@ def parents_ready_for(tenant: Tenant | None) -> QuerySet[Version]:
     return rows.exclude(kind=VersionKind.HPLM).order_by("-ready_at")
 
 
-def tree_for(tenant: Tenant | None) -> list[Version]:
-    """The tree as the tenant sees it, parents first, each node with ``tree_depth``; three queries."""
-    rows = _tree().tree_filter(versions_seen_by(tenant) & (Q(hplm=None) | Q(hplm__deleted_at=None)))
-    return list(
-        rows.select_related("root", "domain__root", "hplm__tenant", "tenant").prefetch_related(
-            "aliases", "jobs"
-        )
-    )
+def tree_for(tenant: Tenant | None, *, after: int = 0, limit: int = TREE_AT_ONCE) -> list[Version]:
+    """The tree as the tenant sees it, so many nodes from those after this id on, each with ``tree_depth`` and
+    after its parent; three queries for any size."""
+    seen = versions_visible_to(tenant).filter(pk__gt=after).order_by("pk")
+    hplms = dict(seen.values_list("pk", "hplm")[:limit])
+    # Above an hPLM's version are others of the same hPLM, then roots and domains: no need to walk all.
+    above = Q(hplm=None) | Q(hplm__in=set(hplms.values()) - {None})
+    rows = _tree().tree_filter(_visible(tenant) & above)
+    chosen = rows.filter(pk__in=hplms).select_related("root", "domain__root", "hplm__tenant", "tenant")
+    return sorted(chosen.prefetch_related("jobs"), key=lambda node: node.pk)
 
 
 def build_inputs(version: Version) -> BuildInputs:

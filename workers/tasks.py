@@ -11,6 +11,7 @@ from tenants.services.checks import check_run, checks_expire, checks_nudge_lost
 from tenants.services.invitations import invitations_forget
 from tenants.services.taking_out import takeouts_expire, takeouts_nudge_lost
 from tenants.services.uploads import uploads_expire
+from tenants.services.webhook_sending import deliveries_forget, webhooks_send
 from versiontree.services.collect import artifacts_collect
 from versiontree.services.compact import domains_compact_due
 from versiontree.services.jobs import jobs_reap
@@ -89,6 +90,15 @@ def measuring(kind: str, upload_id: int) -> None:
     coverage_measure(kind, upload_id)
 
 
+SENDING_S: Final = 20.0
+
+
+@shared_task(name="workers.send_webhooks")
+def send_webhooks() -> None:
+    """Send what is due to webhooks; what remains then waits for the next message, seconds later."""
+    webhooks_send(for_s=SENDING_S)
+
+
 @shared_task(name="workers.collect")
 def collect() -> None:
     """Remove artifacts, staging folders and uploads that nothing needs any more, and compact long chains."""
@@ -96,6 +106,7 @@ def collect() -> None:
     uploads_expire()
     takeouts_expire()
     invitations_forget()
+    deliveries_forget()
     artifacts_collect()
     domains_compact_due()
 

@@ -1,14 +1,18 @@
 """What forms share."""
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from typing import Any, cast
+from typing import Any, Final, cast
 
 from django import forms
-from django.db.models import Model
+from django.db.models import Model, QuerySet
 
 NAME_HELP = "Lower-case letters, digits and hyphens. It cannot be changed later."
 LONGEST_NAME = 63
+OFFERED: Final = 50
+"""Rows among which to choose at once; the others are looked for."""
+FIND: Final = "find"
+"""Under this name the words come to look for."""
 
 
 def slug_field(label: str = "Name") -> forms.CharField:
@@ -33,12 +37,19 @@ class PickField(forms.ChoiceField):
         super().__init__(**options)
         self.need = need
         self.rows: dict[str, Model] = {}
+        self.more = False
+        self.words = ""
 
     def offer(self, rows: Iterable[tuple[Model, str]]) -> None:
         """Set what there is to choose from: rows with their labels."""
         offered = list(rows)
         self.rows = {str(row.pk): row for row, _ in offered}
         self.choices = [("", "Choose…"), *((str(row.pk), label) for row, label in offered)]
+
+    @property
+    def many(self) -> bool:
+        """Whether there are more than can be chosen among at once, so that one has to look for the others."""
+        return self.more or bool(self.words)
 
     def clean(self, value: Any) -> Any:
         """The chosen row. Raises ValidationError for anything that was not on offer."""
@@ -52,7 +63,30 @@ class PickForm(forms.Form):
         """The field of this name."""
         return cast("PickField", self.fields[name])
 
+    @property
+    def looks_for(self) -> bool:
+        """Whether one of the fields has more to choose among than it offers at once."""
+        return any(isinstance(field, PickField) and field.many for field in self.fields.values())
+
+    def offer_found(self, name: str, rows: QuerySet[Any], described: Callable[[Any], str]) -> None:
+        """Let the field choose among the first of these rows that have the words of `?find=` in their name,
+        and whatever row was chosen already."""
+        field, words = self.pick(name), self._given(FIND)
+        found = rows
+        for word in words.split():
+            found = found.filter(name__icontains=word)
+        first = list(found[: OFFERED + 1])
+        offered = first[:OFFERED]
+        chosen = self._given(name)
+        if chosen.isdecimal() and chosen not in {str(row.pk) for row in offered}:
+            offered += rows.filter(pk=chosen)
+        field.offer((row, described(row)) for row in offered)
+        field.words, field.more = words, len(first) > OFFERED
+
+    def _given(self, name: str) -> str:
+        return str(self.data.get(name) or self.initial.get(name) or "")
+
     def missing(self) -> list[Need]:
         """What must be made before the form can be filled in."""
         fields = [field for field in self.fields.values() if isinstance(field, PickField)]
-        return [field.need for field in fields if field.need is not None and not field.rows]
+        return [field.need for field in fields if field.need and not field.rows and not field.words]

@@ -7,14 +7,14 @@ from django import forms
 from frontend.forms.base import Need, PickField, PickForm, slug_field
 from frontend.presenters.data import task_of
 from frontend.presenters.versions import parent_name
-from tenants.models import Dataset, Tenant
-from tenants.selectors import corpora_of, datasets_of, platform_corpora
+from tenants.models import Corpus, Dataset, Tenant
+from tenants.selectors import datasets_of
 from versiontree.knob_fields import AS_BEFORE, Knobbed
 from versiontree.models import Hplm
 from versiontree.models.alias import DEFAULT_ALIAS
 from versiontree.models.job import JobKind
 from versiontree.models.version import VersionState
-from versiontree.selectors import parents_ready_for, versions_of
+from versiontree.selectors import corpora_usable_by, parents_ready_for, versions_of
 from versiontree.training_settings import DEFAULT_ALPHA
 
 NO_CORPUS = Need("There is no corpus yet.", "frontend:corpus_new", "Upload a corpus first")
@@ -49,11 +49,8 @@ class TextForm(KnobForm):
 
     def __init__(self, tenant: Tenant, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
-        own = [(corpus, f"{corpus.name} ({corpus.words:,} words)") for corpus in corpora_of(tenant)]
-        shared = [
-            (corpus, f"{corpus.name} ({corpus.words:,} words, platform)") for corpus in platform_corpora()
-        ]
-        self.pick("corpus").offer([*own, *shared])
+        own_first = corpora_usable_by(tenant).order_by("tenant", "-created_at", "-pk")
+        self.offer_found("corpus", own_first, _corpus_described)
 
 
 class DomainForm(TextForm):
@@ -85,7 +82,7 @@ class DataForm(KnobForm):
     def __init__(self, tenant: Tenant, *args: Any, task: str = "", **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         datasets = datasets_of(tenant).filter(task=task) if task else datasets_of(tenant)
-        self.pick("dataset").offer((dataset, _described(dataset)) for dataset in datasets)
+        self.offer_found("dataset", datasets, _dataset_described)
 
 
 class HplmUpdateForm(DataForm):
@@ -118,6 +115,10 @@ def offer_parents(form: PickForm, tenant: Tenant) -> None:
     form.pick("parent").offer((version, parent_name(version)) for version in parents_ready_for(tenant))
 
 
-def _described(dataset: Dataset) -> str:
+def _corpus_described(corpus: Corpus) -> str:
+    return f"{corpus.name} ({corpus.words:,} words{'' if corpus.tenant_id else ', platform'})"
+
+
+def _dataset_described(dataset: Dataset) -> str:
     rows = sum(split.rows for split in dataset.splits.all())
     return f"{dataset.name} ({task_of(dataset).lower()}, {rows:,} rows)"

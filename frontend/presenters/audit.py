@@ -57,6 +57,13 @@ SENTENCES: Final[Mapping[str, str]] = {
     "tenant.suspend": "suspended the tenant {subject}",
     "version.export": "exported {subject}",
     "version.import": "imported {subject}",
+    "webhook.change": "changed the webhook to {subject}",
+    "webhook.create": "made a webhook to {subject}",
+    "webhook.delete": "deleted the webhook to {subject}",
+    "webhook.disable": "turned off the webhook to {subject}",
+    "webhook.replay": "sent an event to {subject} again",
+    "webhook.rotate": "changed the secret of the webhook to {subject}",
+    "webhook.test": "sent a test to {subject}",
 }
 """What was done, after who did it; {subject} is what it was done to."""
 

@@ -1,6 +1,6 @@
 """A tenant's usage as its own page shows it."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import date
 from typing import Any
@@ -71,15 +71,11 @@ def requests_chart(days: Iterable[Mapping[str, Any]], since: date, until: date) 
     return daily_columns("Requests", ["Answered", "Failed"], by_day, since, until)
 
 
-def share_bars(
-    rows: Sequence[Mapping[str, Any]], by: UsageBy, keys: Mapping[str, str], total: int
-) -> list[Bar]:
+def share_bars(busiest: Mapping[str, int], by: UsageBy, keys: Mapping[str, str], total: int) -> list[Bar]:
     """Requests of what was asked most; a last, quiet bar sums up the others."""
-    top = max((row["requests"] for row in rows), default=0) or 1
-    bars = [
-        Bar(_named(row["name"], by, keys)[0], row["requests"] / top, f"{row['requests']:,}") for row in rows
-    ]
-    rest = total - sum(row["requests"] for row in rows)
+    top = max(busiest.values(), default=0) or 1
+    bars = [Bar(_named(name, by, keys)[0], asked / top, f"{asked:,}") for name, asked in busiest.items()]
+    rest = total - sum(busiest.values())
     if rest > 0:
         bars.append(Bar("All others", min(1.0, rest / top), f"{rest:,}", quiet=True))
     return bars

@@ -149,7 +149,20 @@ def exports_of(tenant: Tenant, steps: Sequence[Step]) -> list[Export]:
     return [
         Export("Export", url, told[0].size),
         Export("With all it stands on", f"{url}?branch=1", sum(held.values())),
+        *_adapters(version, url, told[0].size),
     ]
+
+
+def _adapters(version: Version, url: str, size: int) -> list[Export]:
+    """The library that loads an hPLM of this PET, if one does."""
+    if version.kind != VersionKind.HPLM:
+        return []
+    pet = mapping_of(version.config.get("settings"))
+    bottleneck = bool(pet.get("adapter") or pet.get("output_adapter"))
+    if not bottleneck:
+        return [Export("For PEFT", f"{url}?format=peft", size)]
+    others = any(pet.get(name, True) for name in ("lora", "biases", "norms"))
+    return [] if others else [Export("For AdapterHub", f"{url}?format=adapterhub", size)]
 
 
 def version_url(tenant: Tenant, version: Version) -> str:

@@ -5,7 +5,7 @@ from django.http.response import HttpResponseRedirect
 from django.views.decorators.http import require_GET, require_http_methods
 
 from frontend.access import TenantRequest, tenant_page
-from frontend.forms.archives import ImportForm
+from frontend.forms.archives import ImportAdapterForm, ImportForm
 from frontend.pages import show
 from frontend.presenters.version_page import version_url
 from frontend.refusals import attempt
@@ -13,15 +13,18 @@ from tenants.models import Role
 from versiontree.archive.download import zip_response
 from versiontree.models import Version
 from versiontree.selectors import version_visible_to
-from versiontree.services.export import version_download
+from versiontree.services.adapters import adapter_import
+from versiontree.services.export import adapter_download, version_download
 from versiontree.services.import_ import version_import
 
 
 @require_GET
 @tenant_page(Role.DEVELOPER)
 def export(request: TenantRequest, pk: int) -> HttpResponseBase:
-    """A ready version as a zip file; `?branch=1` adds what it stands on."""
+    """A ready version as a zip file; `?branch=1` adds what it stands on; `?format=peft` gives an adapter."""
     version = version_visible_to(request.place.tenant, pk)
+    if form := request.GET.get("format"):
+        return zip_response(adapter_download(version=version, form=form, actor=request.user))
     branch = request.GET.get("branch") == "1"
     return zip_response(version_download(version=version, actor=request.user, branch=branch))
 
@@ -35,6 +38,22 @@ def import_(request: TenantRequest) -> HttpResponse:
     if version is None:
         return show(request, "hplms/import.html", form=form)
     return HttpResponseRedirect(version_url(request.place.tenant, version))
+
+
+@require_http_methods(["GET", "POST"])
+@tenant_page(Role.DEVELOPER)
+def import_adapter(request: TenantRequest) -> HttpResponse:
+    """Make an adapter that was trained elsewhere an hPLM; its page follows."""
+    form = ImportAdapterForm(request.place.tenant, request.POST or None, request.FILES or None)
+    version = attempt(form, lambda: _import_adapter(request, form)) if form.is_valid() else None
+    if version is None:
+        return show(request, "hplms/import_adapter.html", form=form)
+    return HttpResponseRedirect(version_url(request.place.tenant, version))
+
+
+def _import_adapter(request: TenantRequest, form: ImportAdapterForm) -> Version:
+    told = dict(form.cleaned_data)
+    return adapter_import(of=told.pop("name"), tenant=request.place.tenant, actor=request.user, **told)
 
 
 def _import(request: TenantRequest, form: ImportForm) -> Version:

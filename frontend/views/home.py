@@ -30,7 +30,7 @@ from tenants.selectors import (
     storage_used,
     tenants_of,
 )
-from tenants.usage_selectors import busiest_hplms, usage_total
+from tenants.usage_selectors import UsageBy, busiest, usage_total
 from versiontree.browsing import hplm_briefs, hplms_found
 from versiontree.models.alias import DEFAULT_ALIAS
 from versiontree.selectors import artifact_bytes, domains_visible_to
@@ -68,7 +68,7 @@ def home(request: TenantRequest) -> HttpResponse:
     newest = list(hplms.order_by("-created_at")[:HPLMS_SHOWN])
     counts = {"hplms": hplms.count(), "ready": hplms.filter(aliases__name=DEFAULT_ALIAS).count()}
     month = datetime.now(UTC).date().replace(day=1)
-    usage, busiest = usage_total(tenant, month), busiest_hplms(tenant, month, BUSIEST_SHOWN)
+    usage = usage_total(tenant, month)
     data, quota = _recent(tenant), quota_of(tenant)
     context: dict[str, Any] = {
         "steps": onboarding(
@@ -80,7 +80,7 @@ def home(request: TenantRequest) -> HttpResponse:
         ),
         "hplms": hplm_rows(hplm_briefs(tenant, newest), recent_usage(tenant, newest)),
         "running": running,
-        "usage": busiest_bars(busiest, usage),
+        "usage": busiest_bars(busiest(tenant, UsageBy.MODEL, month, limit=BUSIEST_SHOWN), usage),
         "data": data,
         "quota": _quota(tenant, quota, hplms=counts["hplms"], jobs=len(running)),
     }

@@ -1,6 +1,6 @@
 """What a tenant used, and what it may use."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from datetime import UTC, datetime
 from typing import Any
 
@@ -27,7 +27,7 @@ from tenants.selectors import (
     storage_used,
     usage_of,
 )
-from tenants.usage_selectors import UsageBy, usage_by
+from tenants.usage_selectors import UsageBy, busiest, usage_by
 from versiontree.models.job import ACTIVE
 from versiontree.selectors import artifact_bytes, domains_visible_to, hplms_of, jobs_of
 
@@ -47,11 +47,11 @@ def page(request: TenantRequest) -> HttpResponse:
     by = _by(request)
     days = list(usage_by(tenant, UsageBy.DAY, since, until))
     total = summed(days)
-    models = list(usage_by(tenant, UsageBy.MODEL, since, until)[:BUSIEST_SHOWN])
-    keys = list(usage_by(tenant, UsageBy.KEY, since, until)[:BUSIEST_SHOWN])
+    models = busiest(tenant, UsageBy.MODEL, since, until, limit=BUSIEST_SHOWN)
+    keys = busiest(tenant, UsageBy.KEY, since, until, limit=BUSIEST_SHOWN)
     rows = page_of(request, days if by == UsageBy.DAY else usage_by(tenant, by, since, until))
     shown = list(rows.object_list)
-    names = _key_names(tenant, [*keys, *shown] if by == UsageBy.KEY else keys)
+    names = _key_names(tenant, {*keys, *(row["name"] for row in shown if by == UsageBy.KEY)})
     context: dict[str, Any] = {
         "form": form,
         "since": since,
@@ -93,8 +93,7 @@ def _by(request: TenantRequest) -> UsageBy:
     return UsageBy(asked) if asked in list(UsageBy) else UsageBy.DAY
 
 
-def _key_names(tenant: Tenant, rows: Iterable[Mapping[str, Any]]) -> dict[str, str]:
-    prefixes = {row["name"] for row in rows}
+def _key_names(tenant: Tenant, prefixes: Iterable[str]) -> dict[str, str]:
     return dict(api_keys_of(tenant).filter(prefix__in=prefixes).values_list("prefix", "name"))
 
 

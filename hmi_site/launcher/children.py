@@ -19,6 +19,7 @@ from hmi_site.launcher.cpus import training_threads, usable_cpus
 
 TRAINING_NICENESS = 10
 DEFAULT_QUEUE_PROCESSES = 2
+WEBHOOKS_AT_ONCE = 8
 WEB_POOL = 32
 WEB_STOP_S = 10
 Ready = Callable[[], bool]
@@ -67,6 +68,16 @@ def uploads_worker() -> tuple[Child, Ready]:
         "upload worker",
         *("worker", "--queues", "uploads", "--concurrency", "1", "--hostname", "uploads@%h", *_QUIET),
         nice=TRAINING_NICENESS,
+        OMP_NUM_THREADS="1",
+    )
+
+
+def webhook_worker() -> tuple[Child, Ready]:
+    """The Celery worker that sends to webhooks: threads, since they wait for other hosts."""
+    threads = ("--pool", "threads", "--concurrency", str(WEBHOOKS_AT_ONCE))
+    return _celery(
+        "webhook worker",
+        *("worker", "--queues", "webhooks", *threads, "--hostname", "webhooks@%h", *_QUIET),
         OMP_NUM_THREADS="1",
     )
 

@@ -113,6 +113,7 @@ class Stack:
             children.training_worker(),
             children.default_worker(),
             children.uploads_worker(),
+            children.webhook_worker(),
             children.beat(),
         )
         self._start_web(lock)

@@ -2,7 +2,7 @@
 
 from django.db import migrations
 
-from hmi_site.sealing import SEALED, seal
+from tenants.sealing import SEALED, seal
 
 SECRETS = ("secret", "seed")
 MIGRATED = "migrated_codes"

@@ -6,13 +6,13 @@ from typing import Any
 from drf_spectacular.types import OpenApiTypes
 from drf_spectacular.utils import OpenApiParameter, extend_schema
 from rest_framework.authentication import SessionAuthentication
-from rest_framework.permissions import BasePermission
 from rest_framework.request import Request
 from rest_framework.response import Response
 from rest_framework.views import APIView
 from structlog.contextvars import get_contextvars
 
 from inference.api import idempotency
+from inference.api.callers import IsIdentified, enter_asked_tenant, require_choice_of_policy
 from inference.api.hang_ups import cancel_on_hang_up
 from inference.api.idempotency import answered_once, check_key
 from inference.api.infer import cancel, infer
@@ -24,20 +24,10 @@ from inference.api.serializers import InferAnswerSerializer, InferErrorSerialize
 from inference.api.validation import REQUEST_ID_HEADER, check_request_id, parse_call, tenant_in
 from tenants.authentication import LateApiKeyAuthentication
 from tenants.errors import ErrorCode, HmiError
-from tenants.models import ApiKey, Scope, Tenant
-from tenants.permissions import request_tenant, require_staff
-from tenants.scope import enter_tenant
 
 TIMEOUT_HEADER = "X-Timeout-S"
 TENANT = OpenApiParameter("tenant", description="For signed-in members, where the model names no tenant.")
 ERROR_STATUSES = (401, 403, 404, 409, 413, 422, 429, 500, 503, 504)
-
-
-class IsIdentified(BasePermission):
-    """A key or a signed-in user; what they may do depends on the tenant, which the body names."""
-
-    def has_permission(self, request: Request, view: APIView) -> bool:
-        return isinstance(request.auth, ApiKey) or bool(request.user.is_authenticated)
 
 
 class InferView(APIView):
@@ -78,9 +68,8 @@ class InferView(APIView):
         check_request_id(request.headers.get(REQUEST_ID_HEADER))
         key = check_key(request.headers.get(idempotency.HEADER))
         call = parse_call(request.data, timeout_header=request.headers.get(TIMEOUT_HEADER))
-        if call.miss_policy is not None:
-            _require_staff(request)
-        tenant = _tenant(request, tenant_in(call.model))
+        require_choice_of_policy(request, call.miss_policy)
+        tenant = enter_asked_tenant(request, tenant_in(call.model))
         api_key = key_of(request)
         if api_key is None:
             tell(request._request, limits_of(tenant, None).tokens)
@@ -118,25 +107,7 @@ class InferCallView(APIView):
     )
     def delete(self, request: Request, request_id: str) -> Response:
         """Cancel a request that waits for its answer: who waits for it gets `cancelled`."""
-        tenant = _tenant(request, None)
+        tenant = enter_asked_tenant(request, None)
         if not cancel(tenant=tenant, request_id=request_id):
             raise HmiError(ErrorCode.NOT_FOUND, "There is no such request that waits for an answer.")
         return Response(status=204)
-
-
-def _tenant(request: Request, named: str | None) -> Tenant:
-    """A key's tenant is known; that the model is another's is for the look-up to refuse."""
-    is_key = isinstance(request.auth, ApiKey)
-    tenant = request_tenant(
-        request, None if is_key else named or request.query_params.get("tenant"), Scope.INFER
-    )
-    enter_tenant(tenant)
-    return tenant
-
-
-def _require_staff(request: Request) -> None:
-    """Only the platform's staff choose what a request may cost; a key is its tenant's."""
-    if isinstance(request.auth, ApiKey):
-        message = "Only the platform's staff may choose the miss policy."
-        raise HmiError(ErrorCode.FORBIDDEN, message, param="miss_policy")
-    require_staff(request.user)

@@ -50,12 +50,13 @@ class PackedHplm:
             "threshold": self.threshold,
             "pooling": self.head.pooling,
             "width": self.head.weight.shape[1],
+            "activation": self.head.activation,
             **self.pet.layout.to_json(),
         }
         told = json.dumps(about).encode()
         told += b" " * (-(_LENGTH.itemsize + len(told)) % ALIGNED)
         length = np.array(len(told), _LENGTH).tobytes()
-        tensors = (self.head.weight, self.head.bias, self.pet.rows)
+        tensors = (*self.head.tensors().values(), self.pet.rows)
         return [memoryview(length + told), *map(_bytes_of, tensors)]
 
     @classmethod
@@ -66,9 +67,13 @@ class PackedHplm:
             end = _LENGTH.itemsize + int(np.frombuffer(content[: _LENGTH.itemsize], _LENGTH)[0])
             about = json.loads(bytes(content[_LENGTH.itemsize : end]))
             layout, labels, width = PetLayout.from_json(about), tuple(about["labels"]), about["width"]
-            shapes = (len(labels), width), (len(labels),), (layout.shape.layers, layout.width)
-            weight, bias, rows = _views(content, end, shapes, (torch.float32, torch.float32, dtype))
-            head = Head(weight, bias, about["pooling"])
+            activation = about.get("activation")
+            parts: dict[str, tuple[int, ...]] = {"weight": (len(labels), width), "bias": (len(labels),)}
+            if activation:
+                parts |= {"inner_weight": (width, width), "inner_bias": (width,)}
+            shapes = (*parts.values(), (layout.shape.layers, layout.width))
+            *views, rows = _views(content, end, shapes, (*[torch.float32] * len(parts), dtype))
+            head = Head.from_tensors(dict(zip(parts, views, strict=True)), about["pooling"], activation)
             return cls(about["task"], labels, float(about["threshold"]), PackedPet(layout, rows), head)
         except (HplmError, ValueError, TypeError, LookupError, ArithmeticError, RuntimeError) as error:
             raise DamagedSlotError(f"the content of a slot is no hPLM: {error}") from error

@@ -1,7 +1,7 @@
 """Output heads: one linear layer per hPLM, and those of a batch applied together."""
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Final, Literal
 
 import numpy as np
@@ -14,6 +14,34 @@ from inference.hplm.errors import HplmError
 
 Pooling = Literal["cls", "cls_mean", "token"]
 POOLINGS: Final[tuple[Pooling, ...]] = ("cls", "cls_mean", "token")
+Activation = Literal["tanh", "relu", "gelu"]
+ACTIVATIONS: Final[Mapping[str, Callable[[Tensor], Tensor]]] = {
+    "tanh": torch.tanh,
+    "relu": functional.relu,
+    "gelu": functional.gelu,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Inner:
+    """The layer that heads trained elsewhere have before their outputs: weight [d, d], bias [d], then an
+    activation."""
+
+    weight: Tensor
+    bias: Tensor
+    activation: Activation
+
+    def __post_init__(self) -> None:
+        width = self.bias.shape[0] if self.bias.dim() == 1 else 0
+        if not width or tuple(self.weight.shape) != (width, width):
+            shapes = f"{tuple(self.weight.shape)} and {tuple(self.bias.shape)}"
+            raise HplmError("corrupt_artifact", f"head: inner shapes {shapes} are not [d, d] and [d]")
+        if self.activation not in ACTIVATIONS:
+            raise HplmError("corrupt_artifact", f"head: activation {self.activation!r} is not known")
+
+    def apply(self, features: Tensor) -> Tensor:
+        """[..., d] to [..., d]."""
+        return ACTIVATIONS[self.activation](functional.linear(features, self.weight, self.bias))
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,12 +50,14 @@ class Head:
     ranks labels.
 
     pooling: what it reads. "cls": the state of the first token, w = d; "cls_mean": that and the mean over
-    all tokens, w = 2d; "token": the state of every token, w = d.
+    all tokens, w = 2d; "token": the state of every token, w = d. inner: a layer between that and the
+    outputs, which heads trained here do not have.
     """
 
     weight: Tensor
     bias: Tensor
     pooling: Pooling = "cls"
+    inner: Inner | None = None
 
     def __post_init__(self) -> None:
         if self.weight.dim() != 2 or tuple(self.bias.shape) != (self.weight.shape[0],):
@@ -35,6 +65,8 @@ class Head:
             raise HplmError("corrupt_artifact", f"head: shapes {shapes} are not [C, w] and [C]")
         if self.pooling not in POOLINGS:
             raise HplmError("corrupt_artifact", f"head: pooling {self.pooling!r} is not known")
+        if self.inner and (self.pooling == "cls_mean" or len(self.inner.bias) != self.weight.shape[1]):
+            raise HplmError("corrupt_artifact", "head: its inner layer does not fit its outputs")
 
     @classmethod
     def initial(
@@ -60,24 +92,36 @@ class Head:
         return self.weight.shape[1] // (2 if self.pooling == "cls_mean" else 1)
 
     def tensors(self) -> dict[str, Tensor]:
-        """Both tensors by name; also what an optimiser is given."""
-        return {"weight": self.weight, "bias": self.bias}
+        """Its tensors by name; also what an optimiser is given."""
+        inner = {"inner_weight": self.inner.weight, "inner_bias": self.inner.bias} if self.inner else {}
+        return {"weight": self.weight, "bias": self.bias} | inner
 
     @classmethod
-    def from_tensors(cls, tensors: Mapping[str, Tensor], pooling: Pooling = "cls") -> "Head":
-        """The inverse of `tensors`; HplmError(corrupt_artifact) when one is absent or misshapen."""
-        if "weight" not in tensors or "bias" not in tensors:
+    def from_tensors(
+        cls, tensors: Mapping[str, Tensor], pooling: Pooling = "cls", activation: Activation | None = None
+    ) -> "Head":
+        """The inverse of `tensors`, `activation` being that of its inner layer; HplmError(corrupt_artifact)
+        when one is absent or misshapen."""
+        expected = {"weight", "bias"} | ({"inner_weight", "inner_bias"} if activation else set())
+        if expected - tensors.keys():
             raise HplmError("corrupt_artifact", "the head lacks its weight or its bias")
-        return cls(tensors["weight"], tensors["bias"], pooling)
+        inner = Inner(tensors["inner_weight"], tensors["inner_bias"], activation) if activation else None
+        return cls(tensors["weight"], tensors["bias"], pooling, inner)
+
+    @property
+    def activation(self) -> Activation | None:
+        """That of its inner layer, if it has one."""
+        return self.inner.activation if self.inner else None
 
     def to(self, device: torch.device | str, *, non_blocking: bool = False) -> "Head":
         """A copy there, fp32."""
         moved = {k: v.to(device, torch.float32, non_blocking=non_blocking) for k, v in self.tensors().items()}
-        return Head(**moved, pooling=self.pooling)
+        return Head.from_tensors(moved, self.pooling, self.activation)
 
     def apply(self, features: Tensor) -> Tensor:
         """Outputs [..., C] fp32 of what it reads [..., w] (see `pooled`)."""
-        return functional.linear(features.float(), self.weight, self.bias)
+        read = self.inner.apply(features.float()) if self.inner else features.float()
+        return functional.linear(read, self.weight, self.bias)
 
 
 def pooled(hidden: Tensor, mask: Tensor, pooling: Pooling) -> Tensor:
@@ -98,13 +142,14 @@ def _mean(hidden: Tensor, mask: Tensor) -> Tensor:
 @dataclass(frozen=True, slots=True)
 class BatchedHeads:
     """Heads side by side, narrower ones padded with zeros: weight [H, w, C], bias [H, 1, C]; labels and
-    pooling per head. `row_index` [B] says which head a row uses."""
+    pooling per head. `row_index` [B] says which head a row uses, `inners` which heads have a layer more."""
 
     weight: Tensor
     bias: Tensor
     widths: tuple[int, ...]
     poolings: tuple[Pooling, ...]
     row_index: tuple[int, ...]
+    inners: Mapping[int, Inner] = field(default_factory=dict)
 
     @classmethod
     def stack(cls, heads: Sequence[Head], row_index: Sequence[int]) -> "BatchedHeads":
@@ -118,11 +163,16 @@ class BatchedHeads:
             weight[at, : head.weight.shape[1], : head.labels] = head.weight.T
             bias[at, 0, : head.labels] = head.bias
         poolings = tuple(head.pooling for head in heads)
-        return cls(weight, bias, widths, poolings, tuple(int(i) for i in row_index))
+        inners = {at: head.inner for at, head in enumerate(heads) if head.inner}
+        return cls(weight, bias, widths, poolings, tuple(int(i) for i in row_index), inners)
 
     def to(self, device: torch.device) -> "BatchedHeads":
         """These heads there."""
-        return replace(self, weight=self.weight.to(device), bias=self.bias.to(device))
+        inners = {
+            at: replace(inner, weight=inner.weight.to(device), bias=inner.bias.to(device))
+            for at, inner in self.inners.items()
+        }
+        return replace(self, weight=self.weight.to(device), bias=self.bias.to(device), inners=inners)
 
     def apply(self, hidden: Tensor, mask: Tensor) -> "BatchLogits":
         """Outputs of every row from final states [B, T, d], mask [B, T]; stays on the device."""
@@ -154,8 +204,22 @@ class BatchedHeads:
         return self._outputs(states, rows, self.weight[:, : hidden.shape[2]])
 
     def _outputs(self, features: Tensor, rows: list[int], weight: Tensor) -> Tensor:
+        for number, inner in self.inners.items():
+            features = _through(
+                inner, features, [at for at, b in enumerate(rows) if self.row_index[b] == number]
+            )
         heads = torch.tensor([self.row_index[b] for b in rows], dtype=torch.int64, device=features.device)
         return torch.baddbmm(self.bias.index_select(0, heads), features, weight.index_select(0, heads))
+
+
+def _through(inner: Inner, features: Tensor, rows: list[int]) -> Tensor:
+    """The features [B, T, w], those of `rows` behind a layer that reads the first d of them."""
+    if not rows:
+        return features
+    at = torch.tensor(rows, dtype=torch.int64, device=features.device)
+    mine, width = features.index_select(0, at), len(inner.bias)
+    changed = torch.cat([inner.apply(mine[..., :width]), mine[..., width:]], dim=-1)
+    return features.index_copy(0, at, changed)
 
 
 @dataclass(frozen=True, slots=True)

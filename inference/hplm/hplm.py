@@ -7,7 +7,7 @@ from typing import Any, Final, Literal, cast
 import torch
 
 from inference.hplm.errors import HplmError
-from inference.hplm.heads import Head, Pooling
+from inference.hplm.heads import Activation, Head, Pooling
 from inference.hplm.json_files import FORMAT, read_artifact_json, write_json
 from inference.hplm.pets import PetWeights
 from inference.hplm.weights import read_weights, select, write_weights
@@ -95,6 +95,7 @@ class Hplm:
             "pairs": self.pairs,
             "threshold": self.threshold,
             "pooling": self.head.pooling,
+            **({"activation": self.head.activation} if self.head.inner else {}),
             "pet": spec,
             "shape": {"layers": pet.shape.layers, "hidden": pet.shape.hidden, "inner": pet.shape.inner},
             "dtype": str(dtype).removeprefix("torch."),
@@ -120,7 +121,10 @@ class Hplm:
         if isinstance(threshold, bool) or not isinstance(threshold, int | float) or not 0 <= threshold <= 1:
             raise HplmError("corrupt_artifact", f"{JSON_FILE}: threshold must be a number from 0 to 1")
         pet = PetWeights.from_json(spec, shape, select(weights, "pet."))
-        head = Head.from_tensors(select(weights, "head."), cast("Pooling", about.get("pooling")))
+        pooling, activation = about.get("pooling"), about.get("activation")
+        head = Head.from_tensors(
+            select(weights, "head."), cast("Pooling", pooling), cast("Activation | None", activation)
+        )
         hplm = cls(
             cast("Task", about.get("task")),
             tuple(labels),

@@ -52,6 +52,9 @@ def outputs_from(root: Root, hplm: Hplm, states: Tensor) -> NDArray[np.float32]:
         hidden = hidden[0]
     elif hplm.head.pooling == "cls_mean":
         hidden = torch.cat([hidden[0], hidden.mean(0)])
+    if inner := hplm.head.inner:
+        hidden = functional.linear(hidden, _plain(inner.weight), _plain(inner.bias))
+        hidden = ACT2FN[inner.activation](hidden)
     outputs = functional.linear(hidden, _plain(hplm.head.weight), _plain(hplm.head.bias))
     result: NDArray[np.float32] = outputs.numpy()
     return result

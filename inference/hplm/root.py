@@ -6,7 +6,9 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from torch import Tensor
 
+from inference.hplm.architecture import Architecture
 from inference.hplm.checkpoint import Checkpoint
 from inference.hplm.errors import HplmError
 from inference.hplm.families.registry import FAMILIES
@@ -17,12 +19,15 @@ from inference.hplm.lm_head import LmHead
 from inference.hplm.root_config import RootConfig
 from inference.hplm.tokenization import TextTokenizer
 from inference.hplm.upper import UpperLayers
+from inference.hplm.weights import read_weights, select, write_weights
 
 ROOT_FILE = "root.json"
 TOKENIZER_FILE = "tokenizer.json"
 UPPER_FILE = "upper.safetensors"
 LOWER_FILE = "checkpoint_lower.safetensors"
 LM_HEAD_FILE = "lm_head.safetensors"
+POOLER_FILE = "pooler.safetensors"
+"""Of a BERT that carries one: no layer here reads it, but classifiers trained elsewhere do."""
 
 
 @dataclass(slots=True)
@@ -36,6 +41,7 @@ class Root:
     folder: Path | None = None
     _lower: FullLower | None = None
     _lm_head: LmHead | None = None
+    _pooler: dict[str, Tensor] | None = None
 
     @classmethod
     def from_checkpoint(
@@ -75,6 +81,7 @@ class Root:
             tokenizer,
             _lower=FullLower.from_checkpoint(shape, weights, count),
             _lm_head=LmHead.from_checkpoint(shape, weights),
+            _pooler=_pooler(shape, select(weights, "pooler.")),
         )
 
     def checkpoint_lower(self) -> FullLower:
@@ -95,6 +102,13 @@ class Root:
             )
         return self._lm_head
 
+    def pooler(self) -> dict[str, Tensor] | None:
+        """The checkpoint's pooler, weight [d, d] and bias [d], or None when this root has none."""
+        if self._pooler is None and self.folder is not None and (self.folder / POOLER_FILE).is_file():
+            stored = read_weights(self.folder / POOLER_FILE)
+            self._pooler = _pooler(self.config.architecture, stored)
+        return self._pooler
+
     def save(self, folder: Path, report: dict[str, Any] | None = None) -> None:
         """Write the root's files into `folder`, with `report` of its conversion in root.json."""
         folder.mkdir(parents=True, exist_ok=True)
@@ -106,6 +120,9 @@ class Root:
         head = self.lm_head()
         if head is not None:
             head.save(folder / LM_HEAD_FILE)
+        pooler = self.pooler()
+        if pooler is not None:
+            write_weights(folder / POOLER_FILE, pooler)
 
     @classmethod
     def load(
@@ -120,6 +137,14 @@ class Root:
         tokenizer = tokenizer_of(folder, config)
         upper = UpperLayers.load(folder / UPPER_FILE, shape, config.upper, torch.device(device), dtype)
         return cls(config, upper, tokenizer, folder)
+
+
+def _pooler(shape: Architecture, found: dict[str, Tensor]) -> dict[str, Tensor] | None:
+    """A pooler by its two tensors, if there are any; HplmError(unsupported_checkpoint) for misshapen ones."""
+    shapes = {name: tuple(value.shape) for name, value in found.items()}
+    if found and shapes != {"weight": (shape.hidden, shape.hidden), "bias": (shape.hidden,)}:
+        raise HplmError("unsupported_checkpoint", f"the pooler has tensors of shapes {shapes}")
+    return found or None
 
 
 def _checkpoint_tokenizer(checkpoint: Checkpoint, max_tokens: int | None) -> TextTokenizer:

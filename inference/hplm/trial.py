@@ -3,11 +3,14 @@
 Reads a JSON object from stdin: `root` (a folder), `root_is_new`, `lowers`, `plots` (nearest first), `ends`
 (the last table is the root's own), `hplm` (a folder or null). Writes one line of JSON: `{"error"}`, or
 `{"task", "pairs"}` of the hPLM. Only what is new is read whole; a root that is known gives its shape.
+
+Where the object names an `adapter`, it is read as `inference.hplm.foreign.carrying` says; where it names a
+`format`, an hPLM is written as `inference.hplm.foreign.leaving` says.
 """
 
 import json
 import sys
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +19,9 @@ import torch
 from torch import Tensor
 
 from inference.hplm.errors import HplmError
+from inference.hplm.foreign.asking import LowerTouchedError
+from inference.hplm.foreign.carrying import carry_over
+from inference.hplm.foreign.leaving import leave
 from inference.hplm.fragments import pack
 from inference.hplm.hplm import Hplm
 from inference.hplm.json_files import read_artifact_json
@@ -40,6 +46,7 @@ def try_out(wanted: Mapping[str, Any]) -> dict[str, Any]:
         root = Root.load(Path(wanted["root"]))
         root.checkpoint_lower()
         root.lm_head()
+        root.pooler()
         root.tokenizer.encode("a text")
         try_general(Path(wanted["root"]), config)
     for folder in wanted["lowers"]:
@@ -124,12 +131,20 @@ def try_hplm(folder: Path, config: RootConfig) -> dict[str, Any]:
 def answer_to(wanted: Mapping[str, Any]) -> dict[str, Any]:
     """As ``try_out``; what does not fit is told as ``error``."""
     try:
-        return try_out(wanted)
+        return _doing(wanted)(wanted)
+    except LowerTouchedError as error:
+        return {"error": error.message, "lower": error.names}
     except HplmError as error:
         return {"error": error.message}
     # A stranger's files reach code that counts on what this product writes: any of it may fail.
     except Exception as error:  # noqa: BLE001
         return {"error": f"{type(error).__name__}: {str(error)[:300]}"}
+
+
+def _doing(wanted: Mapping[str, Any]) -> Callable[[Mapping[str, Any]], dict[str, Any]]:
+    if "adapter" in wanted:
+        return carry_over
+    return leave if "format" in wanted else try_out
 
 
 def main() -> None:

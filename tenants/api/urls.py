@@ -15,6 +15,15 @@ from tenants.api.keys import ApiKeyRotateView, ApiKeysView, ApiKeyView
 from tenants.api.members import MembersView, MemberView
 from tenants.api.uploads import UploadsView, UploadView
 from tenants.api.usage import UsageView
+from tenants.api.webhooks import (
+    DeliveriesView,
+    DeliveryView,
+    ReplayView,
+    WebhookRotateView,
+    WebhooksView,
+    WebhookTestView,
+    WebhookView,
+)
 from tenants.api.who import TenantDetailView, TenantsView
 
 in_a_tenant = [
@@ -38,6 +47,13 @@ in_a_tenant = [
     path("invitations/<int:invitation_id>/resend", InvitationResendView.as_view()),
     path("usage", UsageView.as_view()),
     path("audit", AuditView.as_view()),
+    path("webhooks", WebhooksView.as_view()),
+    path("webhooks/<uuid:endpoint_id>", WebhookView.as_view()),
+    path("webhooks/<uuid:endpoint_id>/rotate", WebhookRotateView.as_view()),
+    path("webhooks/<uuid:endpoint_id>/test", WebhookTestView.as_view()),
+    path("webhooks/<uuid:endpoint_id>/deliveries", DeliveriesView.as_view()),
+    path("webhooks/<uuid:endpoint_id>/deliveries/<uuid:delivery_id>", DeliveryView.as_view()),
+    path("webhooks/<uuid:endpoint_id>/deliveries/<uuid:delivery_id>/replay", ReplayView.as_view()),
 ]
 
 urlpatterns = [

@@ -12,6 +12,7 @@ from tenants.models.upload import Upload
 from tenants.models.upload_check import CheckKind, CheckState, UploadCheck
 from tenants.models.usage import UsageDay
 from tenants.models.user import User
+from tenants.models.webhook import DeliveryState, EventKind, WebhookDelivery, WebhookEndpoint
 
 __all__ = [
     "ApiKey",
@@ -21,6 +22,8 @@ __all__ = [
     "Corpus",
     "Dataset",
     "DatasetSplit",
+    "DeliveryState",
+    "EventKind",
     "Invitation",
     "InvitationState",
     "Membership",
@@ -38,4 +41,6 @@ __all__ = [
     "UploadCheck",
     "UsageDay",
     "User",
+    "WebhookDelivery",
+    "WebhookEndpoint",
 ]

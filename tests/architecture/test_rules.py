@@ -9,7 +9,16 @@ import pytest
 
 CHECKOUT = Path(__file__).resolve().parents[2]
 PAST_THE_SELECTORS = {"objects", "unscoped", "for_tenant"}
-PACKAGES = ("hmi_site", "tenants", "versiontree", "inference", "workers", "frontend", "benchmarks")
+PACKAGES = (
+    "hmi_site",
+    "tenants",
+    "versiontree",
+    "inference",
+    "workers",
+    "frontend",
+    "hmi_client",
+    "benchmarks",
+)
 
 
 def queries_in(file: Path) -> Iterator[str]:

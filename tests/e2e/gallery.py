@@ -9,11 +9,12 @@ from typing import Any
 from django.utils import timezone
 from playwright.sync_api import FilePayload, Page
 
-from tenants.models import Invitation
+from tenants.models import Invitation, WebhookEndpoint
 from tenants.services.api_keys import api_key_create, api_key_revoke, api_key_rotate
 from tenants.services.datasets import dataset_upload
 from tenants.services.invitations import invitation_create
 from tenants.services.uploads import upload_create
+from tests.e2e.hooks import webhooks_used
 from tests.e2e.kinds import KINDS, TESTED
 from tests.e2e.kinds import question as _question
 from tests.e2e.measures import evaluation, fine_tuning, measured
@@ -68,6 +69,7 @@ def furnish(world: World, files: ArtifactFiles) -> None:
     api_key_rotate(api_key=importing, overlap=timedelta(days=1), actor=owner)
     leaked, _ = api_key_create(tenant=tenant, name="Old website", scopes=["infer"], created_by=world.admin)
     api_key_revoke(api_key=leaked, actor=owner)
+    webhooks_used(world)
     invitation_create(tenant=tenant, email="nora@example.org", role="developer", actor=owner)
     lapsed, _ = invitation_create(tenant=tenant, email="otto@example.org", role="viewer", actor=owner)
     Invitation.unscoped.filter(pk=lapsed.pk).update(expires_at=timezone.now() - timedelta(days=2))
@@ -200,6 +202,8 @@ def _addresses(world: World) -> dict[str, str]:
         "job-done": f"jobs/{done.pk}/",
         "job-log": f"jobs/{running.pk}/log/",
         "keys": "keys/",
+        "webhooks": "webhooks/",
+        "webhook": f"webhooks/{WebhookEndpoint.unscoped.earliest('created_at').pk}/",
         "members": "members/",
         "not-found": "nothing/",
     }

@@ -1,6 +1,6 @@
 """Exporting versions as zip files, and importing them."""
 
-from typing import Any
+from typing import Any, Final
 
 from django.http import StreamingHttpResponse
 from drf_spectacular.types import OpenApiTypes
@@ -14,12 +14,21 @@ from rest_framework.response import Response
 from tenants.models import Role, Tenant
 from tenants.permissions import request_actor
 from versiontree.api.access import OwnerView, PlatformView, asked, queried
-from versiontree.api.serializers import ExportQuerySerializer, ImportSerializer, VersionSerializer
+from versiontree.api.serializers import (
+    ExportQuerySerializer,
+    ImportAdapterSerializer,
+    ImportSerializer,
+    VersionSerializer,
+)
 from versiontree.archive.download import zip_response
+from versiontree.archive.trial import FORMATS
 from versiontree.models import Version
-from versiontree.selectors import version_visible_to
-from versiontree.services.export import version_download
+from versiontree.selectors import hplm_of, version_visible_to
+from versiontree.services.adapters import adapter_import
+from versiontree.services.export import adapter_download, version_download
 from versiontree.services.import_ import version_import
+
+ARCHIVE: Final = "archive"
 
 
 class _VersionExport(GenericAPIView[Version]):
@@ -32,13 +41,22 @@ class _VersionExport(GenericAPIView[Version]):
         return super().perform_content_negotiation(request, force=True)
 
     @extend_schema(
-        parameters=[OpenApiParameter("branch", OpenApiTypes.BOOL, description="With all it stands on.")],
+        parameters=[
+            OpenApiParameter("branch", OpenApiTypes.BOOL, description="With all it stands on."),
+            OpenApiParameter(
+                "format",
+                enum=["archive", *FORMATS],
+                description="An hPLM as an archive, or as an adapter that peft or adapters load.",
+            ),
+        ],
         responses={(200, "application/zip"): OpenApiTypes.BINARY},
     )
     def get(self, request: Request, version_id: int, **_: Any) -> StreamingHttpResponse:
-        branch = queried(ExportQuerySerializer, request)["branch"]
+        told, actor = queried(ExportQuerySerializer, request), request_actor(request)
         version = version_visible_to(self.owner, version_id)
-        return zip_response(version_download(version=version, actor=request_actor(request), branch=branch))
+        if (form := told["format"]) != ARCHIVE:
+            return zip_response(adapter_download(version=version, form=form, actor=actor))
+        return zip_response(version_download(version=version, actor=actor, branch=told["branch"]))
 
 
 class _Import(GenericAPIView[Version]):
@@ -72,6 +90,26 @@ class PlatformVersionExportView(_VersionExport, PlatformView):
 
 class ImportView(_Import, OwnerView):
     """An exported hPLM or domain becomes the tenant's."""
+
+
+class ImportAdapterView(OwnerView):
+    """A LoRA adapter of Hugging Face PEFT, or a bottleneck adapter of AdapterHub, that was trained elsewhere
+    on a root's checkpoint becomes an hPLM."""
+
+    parser_classes = [MultiPartParser]
+    serializer_class = VersionSerializer
+
+    @extend_schema(request=ImportAdapterSerializer, responses={201: VersionSerializer})
+    def post(self, request: Request, **_: Any) -> Response:
+        body = asked(ImportAdapterSerializer, request)
+        further, name = body.pop("new_version"), body.pop("name")
+        version = adapter_import(
+            **{**body, "parent": version_visible_to(self.tenant, body["parent"], param="parent")},
+            tenant=self.tenant,
+            of=hplm_of(self.tenant, name) if further else name,
+            actor=request_actor(request),
+        )
+        return Response(VersionSerializer(version).data, status=status.HTTP_201_CREATED)
 
 
 class PlatformImportView(_Import, PlatformView):

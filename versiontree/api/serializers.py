@@ -9,7 +9,9 @@ from typing import Any
 from drf_spectacular.utils import extend_schema_field
 from rest_framework import serializers
 
+from versiontree.archive.trial import FORMATS
 from versiontree.models import Alias, AliasMove, Domain, Hplm, Job, JobEvent, Root, Version
+from versiontree.selectors import TREE_AT_ONCE
 from versiontree.training_settings import DEFAULT_ALPHA, DEFAULT_VECTORS
 
 FREE_OBJECT = {"type": "object", "additionalProperties": True}
@@ -163,8 +165,9 @@ class VersionSerializer(serializers.ModelSerializer[Version]):
     @extend_schema_field(JobLineSerializer(many=True))
     def get_jobs(self, version: Version) -> list[dict[str, Any]]:
         """The chain of jobs, first to last."""
+        # By hand: a serializer of its own for each version would take most of the time of a list.
         chain = sorted(version.jobs.all(), key=lambda job: job.created_at)
-        return [dict(line) for line in JobLineSerializer(chain, many=True).data]
+        return [{"id": str(job.pk), "kind": job.kind, "state": job.state} for job in chain]
 
 
 class NodeSerializer(VersionSerializer):
@@ -175,6 +178,17 @@ class NodeSerializer(VersionSerializer):
     class Meta(VersionSerializer.Meta):
         fields = (*VersionSerializer.Meta.fields, "depth")
         read_only_fields = fields
+
+
+class TreeQuerySerializer(serializers.Serializer[Any]):
+    """Which part of the tree."""
+
+    after = serializers.IntegerField(
+        required=False, default=0, min_value=0, help_text="The id of the last version you saw."
+    )
+    limit = serializers.IntegerField(
+        required=False, default=TREE_AT_ONCE, min_value=1, max_value=TREE_AT_ONCE
+    )
 
 
 @extend_schema_field(FREE_OBJECT)
@@ -249,6 +263,7 @@ class ExportQuerySerializer(serializers.Serializer[Any]):
     """Whether the archive holds what the version stands on, too."""
 
     branch = serializers.BooleanField(required=False, default=False)
+    format = serializers.ChoiceField(choices=["archive", *FORMATS], required=False, default="archive")
 
 
 class ImportSerializer(serializers.Serializer[Any]):
@@ -259,6 +274,38 @@ class ImportSerializer(serializers.Serializer[Any]):
     parent = serializers.IntegerField(  # type: ignore[assignment]
         required=False, allow_null=True, default=None
     )
+
+
+class ImportAdapterSerializer(serializers.Serializer[Any]):
+    """The zip file of an adapter's folder, what it stands on, and what the folder does not say."""
+
+    archive = serializers.FileField(help_text="A zip file of the folder that peft or adapters saved.")
+    parent = serializers.IntegerField(  # type: ignore[assignment]
+        help_text="The ready version of a domain or root that it shall stand on; the root must be of the "
+        "checkpoint that it was trained on."
+    )
+    name = serializers.CharField(help_text="Of the hPLM: a new one, or with `new_version` one that is there.")
+    new_version = serializers.BooleanField(required=False, default=False)
+    labels = serializers.ListField(
+        child=serializers.CharField(max_length=200),
+        required=False,
+        default=list,
+        help_text="Names of the outputs, in their order, where the folder does not name them.",
+    )
+    task = serializers.ChoiceField(
+        choices=["classification", "multilabel", "regression"],
+        required=False,
+        allow_blank=True,
+        default="",
+        help_text="Of an adapter that reads whole texts, where the folder does not say it.",
+    )
+    pairs = serializers.BooleanField(required=False, default=False, help_text="Its inputs have two texts.")
+    drop_lower = serializers.BooleanField(
+        required=False,
+        default=False,
+        help_text="Leave out what the adapter changes in the layers that the domain's table replaces.",
+    )
+    license = serializers.CharField(required=False, allow_blank=True, default="", max_length=100)
 
 
 class AliasPutSerializer(serializers.Serializer[Any]):

@@ -6,13 +6,15 @@ from drf_spectacular.utils import extend_schema
 from rest_framework import status
 from rest_framework.request import Request
 from rest_framework.response import Response
+from rest_framework.utils.urls import replace_query_param
 
 from tenants.permissions import request_actor
-from versiontree.api.access import OwnerView, PlatformView, asked
+from versiontree.api.access import OwnerView, PlatformView, asked, queried
 from versiontree.api.serializers import (
     NodeSerializer,
     RootRegisterSerializer,
     RootSerializer,
+    TreeQuerySerializer,
     VersionSerializer,
 )
 from versiontree.models import Root, Version
@@ -21,14 +23,21 @@ from versiontree.services.roots import root_register
 
 
 class TreeView(OwnerView):
-    """Every version the tenant sees, parents before children."""
+    """Every version the tenant sees, parents before children, at most 100 at a time: ask for those ``after``
+    the last id you saw. A header ``Link`` with ``rel="next"`` says where, as long as there may be more."""
 
     serializer_class = NodeSerializer
     pagination_class = None  # type: ignore[assignment]
 
-    @extend_schema(responses=NodeSerializer(many=True))
+    @extend_schema(parameters=[TreeQuerySerializer], responses=NodeSerializer(many=True))
     def get(self, request: Request, **_: Any) -> Response:
-        return Response(NodeSerializer(tree_for(self.owner), many=True).data)
+        query = queried(TreeQuerySerializer, request)
+        nodes = tree_for(self.owner, **query)
+        response = Response(NodeSerializer(nodes, many=True).data)
+        if len(nodes) == query["limit"]:
+            further = replace_query_param(request.build_absolute_uri(), "after", nodes[-1].pk)
+            response.headers["Link"] = f'<{further}>; rel="next"'
+        return response
 
 
 class RootsView(OwnerView):

@@ -14,6 +14,7 @@ in_a_tenant = [
     path("versions/<int:version_id>", tree.VersionView.as_view()),
     path("versions/<int:version_id>/export", archives.VersionExportView.as_view()),
     path("import", archives.ImportView.as_view()),
+    path("import/adapter", archives.ImportAdapterView.as_view()),
     path("corpora/<int:corpus_id>/fit", fit.CorpusFitView.as_view()),
     path("datasets/<int:dataset_id>/fit", fit.DatasetFitView.as_view()),
     path("domains", domains.DomainsView.as_view()),

@@ -53,6 +53,7 @@ def _lead(version: Node) -> str:
 def _sections(nodes: Sequence[Node]) -> Iterator[str]:
     version = nodes[0]
     yield from _section("Measures", _measures(version))
+    yield from _section("Notes", _notes(version))
     lineage = [
         (node.kind.label, f"{node.name} v{node.number}", role, digest)
         for node in nodes
@@ -74,6 +75,15 @@ def _section(title: str, lines: Iterable[str]) -> Iterator[str]:
     told = list(lines)
     if told:
         yield from ("", f"## {title}", "", *told)
+
+
+def _notes(version: Node) -> Iterator[str]:
+    """What is to be known before it is used."""
+    imported = mapping_of(version.config.get("imported"))
+    if "format" in imported:
+        about = ", ".join(f"{name} {value}" for name, value in sorted(imported.items()))
+        yield f"- {_plain(f'Trained elsewhere: {about}.')}"
+    yield from (f"- {_plain(warning)}" for warning in version.config.get("warnings", ()))
 
 
 def _measures(version: Node) -> Iterable[str]:

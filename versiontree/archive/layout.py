@@ -35,6 +35,7 @@ PARTS: Final[Mapping[str, frozenset[str]]] = {
             "upper.safetensors",
             "checkpoint_lower.safetensors",
             "lm_head.safetensors",
+            "pooler.safetensors",
             "general_text.safetensors",
         }
     ),

@@ -86,7 +86,7 @@ def _unpack(source: Source, name: str, entry: FileEntry, folder: Path) -> None:
     with reading(name):
         stream = source.open(name)
     target = folder / name
-    with stream, _room():
+    with stream, room_left():
         target.parent.mkdir(parents=True, exist_ok=True)
         with target.open("xb") as out:
             while size <= entry["size"]:
@@ -101,7 +101,7 @@ def _unpack(source: Source, name: str, entry: FileEntry, folder: Path) -> None:
 
 
 @contextmanager
-def _room() -> Iterator[None]:
+def room_left() -> Iterator[None]:
     """Tell of a full disk as ``out_of_disk``."""
     try:
         yield

@@ -21,6 +21,9 @@ from versiontree.archive.layout import refused
 
 PATIENCE_S: Final = 900
 LONGEST_REASON: Final = 300
+FORMATS: Final = {"peft": "an adapter of PEFT", "adapterhub": "an adapter of AdapterHub"}
+"""What an hPLM can be exported as, besides an archive."""
+LONGEST_REFUSAL: Final = 1000
 PASSED_ON: Final = frozenset(
     {"PATH", "HOME", "TMPDIR", "LANG", "LANGUAGE", "PYTHONPATH", "PYTHONHOME", "LD_LIBRARY_PATH"}
 )
@@ -49,6 +52,46 @@ class Trial:
     ends: bool
     hplm: str | None
 
+    @property
+    def folders(self) -> list[str]:
+        """Those that are read whole."""
+        root = [self.root] if self.root_is_new else []
+        return [*root, *self.lowers, *self.plots, *([self.hplm] if self.hplm else [])]
+
+
+@dataclass(frozen=True, slots=True)
+class Carrying:
+    """An adapter's folder, that of the root it was trained on, and a new one for the hPLM it becomes; labels,
+    task and pairs where the adapter does not say them; whether what it changes below the cut is left out."""
+
+    root: str
+    adapter: str
+    out: str
+    labels: Sequence[str] = ()
+    task: str = ""
+    pairs: bool = False
+    drop_lower: bool = False
+
+    @property
+    def folders(self) -> list[str]:
+        """Those that are read whole."""
+        return [self.root, self.adapter]
+
+
+@dataclass(frozen=True, slots=True)
+class Leaving:
+    """An hPLM's folder, that of its root, a new one to write to, and one of FORMATS."""
+
+    root: str
+    hplm: str
+    out: str
+    format: str
+
+    @property
+    def folders(self) -> list[str]:
+        """Those that are read whole."""
+        return [self.root, self.hplm]
+
 
 def artifacts_try(trial: Trial) -> dict[str, Any]:
     """Load them all; what the hPLM says of itself (``task``, ``pairs``), nothing when there is none.
@@ -63,7 +106,34 @@ def artifacts_try(trial: Trial) -> dict[str, Any]:
     return answer
 
 
-def trial_answer(trial: Trial) -> dict[str, Any] | None:
+def adapter_carry(carrying: Carrying) -> dict[str, Any]:
+    """Make an hPLM of an adapter; what `inference.hplm.foreign.carrying` says of it.
+
+    Raises ``invalid_archive`` with what cannot be carried over; `details` names what stands below the cut.
+    """
+    answer = trial_answer(carrying)
+    if answer is None:
+        raise refused("Reading the adapter ends the process that tries it.")
+    if "error" in answer:
+        lower = {"lower": list(answer["lower"])} if "lower" in answer else {}
+        raise refused(f"The adapter cannot be imported: {str(answer['error'])[:LONGEST_REFUSAL]}.", **lower)
+    return answer
+
+
+def adapter_leave(leaving: Leaving) -> str:
+    """Write an hPLM as an adapter for others, and return how its outputs are read.
+
+    Raises ``invalid_field`` with why that format cannot hold it.
+    """
+    answer = trial_answer(leaving)
+    if answer is None or "error" in answer:
+        told = "Writing it failed" if answer is None else str(answer["error"])[:LONGEST_REFUSAL]
+        message = f"This version cannot be exported as {FORMATS[leaving.format]}: {told}."
+        raise HmiError(ErrorCode.INVALID_FIELD, message, param="format")
+    return str(answer["read"])
+
+
+def trial_answer(trial: "Trial | Carrying | Leaving") -> dict[str, Any] | None:
     """What ``inference.hplm.trial`` says in a process of its own; None when that ends without a word."""
     try:
         said = _ask(json.dumps(asdict(trial)).encode(), most_bytes=_memory(trial))
@@ -111,9 +181,8 @@ def _restrain(pid: int, most_bytes: int) -> None:
     resource.prlimit(pid, resource.RLIMIT_DATA, (most, most))
 
 
-def _memory(trial: Trial) -> int:
+def _memory(trial: "Trial | Carrying | Leaving") -> int:
     """How many bytes the process may take: a file can say that it is larger than it is."""
-    root = [trial.root] if trial.root_is_new else []
-    folders = [*root, *trial.lowers, *trial.plots, *([trial.hplm] if trial.hplm else [])]
+    folders = trial.folders
     read = sum(file.stat().st_size for folder in folders for file in Path(folder).iterdir())
     return MEMORY_BASE + MEMORY_TIMES * read

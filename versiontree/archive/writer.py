@@ -42,10 +42,8 @@ class Member:
 
 def archive_members(store: ArtifactStore, steps: Sequence[Step], *, branch: bool) -> list[Member]:
     """The files of the archive of a version, the manifest first; `steps` lead from it to its root."""
-    told = [steps[0], *(step for step in steps[1:] if step.version.kind != VersionKind.HPLM)]
-    places = {step.version.pk: place for place, step in enumerate(told)}
-    nodes = tuple(_node(step, places) for step in told)
-    members = [_written(CARD, model_card(nodes).encode()), _written(CONFIG, _json(config_json(nodes)))]
+    told, nodes = _told(steps)
+    members = [member_of(CARD, model_card(nodes).encode()), member_of(CONFIG, _json(config_json(nodes)))]
     for step in told if branch else told[:1]:
         for role, artifact in sorted(step.artifacts.items()):
             folder, prefix = store.path(role, artifact.digest), artifact_prefix(role, artifact.digest)
@@ -54,7 +52,19 @@ def archive_members(store: ArtifactStore, steps: Sequence[Step], *, branch: bool
             ]
     members = list({member.name: member for member in members}.values())
     files = {member.name: member.entry for member in members}
-    return [_written(MANIFEST, _json(manifest_json(Contents(nodes, branch, files)))), *members]
+    return [member_of(MANIFEST, _json(manifest_json(Contents(nodes, branch, files)))), *members]
+
+
+def archive_card(steps: Sequence[Step]) -> str:
+    """The model card of a version; `steps` lead from it to its root."""
+    return model_card(_told(steps)[1])
+
+
+def _told(steps: Sequence[Step]) -> tuple[list[Step], tuple[Node, ...]]:
+    """What an archive tells of: the version, then the domains and the root it stands on."""
+    told = [steps[0], *(step for step in steps[1:] if step.version.kind != VersionKind.HPLM)]
+    places = {step.version.pk: place for place, step in enumerate(told)}
+    return told, tuple(_node(step, places) for step in told)
 
 
 def folder_write(members: Sequence[Member], folder: Path) -> None:
@@ -155,5 +165,6 @@ def _json(value: Mapping[str, Any]) -> bytes:
     return (json.dumps(value, indent=1, sort_keys=True, ensure_ascii=False) + "\n").encode()
 
 
-def _written(name: str, content: bytes) -> Member:
+def member_of(name: str, content: bytes) -> Member:
+    """A file of this content."""
     return Member(name, {"sha256": hashlib.sha256(content).hexdigest(), "size": len(content)}, content)

@@ -9,6 +9,7 @@ from versiontree.errors import not_found
 from versiontree.models import Alias, AliasMove, Hplm, Version
 from versiontree.models.version import VersionState
 from versiontree.names import require_slug
+from versiontree.services.telling import alias_tell
 from versiontree.serving import manifest_publish_on_commit
 
 
@@ -63,4 +64,5 @@ def alias_point(*, hplm: Hplm, name: str, version: Version, actor: Actor, reason
         actor=actor,
         detail={"version": version.number, "reason": reason},
     )
+    alias_tell(hplm=hplm, name=name, before=before, version=version)
     return alias

@@ -12,11 +12,21 @@ from django.db import transaction
 from tenants.errors import ErrorCode, HmiError
 from tenants.services.audit import Actor, audit_record
 from versiontree.archive.download import Download
-from versiontree.archive.writer import Member, archive_members, folder_write, zip_stream
+from versiontree.archive.layout import CARD
+from versiontree.archive.trial import FORMATS, Leaving, adapter_leave, folder_text
+from versiontree.archive.writer import (
+    Member,
+    archive_card,
+    archive_members,
+    folder_write,
+    member_of,
+    zip_stream,
+)
 from versiontree.artifacts import ArtifactDamaged, ArtifactStore
 from versiontree.lineage import lineage_of
 from versiontree.models import Version
-from versiontree.models.version import VersionState
+from versiontree.models.artifact import Role
+from versiontree.models.version import VersionKind, VersionState
 
 ZIP: Final = ".zip"
 
@@ -44,28 +54,64 @@ def version_download(*, version: Version, actor: Actor, branch: bool = False) ->
     return Download(f"{version.name}-v{version.number}{ZIP}", zip_stream(members))
 
 
-def _members(version: Version, *, branch: bool, actor: Actor) -> list[Member]:
-    if version.state != VersionState.READY:
-        raise HmiError(
-            ErrorCode.MODEL_NOT_READY,
-            f"{version.in_words} is {version.get_state_display().lower()}; only a ready one can be exported.",
-            param="version",
+def adapter_download(*, version: Version, form: str, actor: Actor) -> Download:
+    """A ready hPLM as a zip file of the folder that `peft` or `adapters` (`form`: "peft", "adapterhub") load
+    on the checkpoint of its root, with its model card.
+
+    Raises ``model_not_ready``, ``invalid_field`` (that format cannot hold it, and why).
+    """
+    _require_ready(version)
+    if form not in FORMATS or version.kind != VersionKind.HPLM:
+        known = ", ".join(FORMATS)
+        raise HmiError(ErrorCode.INVALID_FIELD, f"An hPLM can be exported as {known}.", param="format")
+    steps = lineage_of(version)
+    store = ArtifactStore(Path(settings.HMI_ARTIFACT_ROOT))
+    with store.workspace(Role.HPLM) as folder:
+        read = adapter_leave(
+            Leaving(
+                root=folder_text(store.path(Role.ROOT, steps[-1].artifacts[Role.ROOT].digest)),
+                hplm=folder_text(store.path(Role.HPLM, steps[0].artifacts[Role.HPLM].digest)),
+                out=folder_text(folder / form),
+                format=form,
+            )
         )
+        found = [member_of(file.name, file.read_bytes()) for file in sorted((folder / form).iterdir())]
+    card = f"{archive_card(steps)}\n## Reading its outputs\n\n{read}\n"
+    _audit(version, actor, format=form)
+    members = [member_of(CARD, card.encode()), *found]
+    return Download(f"{version.name}-v{version.number}-{form}{ZIP}", zip_stream(members))
+
+
+def _members(version: Version, *, branch: bool, actor: Actor) -> list[Member]:
+    _require_ready(version)
     store = ArtifactStore(Path(settings.HMI_ARTIFACT_ROOT))
     members = archive_members(store, lineage_of(version), branch=branch)
     for member in members:
         # Better now than in the middle of a download.
         if isinstance(member.content, Path) and not member.content.is_file():
             raise ArtifactDamaged(f"{member.name} is not in the store.")
+    _audit(version, actor, branch=branch)
+    return members
+
+
+def _require_ready(version: Version) -> None:
+    if version.state != VersionState.READY:
+        raise HmiError(
+            ErrorCode.MODEL_NOT_READY,
+            f"{version.in_words} is {version.get_state_display().lower()}; only a ready one can be exported.",
+            param="version",
+        )
+
+
+def _audit(version: Version, actor: Actor, **more: bool | str) -> None:
     with transaction.atomic():
         audit_record(
             verb="version.export",
             subject=str(version),
             tenant=version.tenant,
             actor=actor,
-            detail={"version": version.pk, "digest": version.digest, "branch": branch},
+            detail={"version": version.pk, "digest": version.digest, **more},
         )
-    return members
 
 
 def _put(members: Sequence[Member], out: Path) -> None:

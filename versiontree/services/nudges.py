@@ -14,9 +14,12 @@ RUN_CHECK_TASK: Final = "workers.run_check"
 COVERAGE_TASK: Final = "workers.measure_coverage"
 TAKEOUT_TASK: Final = "workers.take_out"
 LEAVING_TASK: Final = "workers.let_tenants_leave"
+WEBHOOKS_TASK: Final = "workers.send_webhooks"
 TRAINING_QUEUE: Final = "training"
 UPLOADS_QUEUE: Final = "uploads"
 """Reading uploads takes minutes: what keeps the system in order must not wait behind it."""
+WEBHOOKS_QUEUE: Final = "webhooks"
+"""Receivers may be slow to answer, and are nobody's whom one could know."""
 # Somebody may be waiting for the answer to a request: a broker that is down must not hold them for long.
 IMPATIENT: Final = {"max_retries": 1, "socket_connect_timeout": 2.0, "socket_timeout": 2.0}
 
@@ -43,6 +46,11 @@ def takeout_nudge_send(*, takeout_id: UUID, **_: object) -> None:
 def leaving_nudge() -> None:
     """Have the data of tenants that leave deleted."""
     _send(LEAVING_TASK, [], UPLOADS_QUEUE, 0)
+
+
+def webhooks_nudge_send(**_: object) -> None:
+    """Have sent what waits for webhooks; what ``tenants.signals`` asks for."""
+    _send(WEBHOOKS_TASK, [], WEBHOOKS_QUEUE, 0)
 
 
 def coverage_nudge(*, kind: str, upload_id: int) -> None:

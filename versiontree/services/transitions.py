@@ -9,6 +9,7 @@ from django.utils import timezone
 
 from versiontree.models.job import LEGAL, TERMINAL, Job, JobEvent, JobState
 from versiontree.models.version import LEGAL_VERSION_TRANSITIONS, Version, VersionState
+from versiontree.services.telling import job_tell
 
 _FORGET_ERROR = {"error_code": "", "error_message": "", "traceback": ""}
 _START_OVER = {"stage": "", "progress": 0.0, "eta_seconds": None, "metrics": {}}
@@ -36,6 +37,7 @@ def job_move(
     if not rows.update(state=to, **(_on_entering(to) | changes)):
         return False
     JobEvent.unscoped.create(job_id=job_id, kind=to.value, message=message, data=data or {})
+    job_tell(job_id=job_id, state=to)
     return True
 
 

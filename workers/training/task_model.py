@@ -27,7 +27,7 @@ class TaskModel(nn.Module):
         self._spec: PetSpec = pet.spec
         self._shape: Shape = pet.shape
         self._dropout = dropout
-        self.pooling = head.pooling
+        self.pooling, self.activation = head.pooling, head.activation
         # A parameter's name may not hold a dot.
         self.pet = nn.ParameterDict({_flat(k): _copy(v) for k, v in pet.weights.items()})
         self.head = nn.ParameterDict({name: _copy(value) for name, value in head.tensors().items()})
@@ -47,7 +47,7 @@ class TaskModel(nn.Module):
 
     def trained_head(self) -> Head:
         """The head, sharing memory with the parameters."""
-        return Head.from_tensors(dict(self.head.items()), self.pooling)
+        return Head.from_tensors(dict(self.head.items()), self.pooling, self.activation)
 
     @torch.no_grad()
     def take_over(self, earlier: Hplm, head: Head, labels: Sequence[str]) -> dict[str, bool]:
@@ -58,7 +58,7 @@ class TaskModel(nn.Module):
         if same_pet:
             for name, value in earlier.pet.weights.items():
                 self.pet[_flat(name)].copy_(value)
-        same_head = same_pet and head.pooling == self.pooling
+        same_head = same_pet and head.pooling == self.pooling and earlier.head.inner is None
         for row, label in enumerate(labels if same_head else ()):
             if label in earlier.labels:
                 known = earlier.labels.index(label)

@@ -32,7 +32,8 @@ class Family:
 
     prefix: what a task model's checkpoint puts before the encoder's names. layer: the name of a layer's
     parts, with `{}` for its number. names: (ours, theirs) below a layer; embeddings, head: (ours, theirs) in
-    full. parse: the architecture of a config.json.
+    full. parse: the architecture of a config.json. pooler: what task models read texts by, where a checkpoint
+    carries that.
     """
 
     name: str
@@ -43,11 +44,15 @@ class Family:
     head_names: Mapping[str, str]
     parse: Callable[[Mapping[str, Any]], Architecture]
     specials: Specials = field(default=BERT_SPECIALS)
+    pooler: str = ""
 
     def canonical(self, weights: Mapping[str, Tensor]) -> dict[str, Tensor]:
-        """The weights that a root uses, by our names: `embeddings.…`, `layers.<i>.…`, `head.…`."""
+        """The weights that a root uses, by our names: `embeddings.…`, `layers.<i>.…`, `head.…`,
+        `pooler.…`."""
         ours = {theirs: f"embeddings.{name}" for name, theirs in self.embedding_names.items()}
         ours |= {theirs: f"head.{name}" for name, theirs in self.head_names.items()}
+        if self.pooler:
+            ours |= {f"{self.pooler}.{part}": f"pooler.{part}" for part in ("weight", "bias")}
         in_layer = {theirs: name for name, theirs in self.layer_names.items()}
         pattern = re.compile(re.escape(self.layer).replace(r"\{\}", r"(\d+)") + r"(.+)\.(weight|bias)")
         found: dict[str, Tensor] = {}

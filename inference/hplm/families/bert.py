@@ -16,4 +16,5 @@ BERT = Family(
         "bias": "cls.predictions.bias",
     },
     parse=lambda raw: bert_like(raw, "bert"),
+    pooler="pooler.dense",
 )

@@ -170,6 +170,26 @@ def test_datasets_and_corpora_have_pages_of_their_own(owner: Client, world: Worl
     assert 'href="?corpora=2&amp;page=2"' in page
 
 
+def test_a_form_offers_what_is_new_and_finds_what_is_old(owner: Client, world: World) -> None:
+    crowd(world.tenant, world.hplm, hplms=0, data=50)
+    for address, field, old in (
+        ("domains/new/", "corpus", world.corpus),
+        ("hplms/triage/update/", "dataset", world.dataset),
+    ):
+
+        def page_of(query: str, address: str = address) -> str:
+            return owner.get(f"/t/acme/{address}?{query}").content.decode()
+
+        option = f"{old.name} ("
+        assert option not in page_of("")
+        assert "Only the first 50 are offered" in page_of("")
+        assert option in page_of(f"find={old.name.upper()}")
+        assert f"crowd {field}" not in page_of(f"find={old.name}")
+        assert f'<option value="{old.pk}" selected>{option}' in page_of(f"{field}={old.pk}")
+        assert "There is no" not in page_of("find=absent")
+    assert owner.post("/t/acme/hplms/triage/update/", {"dataset": world.dataset.pk}).status_code == 302
+
+
 def test_the_pages_of_lists_follow_each_other(owner: Client, world: World) -> None:
     crowd(world.tenant, world.hplm, hplms=60, jobs=60)
     found: list[str] = []

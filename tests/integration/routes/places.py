@@ -8,6 +8,8 @@ from tenants.services.checks import check_create
 from tenants.services.invitations import invitation_create
 from tenants.services.taking_out import takeout_request
 from tenants.services.uploads import upload_receive
+from tenants.services.webhook_events import webhook_test
+from tenants.services.webhooks import webhook_create
 from tests.e2e.world import World
 from tests.integration.versiontree.grove import jobs_in_order
 from versiontree.services.domains import domain_create
@@ -31,6 +33,10 @@ def in_the_tenant(world: World) -> dict[str, object]:
     )
     takeout = takeout_request(tenant=world.tenant, actor=world.owner)
     takeout_run(takeout_id=takeout.pk)
+    endpoint, _ = webhook_create(
+        tenant=world.tenant, url="https://example.org/", kinds=["job.failed"], actor=world.owner
+    )
+    delivery = webhook_test(endpoint=endpoint, actor=world.owner)
     return {
         "export/pk": takeout.pk,
         "domains/pk": own.domain_id,
@@ -38,6 +44,8 @@ def in_the_tenant(world: World) -> dict[str, object]:
         "kind": "domain",
         "domain/pk": own.domain_id,
         "prefix": key.prefix,
+        "endpoint_id": endpoint.pk,
+        "delivery_id": delivery.pk,
         **dict.fromkeys(("members/pk", "member_id"), viewer.pk),
         **dict.fromkeys(("invitations/pk", "invitation_id"), invitation.pk),
         "token": "absent",
@@ -70,6 +78,8 @@ def _there_already(world: World) -> dict[str, object]:
         "dataset_id": world.dataset.pk,
         "hplms/name": world.hplm.name,
         "hplm": world.hplm.name,
+        "model": f"{world.tenant.slug}/{world.hplm.name}",
+        "version": 1,
         "alias": "default",
         "roots/name": world.root.root.name,
         "number": 1,

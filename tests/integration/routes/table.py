@@ -45,6 +45,8 @@ def _values(codes: Codes) -> list[int]:
 SITE: dict[str, Methods] = {
     "health/live": get(everybody(200)),
     "health/ready": get(everybody(503)),
+    "v2/health/live": get(everybody(200)),
+    "v2/health/ready": get(everybody(503)),
     "metrics": get(staff(200, others=404, anonymous=404)),
     "api/schema/": get(everybody(200)),
     "api/docs/": get(everybody(200)),
@@ -94,6 +96,7 @@ API_OF_A_TENANT: dict[str, Methods] = {
     "versions/<int:version_id>": get(read()),
     "versions/<int:version_id>/export": get(write(200)),
     "import": post(write(422)),
+    "import/adapter": post(write(422)),
     "corpora": {"GET": read(), "POST": write(422)},
     "corpora/preview": post(write(422)),
     "corpora/<int:corpus_id>": {"GET": read(), "DELETE": write(409)},
@@ -143,6 +146,13 @@ API_OF_A_TENANT: dict[str, Methods] = {
     "invitations/<int:invitation_id>/resend": post(rule(201)),
     "usage": get(read()),
     "audit": get(rule(200)),
+    "webhooks": {"GET": write(200), "POST": write(422)},
+    "webhooks/<uuid:endpoint_id>": {"GET": write(200), "PATCH": write(422), "DELETE": write(204)},
+    "webhooks/<uuid:endpoint_id>/rotate": post(write(200)),
+    "webhooks/<uuid:endpoint_id>/test": post(write(201)),
+    "webhooks/<uuid:endpoint_id>/deliveries": get(write(200)),
+    "webhooks/<uuid:endpoint_id>/deliveries/<uuid:delivery_id>": get(write(200)),
+    "webhooks/<uuid:endpoint_id>/deliveries/<uuid:delivery_id>/replay": post(write(201)),
 }
 
 API: dict[str, Methods] = {
@@ -163,6 +173,16 @@ API: dict[str, Methods] = {
     "platform/jobs/<uuid:job_id>/events": get(run()),
     "platform/jobs/<uuid:job_id>/cancel": post(run(409)),
     "platform/jobs/<uuid:job_id>/retry": post(run(409)),
+}
+
+# The Open Inference Protocol: 400 for a request that asks nothing, and nobody serves the model.
+OIP: dict[str, Methods] = {
+    "v2": get(everybody(200)),
+    **{
+        f"v2/models/<model:model>{version}{what}": methods
+        for version in ("", "/versions/<int:version>")
+        for what, methods in {"": get(read()), "/ready": get(read(503)), "/infer": post(read(400))}.items()
+    },
 }
 
 PAGES_OF_A_TENANT: dict[str, Methods] = {
@@ -196,6 +216,7 @@ PAGES_OF_A_TENANT: dict[str, Methods] = {
     "hplms/": get(page()),
     "hplms/new/": form(work()),
     "hplms/import/": form(work()),
+    "hplms/import/adapter/": form(work()),
     "hplms/<slug:name>/": get(page()),
     "hplms/<slug:name>/update/": form(work()),
     "hplms/<slug:name>/delete/": post(work(302)),
@@ -228,6 +249,15 @@ PAGES_OF_A_TENANT: dict[str, Methods] = {
     "keys/new/": post(own()),
     "keys/<str:prefix>/rotate/": post(own(302)),
     "keys/<str:prefix>/revoke/": post(own(302)),
+    "webhooks/": get(work()),
+    "webhooks/new/": post(work()),
+    "webhooks/<uuid:endpoint_id>/": get(work()),
+    "webhooks/<uuid:endpoint_id>/change/": post(work()),
+    "webhooks/<uuid:endpoint_id>/switch/": post(work(302)),
+    "webhooks/<uuid:endpoint_id>/rotate/": post(work(302)),
+    "webhooks/<uuid:endpoint_id>/test/": post(work(302)),
+    "webhooks/<uuid:endpoint_id>/delete/": post(work(302)),
+    "webhooks/<uuid:endpoint_id>/deliveries/<uuid:delivery_id>/replay/": post(work(302)),
     "members/": get(page()),
     "members/leave/": post(page(302)),
     "members/<int:pk>/role/": post(own(302)),
@@ -253,6 +283,7 @@ DECLARED: dict[str, Methods] = {
         f"api/v1/tenants/<slug:tenant>/{route}".removesuffix("/"): methods
         for route, methods in API_OF_A_TENANT.items()
     },
+    **OIP,
     **_below("t/<slug:slug>/", PAGES_OF_A_TENANT),
 }
 """Everything but the administration, all of which is the administrators' (`ADMIN`)."""

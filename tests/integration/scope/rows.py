@@ -10,6 +10,8 @@ from django.utils import timezone
 from tenants.models import CheckKind, Invitation, Takeout, Upload, UploadCheck
 from tenants.row_security import ELSEWHERE, OF_PLATFORM, wall_of
 from tenants.services.api_keys import api_key_create
+from tenants.services.webhook_events import webhook_test
+from tenants.services.webhooks import webhook_create
 from tests.e2e.world import World
 from versiontree.models import Coverage, Domain, Evaluation, Job, JobShard, VersionArtifact
 
@@ -39,6 +41,8 @@ def fill(world: World) -> None:
     """What the world of the pages lacks."""
     tenant, owner, soon = world.tenant, world.owner, timezone.now() + timedelta(hours=1)
     api_key_create(tenant=tenant, name="a key", scopes=["infer"], created_by=owner)
+    endpoint, _ = webhook_create(tenant=tenant, url="https://example.org/", kinds=["job.failed"], actor=owner)
+    webhook_test(endpoint=endpoint, actor=owner)
     job = Job.unscoped.filter(version=world.hplm).earliest("created_at")
     link = VersionArtifact.unscoped.filter(version=world.hplm).earliest("pk")
     mine: dict[str, Any] = {"tenant": tenant, "created_by": owner}

@@ -18,6 +18,8 @@ from tenants.services.invitations import invitation_create
 from tenants.services.taking_out import takeout_request
 from tenants.services.uploads import upload_create
 from tenants.services.usage import usage_record
+from tenants.services.webhook_events import webhook_test
+from tenants.services.webhooks import webhook_create
 from tenants.storage import ARRIVING
 from tests.integration.tenants.content import CORPUS, nothing_is_left, rows, stored, stream, upload
 from tests.integration.world import World
@@ -48,6 +50,10 @@ def furnished(world: World) -> World:
     takeout_request(tenant=world.tenant, actor=world.owner)
     check_create(tenant=world.tenant, kind="corpus", files={"file": upload}, actor=world.owner, stores=False)
     invitation_create(tenant=world.tenant, email="new@example.org", role="viewer", actor=world.owner)
+    endpoint, _ = webhook_create(
+        tenant=world.tenant, url="https://example.org/", kinds=["job.failed"], actor=world.owner
+    )
+    webhook_test(endpoint=endpoint, actor=world.owner)
     return world
 
 

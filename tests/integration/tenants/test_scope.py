@@ -14,11 +14,14 @@ from tenants.models import (
     Invitation,
     Membership,
     Quota,
+    Takeout,
     Tenant,
     UnscopedQuery,
     Upload,
     UploadCheck,
     UsageDay,
+    WebhookDelivery,
+    WebhookEndpoint,
 )
 from tests.integration.world import World
 
@@ -31,9 +34,12 @@ OWNED = [
     Invitation,
     Membership,
     Quota,
+    Takeout,
     Upload,
     UploadCheck,
     UsageDay,
+    WebhookDelivery,
+    WebhookEndpoint,
 ]
 SHA = "a" * 64
 

@@ -1,5 +1,6 @@
 """The manage API: who may, what it takes, what it answers."""
 
+import re
 from typing import Any
 
 import pytest
@@ -97,6 +98,22 @@ def test_the_tree_comes_with_depths(root: Version, domain: Version, model: Versi
         ("hplm", "spam", 2),
     ]
     assert [row["name"] for row in key.get(f"{V1}/roots").json()["results"]] == ["bert"]
+
+
+def test_a_large_tree_comes_in_parts_that_lead_to_each_other(
+    root: Version, model: Version, key: APIClient
+) -> None:
+    whole = key.get(f"{V1}/tree")
+    assert "Link" not in whole.headers
+    found, address = [], f"{V1}/tree?limit=1"
+    while address:
+        part = key.get(address)
+        found += part.json()
+        more = re.fullmatch(r'<http://testserver(/.+)>; rel="next"', part.headers.get("Link", ""))
+        address = more[1] if more else ""
+    assert found == whole.json()
+    assert error(key.get(f"{V1}/tree", {"after": "x"})) == (422, "invalid_field", "after")
+    assert error(key.get(f"{V1}/tree", {"limit": 101})) == (422, "invalid_field", "limit")
 
 
 def test_a_member_names_the_tenant(root: Version, acme: Household) -> None:

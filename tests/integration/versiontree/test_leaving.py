@@ -27,6 +27,7 @@ from tenants.services.tenants import tenant_create, tenant_resume, tenant_suspen
 from tenants.services.unwritten import Count, Unwritten
 from tenants.services.uploads import upload_receive
 from tenants.services.usage import usage_record
+from tenants.services.webhooks import webhook_create
 from tenants.storage import upload_store
 from tests.e2e.world import World, tickets_file, world_build
 from tests.integration.versiontree.grove import claim, jobs_in_order
@@ -77,6 +78,7 @@ def world(db: None, artifact_root: Path, upload_root: Path, settings: Any) -> Wo
     )
     domain_create(tenant=tenant, parent=world.domain, name="own", corpus=world.corpus, actor=owner)
     hplm_update(hplm=hplm(world), dataset=world.dataset, actor=owner)
+    webhook_create(tenant=tenant, url="https://example.org/", kinds=["alias.moved"], actor=owner)
     alias_move(hplm=hplm(world), name="live", version=world.hplm, actor=owner)
     takeout = takeout_request(tenant=tenant, actor=owner)
     Takeout.unscoped.filter(pk=takeout.pk).update(state=TakeoutState.READY)

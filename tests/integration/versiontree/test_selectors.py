@@ -197,6 +197,21 @@ def test_a_deleted_hplm_leaves_the_tree(model: Version, acme: Household) -> None
     assert model not in versions_visible_to(acme.tenant)
 
 
+def test_the_tree_goes_on_after_any_node_with_the_same_depths(
+    root: Version, domain: Version, model: Version, acme: Household, globex: Household
+) -> None:
+    grove.ready_hplm(grove.ready_domain(domain, "oncology", home=acme), "tumours", acme)
+    grove.ready_hplm(root, "theirs", globex)
+    whole, walked = tree_for(acme.tenant), list[Version]()
+    while some := tree_for(acme.tenant, after=walked[-1].pk if walked else 0, limit=2):
+        walked += some
+    assert len(whole) == 5
+    assert [(node.pk, node.tree_depth) for node in walked] == [  # type: ignore[attr-defined]
+        (node.pk, node.tree_depth)  # type: ignore[attr-defined]
+        for node in whole
+    ]
+
+
 def test_a_tree_of_500_nodes_takes_three_queries(
     root: Version, acme: Household, django_assert_num_queries: DjangoAssertNumQueries
 ) -> None:
@@ -221,7 +236,7 @@ def test_a_tree_of_500_nodes_takes_three_queries(
             for n, (hplm, parent) in enumerate(zip(hplms, parents, strict=False))
         )
     with django_assert_num_queries(3):
-        nodes = tree_for(acme.tenant)
+        nodes = tree_for(acme.tenant, limit=1000)
         names = [node.name for node in nodes]
     assert len(names) == 501
     assert max(node.tree_depth for node in nodes) == 5  # type: ignore[attr-defined]

@@ -19,6 +19,9 @@ from tenants.services.api_keys import LONGEST_OVERLAP
 from tenants.services.invitations import LASTS
 from tenants.services.taking_out import KEPT_FOR
 from tenants.services.uploads import MOST_AT_ONCE
+from tenants.services.webhook_sending import FAILING_FOR, KEPT
+from tenants.services.webhooks import MOST_ENDPOINTS
+from tenants.webhooks.posting import TOTAL_S
 
 DOCUMENT = Path(__file__).resolve().parents[3] / "docs" / "limits.md"
 FIXED: dict[str, Any] = {
@@ -33,6 +36,10 @@ FIXED: dict[str, Any] = {
     "Link of a new password": settings.PASSWORD_RESET_TIMEOUT,
     "Longest overlap of a key and its successor": LONGEST_OVERLAP,
     "File with all data of a tenant": KEPT_FOR,
+    "Webhooks of a tenant": MOST_ENDPOINTS,
+    "Request to a webhook": TOTAL_S,
+    "Until a webhook that only fails is turned off": FAILING_FOR,
+    "Log of what was sent to webhooks": KEPT,
 }
 TIMES = {"s": 1, "min": 60, "h": 3600, "days": 24 * 3600}
 UNITS = {"": 1, "%": 0.01, "GB": 10**9, "MiB": 2**20, "GiB": 2**30, **TIMES}

@@ -10,6 +10,7 @@ from tenants.errors import ErrorCode, HmiError
 
 SEALED = "sealed:"
 PURPOSE = "hmi_site.sealing"
+LOST = "This was sealed under another secret key of the installation."
 
 
 def seal(text: str) -> str:
@@ -17,19 +18,15 @@ def seal(text: str) -> str:
     return SEALED + _keys().encrypt(text.encode()).decode()
 
 
-def unseal(stored: str) -> str:
+def unseal(stored: str, *, lost: str = LOST) -> str:
     """What was sealed, also with one of HMI_SECRET_KEY_FALLBACKS; what never was is taken as it stands.
-    Another key: ``forbidden``."""
+    Another key: ``forbidden``, with the sentence ``lost``."""
     if not stored.startswith(SEALED):
         return stored
     try:
         return _keys().decrypt(stored.removeprefix(SEALED)).decode()
     except InvalidToken:
-        raise HmiError(
-            ErrorCode.FORBIDDEN,
-            "This second factor was set up under another secret key of the installation. An administrator can"
-            " delete it; then set it up again.",
-        ) from None
+        raise HmiError(ErrorCode.FORBIDDEN, lost) from None
 
 
 def _keys() -> MultiFernet:

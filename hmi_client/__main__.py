@@ -1,0 +1,5 @@
+"""``python -m hmi_client``: the command `hmi`."""
+
+from hmi_client.cli import main
+
+main()

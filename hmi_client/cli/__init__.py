@@ -1,0 +1,5 @@
+"""The command `hmi`."""
+
+from hmi_client.cli.app import main
+
+__all__ = ["main"]

@@ -1,0 +1,34 @@
+"""Asking models."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from hmi_client.operations.calls import post
+from hmi_client.reading import read
+from hmi_client.shapes import Answer
+from hmi_client.steps import Flow
+
+PATIENCE_S = 5.0
+"""How much longer than the deadline the client waits for the answer."""
+
+
+def infer(
+    model: str,
+    inputs: Sequence[str | Mapping[str, str]],
+    *,
+    timeout_s: float | None = None,
+    explain: bool = False,
+    idempotency_key: str | None = None,
+) -> Flow[Answer]:
+    """What a model says to each input: a text, or the object that its task takes.
+
+    ``model`` is ``hplm``, ``tenant/hplm``, ``tenant/hplm@alias`` or ``tenant/hplm:version``. ``explain`` has
+    each result say how its tokens were made.
+    """
+    body: dict[str, Any] = {"model": model, "inputs": list(inputs)}
+    if timeout_s is not None:
+        body["timeout_s"] = timeout_s
+    if explain:
+        body["explain"] = True
+    wait = None if timeout_s is None else timeout_s + PATIENCE_S
+    return read(Answer, (yield from post("infer", body, key=idempotency_key, timeout_s=wait)))

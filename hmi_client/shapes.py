@@ -1,0 +1,240 @@
+"""What the server answers with. Times are ISO 8601 texts in UTC, as they came."""
+
+from dataclasses import dataclass, field
+from typing import Any
+
+Json = dict[str, Any]
+ENDED = frozenset({"succeeded", "failed", "cancelled"})
+"""States in which a job stays, unless somebody retries it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Tenant:
+    """Whose key it is."""
+
+    slug: str
+    name: str
+    role: str | None = None
+    created_at: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Usage:
+    """What a tenant has and may have."""
+
+    slug: str
+    quota: Json = field(default_factory=dict)
+    rates: Json = field(default_factory=dict)
+    storage_used_bytes: int = 0
+    requests_today: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class AnsweredBy:
+    """The version that really answered."""
+
+    name: str
+    version: int
+    digest: str
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """``results`` has one object for each input; what is in it is the task's."""
+
+    id: str
+    model: AnsweredBy
+    results: tuple[Json, ...]
+    usage: Json = field(default_factory=dict)
+    plot: Json = field(default_factory=dict)
+    batch: Json = field(default_factory=dict)
+    timings_ms: Json = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Alias:
+    """A name that points at a version, by its number."""
+
+    name: str
+    version: int
+    moved_at: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class AliasMove:
+    """One move of an alias; ``from_version`` is None for its first."""
+
+    name: str
+    to_version: int
+    from_version: int | None = None
+    reason: str = ""
+    moved_by: str | None = None
+    moved_at: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Model:
+    """An hPLM."""
+
+    name: str
+    tenant: str
+    task: str
+    license: str = ""
+    aliases: tuple[Alias, ...] = ()
+    created_at: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class JobLine:
+    """A job in few words."""
+
+    id: str
+    kind: str
+    state: str
+
+
+@dataclass(frozen=True, slots=True)
+class Version:
+    """A node of the version tree: of a root, a domain or an hPLM."""
+
+    id: int
+    kind: str
+    name: str
+    number: int
+    root: str
+    state: str
+    tenant: str | None = None
+    parent: int | None = None
+    digest: str | None = None
+    config: Json = field(default_factory=dict)
+    metrics: Json = field(default_factory=dict)
+    jobs: tuple[JobLine, ...] = ()
+    created_at: str = ""
+    ready_at: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    """A long piece of work; ``progress`` is between 0 and 1."""
+
+    id: str
+    kind: str
+    state: str
+    version: int
+    of: str = ""
+    after: str | None = None
+    stage: str = ""
+    progress: float = 0.0
+    eta_seconds: float | None = None
+    metrics: Json = field(default_factory=dict)
+    attempt: int = 0
+    max_attempts: int = 0
+    cancel_requested_at: str | None = None
+    error_code: str = ""
+    error_message: str = ""
+    created_at: str = ""
+    queued_at: str | None = None
+    started_at: str | None = None
+    finished_at: str | None = None
+
+    @property
+    def has_ended(self) -> bool:
+        """Whether nothing more happens to it by itself."""
+        return self.state in ENDED
+
+
+@dataclass(frozen=True, slots=True)
+class JobEvent:
+    """Something that happened to a job."""
+
+    id: int
+    kind: str
+    message: str = ""
+    data: Json = field(default_factory=dict)
+    at: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Domain:
+    """A domain; without a tenant it is the platform's."""
+
+    id: int
+    name: str
+    root: str
+    tenant: str | None = None
+    description: str = ""
+    created_at: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Split:
+    """One file of a dataset."""
+
+    split: str
+    rows: int
+    size_bytes: int = 0
+    sha256: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Dataset:
+    """Labelled examples."""
+
+    id: int
+    name: str
+    task: str
+    labels: list[str] | None = None
+    splits: tuple[Split, ...] = ()
+    report: Json = field(default_factory=dict)
+    created_at: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Corpus:
+    """Text for a domain."""
+
+    id: int
+    name: str
+    rows: int
+    words: int = 0
+    size_bytes: int = 0
+    sha256: str = ""
+    report: Json = field(default_factory=dict)
+    created_at: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Upload:
+    """A file that comes in piece by piece: ``offset`` bytes of it are there."""
+
+    id: str
+    filename: str
+    size_bytes: int
+    offset: int
+    mark: str = ""
+    sha256: str | None = None
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether every byte is there."""
+        return self.offset == self.size_bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Check:
+    """What was found in uploaded files, and what was made of them."""
+
+    id: str
+    kind: str
+    state: str
+    name: str = ""
+    found: Json = field(default_factory=dict)
+    refusal: Json | None = None
+    faults: list[Json] = field(default_factory=list)
+    corpus: int | None = None
+    dataset: int | None = None
+
+    @property
+    def is_active(self) -> bool:
+        """Whether a worker still has to look."""
+        return self.state in ("waiting", "running")

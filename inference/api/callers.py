@@ -1,0 +1,38 @@
+"""Who asks an hPLM, and for which tenant."""
+
+from rest_framework.permissions import BasePermission
+from rest_framework.request import Request
+from rest_framework.views import APIView
+
+from tenants.errors import ErrorCode, HmiError
+from tenants.models import ApiKey, Scope, Tenant
+from tenants.permissions import request_tenant, require_staff
+from tenants.scope import enter_tenant
+
+
+class IsIdentified(BasePermission):
+    """A key or a signed-in user; what they may do depends on the tenant, which the model's name may say."""
+
+    def has_permission(self, request: Request, view: APIView) -> bool:
+        return isinstance(request.auth, ApiKey) or bool(request.user.is_authenticated)
+
+
+def enter_asked_tenant(request: Request, named: str | None) -> Tenant:
+    """The tenant asked for, in whose scope the rest of the request is. A key's tenant is known; that the
+    model is another's is for the look-up to refuse."""
+    is_key = isinstance(request.auth, ApiKey)
+    tenant = request_tenant(
+        request, None if is_key else named or request.query_params.get("tenant"), Scope.INFER
+    )
+    enter_tenant(tenant)
+    return tenant
+
+
+def require_choice_of_policy(request: Request, policy: str | None) -> None:
+    """Only the platform's staff choose what a request may cost; a key is its tenant's."""
+    if policy is None:
+        return
+    if isinstance(request.auth, ApiKey):
+        message = "Only the platform's staff may choose the miss policy."
+        raise HmiError(ErrorCode.FORBIDDEN, message, param="miss_policy")
+    require_staff(request.user)

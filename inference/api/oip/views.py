@@ -1,0 +1,212 @@
+"""The Open Inference Protocol: the server, its models, and asking them, which the infer API does."""
+
+from functools import partial
+from typing import Any, Final
+
+from django.conf import settings
+from django.http import HttpResponse
+from drf_spectacular.types import OpenApiTypes
+from drf_spectacular.utils import OpenApiExample, OpenApiParameter, extend_schema, extend_schema_view
+from rest_framework.authentication import SessionAuthentication
+from rest_framework.permissions import AllowAny
+from rest_framework.request import Request
+from rest_framework.response import Response
+from rest_framework.views import APIView
+from structlog.contextvars import get_contextvars
+
+from inference.api.admission import serving_root
+from inference.api.callers import IsIdentified, enter_asked_tenant, require_choice_of_policy
+from inference.api.client import gateway, reaching_the_queue
+from inference.api.hang_ups import cancel_on_hang_up
+from inference.api.infer import cancel, infer
+from inference.api.oip.answers import BYTES, JSON, oip_answer
+from inference.api.oip.bodies import JSON_LENGTH, Body, OipBodyParser
+from inference.api.oip.calls import read_call
+from inference.api.oip.errors import BAD_REQUEST, UNPROCESSABLE
+from inference.api.oip.serializers import (
+    OipAnswerSerializer,
+    OipErrorSerializer,
+    OipModelSerializer,
+    OipReadySerializer,
+    OipRequestSerializer,
+    OipServerSerializer,
+)
+from inference.api.oip.signatures import signature_of
+from inference.api.rates.headers import tell
+from inference.api.rates.limits import limits_of
+from inference.api.rates.throttles import InferRate, key_of
+from inference.api.validation import REQUEST_ID_HEADER, check_request_id, tenant_in
+from tenants.authentication import LateApiKeyAuthentication
+from tenants.errors import ErrorCode, HmiError
+from versiontree.models.version import VersionState
+from versiontree.selectors import hplm_of, resolve_model_lately, versions_of
+
+EXTENSIONS: Final = ["binary_tensor_data"]
+SERVER: Final = "hmi"
+READY_NOT: Final = {ErrorCode.MODEL_NOT_READY, ErrorCode.WORKER_UNAVAILABLE}
+ABOUT_A_MODEL: Final = (400, 401, 403, 404, 409, 429, 503)
+ABOUT_AN_ANSWER: Final = (*ABOUT_A_MODEL, 413, 415, 500, 504)
+
+
+def _errors(*statuses: int) -> dict[int, Any]:
+    return dict.fromkeys(sorted(statuses), OipErrorSerializer)
+
+
+class OipView(APIView):
+    """What all have in common: whom they answer, and how they refuse."""
+
+    authentication_classes = (LateApiKeyAuthentication, SessionAuthentication)
+    permission_classes: Any = (IsIdentified,)
+
+    def handle_exception(self, exc: Exception) -> Response:
+        """The product's error, in the protocol's shape."""
+        response = super().handle_exception(exc)
+        response.data = {"error": response.data["error"]["message"]}
+        if response.status_code == UNPROCESSABLE:
+            response.status_code = BAD_REQUEST
+        return response
+
+
+class ServerView(OipView):
+    """`GET /v2`."""
+
+    permission_classes = (AllowAny,)
+
+    @extend_schema(operation_id="oip_server", responses={200: OipServerSerializer}, auth=[])
+    def get(self, request: Request) -> Response:
+        """What answers here."""
+        return Response(
+            {"name": SERVER, "version": settings.SPECTACULAR_SETTINGS["VERSION"], "extensions": EXTENSIONS}
+        )
+
+
+class ModelView(OipView):
+    """`GET /v2/models/<model>`."""
+
+    @extend_schema(operation_id="oip_model", responses={200: OipModelSerializer, **_errors(*ABOUT_A_MODEL)})
+    def get(self, request: Request, model: str, version: int | None = None) -> Response:
+        """Which tensors an hPLM takes and gives, and which of its versions can be asked."""
+        reference = _reference(model, version)
+        tenant = enter_asked_tenant(request, tenant_in(reference))
+        found = resolve_model_lately(tenant, reference)
+        versions = versions_of(hplm_of(tenant, found.hplm_name)).filter(state=VersionState.READY)
+        numbers = [str(number) for number in versions.order_by("number").values_list("number", flat=True)]
+        about = {
+            "name": f"{found.tenant_slug}/{found.hplm_name}",
+            "versions": numbers if version is None else [str(version)],
+            "platform": f"{SERVER}_{found.task}",
+        }
+        return Response({**about, **signature_of(found.task, pairs=found.pairs).to_json()})
+
+
+class ModelReadyView(OipView):
+    """`GET /v2/models/<model>/ready`."""
+
+    @extend_schema(
+        operation_id="oip_model_ready",
+        responses={
+            200: OipReadySerializer,
+            **_errors(*ABOUT_A_MODEL),
+            503: OipReadySerializer,
+        },
+    )
+    def get(self, request: Request, model: str, version: int | None = None) -> Response:
+        """Whether an hPLM would answer now: 200, or 503 while it is being made or nobody serves its root."""
+        reference = _reference(model, version)
+        tenant = enter_asked_tenant(request, tenant_in(reference))
+        try:
+            found = resolve_model_lately(tenant, reference)
+            with reaching_the_queue():
+                ready = bool(serving_root(found.root_digest, gateway().standing.workers))
+        except HmiError as error:
+            if error.code not in READY_NOT:
+                raise
+            ready = False
+        return Response({"name": model, "ready": ready}, status=200 if ready else 503)
+
+
+class ModelInferView(OipView):
+    """`POST /v2/models/<model>/infer`."""
+
+    parser_classes = (OipBodyParser,)
+    throttle_classes = (InferRate,)
+    request_id: str
+
+    @extend_schema(
+        operation_id="oip_infer",
+        request={JSON: OipRequestSerializer, BYTES: OpenApiTypes.BINARY},
+        responses={
+            (200, JSON): OipAnswerSerializer,
+            (200, BYTES): OpenApiTypes.BINARY,
+            **_errors(*ABOUT_AN_ANSWER),
+        },
+        parameters=[
+            OpenApiParameter(
+                JSON_LENGTH,
+                OpenApiTypes.INT,
+                OpenApiParameter.HEADER,
+                description="How many bytes of the body are JSON; behind it are tensors as bytes.",
+            )
+        ],
+        examples=[
+            OpenApiExample(
+                "One text",
+                {
+                    "inputs": [
+                        {"name": "TEXT", "shape": [1], "datatype": "BYTES", "data": ["It will not start"]}
+                    ]
+                },
+                request_only=True,
+            )
+        ],
+    )
+    def post(self, request: Request, model: str, version: int | None = None) -> HttpResponse:
+        """Ask an hPLM."""
+        check_request_id(request.headers.get(REQUEST_ID_HEADER))
+        reference = _reference(model, version)
+        tenant = enter_asked_tenant(request, tenant_in(reference))
+        api_key = key_of(request)
+        if api_key is None:
+            tell(request._request, limits_of(tenant, None).tokens)
+        sent: object = request.data
+        body = sent if isinstance(sent, Body) else Body({}, memoryview(b""))
+        found = resolve_model_lately(tenant, reference)
+        signature = signature_of(found.task, pairs=found.pairs)
+        call = read_call(body, signature)
+        require_choice_of_policy(request, call.miss_policy)
+        take_back = partial(cancel, tenant=tenant, request_id=self.request_id)
+        answer = infer(
+            tenant=tenant,
+            reference=reference,
+            inputs=call.inputs,
+            timeout_s=call.timeout_s,
+            request_id=self.request_id,
+            miss_policy=call.miss_policy,
+            key=api_key,
+            on_accepted=cancel_on_hang_up(request.META, take_back, request_id=self.request_id),
+        )
+        return oip_answer(answer, call, signature)
+
+    def initialize_request(self, request: Any, *args: Any, **kwargs: Any) -> Request:
+        """The id that the log names, by which the request can be cancelled."""
+        self.request_id = get_contextvars().get("request_id", "")  # none while the schema is made
+        return super().initialize_request(request, *args, **kwargs)
+
+
+@extend_schema_view(get=extend_schema(operation_id="oip_version"))
+class VersionView(ModelView):
+    """`GET /v2/models/<model>/versions/<n>`."""
+
+
+@extend_schema_view(get=extend_schema(operation_id="oip_version_ready"))
+class VersionReadyView(ModelReadyView):
+    """`GET /v2/models/<model>/versions/<n>/ready`."""
+
+
+@extend_schema_view(post=extend_schema(operation_id="oip_version_infer"))
+class VersionInferView(ModelInferView):
+    """`POST /v2/models/<model>/versions/<n>/infer`."""
+
+
+def _reference(model: str, number: int | None) -> str:
+    return model if number is None else f"{model}:{number}"

@@ -1,0 +1,72 @@
+"""What is said when an adapter from elsewhere is read, and what is answered."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from torch import Tensor
+
+from inference.hplm.errors import HplmError
+from inference.hplm.hplm import Hplm
+from inference.hplm.json_files import read_json
+from inference.hplm.weights import read_weights, widen
+
+TOLD_AT_MOST = 8
+UNSUPPORTED = "invalid_archive"
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """The folder of an adapter and that of the root it shall work on.
+
+    labels: names of the outputs, where the folder does not say them. task: which one of a text's tasks it is,
+    where the folder leaves that open ("" otherwise). pairs: inputs have two texts. drop_lower: what it
+    changes below the cut may be left behind.
+    """
+
+    folder: Path
+    root: Path
+    labels: tuple[str, ...] = ()
+    task: str = ""
+    pairs: bool = False
+    drop_lower: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Carried:
+    """The hPLM that an adapter becomes; `dropped` names what it changed below the cut, which is left behind;
+    `about` is what its folder says of itself."""
+
+    hplm: Hplm
+    dropped: tuple[str, ...] = ()
+    about: Mapping[str, Any] = field(default_factory=dict)
+
+
+class LowerTouchedError(HplmError):
+    """An adapter changes what stands below the cut, where no hPLM can."""
+
+    def __init__(self, names: tuple[str, ...]) -> None:
+        more = f" and {len(names) - TOLD_AT_MOST} more" if len(names) > TOLD_AT_MOST else ""
+        super().__init__(
+            UNSUPPORTED,
+            "it changes what the domain's table replaces, which cannot be carried over: "
+            f"{', '.join(names[:TOLD_AT_MOST])}{more}. Train it with the upper layers alone, or accept that "
+            "this is left out with drop_lower",
+        )
+        self.names = names
+
+
+def read_said(path: Path) -> dict[str, Any]:
+    """A JSON object of an adapter's folder."""
+    return read_json(path, missing=UNSUPPORTED, damaged=UNSUPPORTED)
+
+
+def read_tensors(path: Path) -> dict[str, Tensor]:
+    """The tensors of a file of an adapter's folder, all finite, in fp32."""
+    return widen(read_weights(path, missing=UNSUPPORTED, damaged=UNSUPPORTED))
+
+
+def refusal(message: str) -> HplmError:
+    """An adapter that cannot become an hPLM."""
+    return HplmError(UNSUPPORTED, message)

@@ -1,0 +1,97 @@
+"""Events for webhooks, written in the transaction of what they tell of: what did not happen is not told, and
+what happened is, whoever dies."""
+
+import secrets
+from collections.abc import Iterable, Mapping
+from functools import partial
+from typing import Any
+
+from django.db import transaction
+from django.utils import timezone
+
+from tenants.models import EventKind, Tenant, WebhookDelivery, WebhookEndpoint
+from tenants.services.audit import Actor, audit_record
+from tenants.services.webhooks import host_of, webhook_locked
+from tenants.signals import webhooks_due
+
+
+def endpoints_for(tenant_id: int, kind: EventKind) -> list[WebhookEndpoint]:
+    """Where the tenant wants to hear of this."""
+    wanted = WebhookEndpoint.unscoped.filter(tenant_id=tenant_id, disabled_at=None, kinds__contains=[kind])
+    return list(wanted.select_related("tenant"))
+
+
+def event_tell(*, endpoints: Iterable[WebhookEndpoint], kind: EventKind, data: Mapping[str, Any]) -> None:
+    """Have these endpoints of one tenant hear of an event; call it inside the transaction of the event.
+
+    ``data`` says what it is about by ids, names and links: whoever hears of it asks the API for the rest.
+    """
+    now, event_id = timezone.now(), _new_id()
+    payload = {"type": kind.value, "timestamp": now.isoformat(), "data": dict(data)}
+    rows = [
+        WebhookDelivery(
+            tenant=endpoint.tenant,
+            endpoint=endpoint,
+            event_id=event_id,
+            kind=kind,
+            payload=payload,
+            next_attempt_at=now,
+        )
+        for endpoint in endpoints
+    ]
+    if rows:
+        WebhookDelivery.unscoped.bulk_create(rows)
+        _nudge_on_commit()
+
+
+@transaction.atomic
+def webhook_test(*, endpoint: WebhookEndpoint, actor: Actor) -> WebhookDelivery:
+    """Send a test to the endpoint, whatever kinds it wants; one that is turned off gets it once it is on."""
+    found = webhook_locked(endpoint)
+    data = {**links_of(found.tenant), "webhook": str(found.pk)}
+    event_tell(endpoints=[found], kind=EventKind.TEST, data=data)
+    _record("webhook.test", found, actor, {})
+    return WebhookDelivery.objects.for_tenant(found.tenant).filter(endpoint=found).latest("created_at")
+
+
+@transaction.atomic
+def delivery_replay(*, delivery: WebhookDelivery, actor: Actor) -> WebhookDelivery:
+    """Send an event once more, with the same id, from the first try on; the log keeps both."""
+    found = webhook_locked(delivery.endpoint)
+    again = WebhookDelivery(
+        tenant=found.tenant,
+        endpoint=found,
+        event_id=delivery.event_id,
+        kind=delivery.kind,
+        payload=delivery.payload,
+        next_attempt_at=timezone.now(),
+    )
+    again.save(force_insert=True)
+    _record("webhook.replay", found, actor, {"event": delivery.event_id})
+    _nudge_on_commit()
+    return again
+
+
+def links_of(tenant: Tenant, **places: str) -> dict[str, Any]:
+    """Whose event it is, and where in the API the rest is to be had: paths below the tenant's."""
+    above = f"/api/v1/tenants/{tenant.slug}"
+    links = {name: f"{above}/{place}" for name, place in places.items()}
+    return {"tenant": tenant.slug, "links": links or {"tenant": above}}
+
+
+def _new_id() -> str:
+    return f"evt_{secrets.token_hex(16)}"
+
+
+def _nudge_on_commit() -> None:
+    transaction.on_commit(partial(webhooks_due.send, WebhookDelivery))
+
+
+def _record(verb: str, endpoint: WebhookEndpoint, actor: Actor, detail: dict[str, Any]) -> None:
+    audit_record(
+        verb=verb,
+        subject=host_of(endpoint),
+        tenant=endpoint.tenant,
+        actor=actor,
+        detail={"webhook": str(endpoint.pk), **detail},
+    )

@@ -1,0 +1,15 @@
+"""The catalogue of errors has every code, with the status that it really has."""
+
+import re
+from pathlib import Path
+
+from tenants.errors import HTTP_STATUS
+
+CATALOGUE = Path(__file__).resolve().parents[2] / "docs/errors.md"
+ROW = re.compile(r"^\| `(\w+)` \| (\d+) \| (\S.*?) \| (\S.*?) \|$", re.M)
+
+
+def test_every_code_is_there_once_with_its_status_a_cause_and_a_cure() -> None:
+    rows = ROW.findall(CATALOGUE.read_text(encoding="utf-8"))
+    told = [(code, int(status)) for code, status, _, _ in rows]
+    assert sorted(told) == sorted((code.value, status) for code, status in HTTP_STATUS.items())

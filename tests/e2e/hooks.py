@@ -1,0 +1,36 @@
+"""Webhooks as after a month of use: one that works, with a log, and one that was turned off."""
+
+from tenants.models import WebhookEndpoint
+from tenants.services.webhook_events import webhook_test
+from tenants.services.webhook_sending import delivery_claim, delivery_record
+from tenants.services.webhooks import webhook_create
+from tenants.webhooks.posting import Answer
+from tests.e2e.world import World
+
+TAKEN = Answer(204, "", "", 48)
+LATE = Answer(503, "The answer was 503.", "<h1>Service unavailable</h1>", 1204, retry_after=600)
+NOBODY = Answer(None, "The name cannot be resolved.", "", 31)
+GONE = Answer(410, "The answer was 410.", "", 52)
+
+
+def webhooks_used(world: World) -> None:
+    """Deliveries that were taken, that wait for another try, and that were given up."""
+    builds = _hook(world, "https://builds.pharmacy.example/hmi/events?team=models", "The build server")
+    for answer in (TAKEN, NOBODY, LATE, TAKEN):
+        _sent(world, builds, answer)
+    webhook_test(endpoint=builds, actor=world.owner)
+    _sent(world, _hook(world, "https://old.pharmacy.example/hooks", ""), GONE)
+
+
+def _hook(world: World, url: str, description: str) -> WebhookEndpoint:
+    kinds = ["job.succeeded", "job.failed", "alias.moved"]
+    return webhook_create(
+        tenant=world.tenant, url=url, kinds=kinds, description=description, actor=world.owner
+    )[0]
+
+
+def _sent(world: World, endpoint: WebhookEndpoint, answer: Answer) -> None:
+    webhook_test(endpoint=endpoint, actor=world.owner)
+    while claim := delivery_claim():
+        mine = claim.delivery.endpoint_id == endpoint.pk
+        delivery_record(claim=claim, answer=answer if mine else TAKEN)

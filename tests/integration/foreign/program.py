@@ -1,0 +1,100 @@
+"""What people do with `peft` and `adapters` elsewhere; runs in the environment of `benchmarks.peers`.
+
+`python program.py train-peft|train-adapters CHECKPOINT OUT SETTINGS` saves an adapter of random weights;
+`python program.py load-peft|load-adapters CHECKPOINT ADAPTER SETTINGS` loads one. Both write
+`answers.safetensors` beside it: `ids`, and the `logits` that the model gives for them.
+"""
+
+import importlib
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+import torch
+from safetensors.torch import save_file
+
+MODELS = {
+    "SEQ_CLS": "AutoModelForSequenceClassification",
+    "TOKEN_CLS": "AutoModelForTokenClassification",
+    "QUESTION_ANS": "AutoModelForQuestionAnswering",
+}
+
+
+def task_model(checkpoint: str, settings: dict[str, Any]) -> Any:
+    transformers: Any = importlib.import_module("transformers")
+
+    torch.manual_seed(1)
+    kind = getattr(transformers, MODELS[settings["task"]])
+    more = {} if settings["task"] == "QUESTION_ANS" else {"num_labels": settings["labels"]}
+    return kind.from_pretrained(checkpoint, **more)
+
+
+def train_peft(checkpoint: str, out: Path, settings: dict[str, Any]) -> Any:
+    peft: Any = importlib.import_module("peft")
+
+    config = peft.LoraConfig(task_type=settings["task"], init_lora_weights=False, **settings["lora"])
+    torch.manual_seed(2)
+    model = peft.get_peft_model(task_model(checkpoint, settings), config)
+    with torch.no_grad():
+        for parameter in model.parameters():
+            if parameter.requires_grad:
+                parameter.add_(torch.randn_like(parameter) * 0.1)
+    model.save_pretrained(out)
+    return model
+
+
+def load_peft(checkpoint: str, adapter: Path, settings: dict[str, Any]) -> Any:
+    peft: Any = importlib.import_module("peft")
+
+    return peft.PeftModel.from_pretrained(task_model(checkpoint, settings), adapter)
+
+
+def train_adapters(checkpoint: str, out: Path, settings: dict[str, Any]) -> Any:
+    adapters: Any = importlib.import_module("adapters")
+
+    torch.manual_seed(2)
+    model = adapters.AutoAdapterModel.from_pretrained(checkpoint)
+    model.add_adapter("sentiment", adapters.BnConfig(**settings["config"]))
+    getattr(model, f"add_{settings['head']}_head")("sentiment", **settings["with"])
+    model.set_active_adapters("sentiment")
+    model.train_adapter("sentiment")
+    with torch.no_grad():
+        for parameter in model.parameters():
+            if parameter.requires_grad:
+                parameter.add_(torch.randn_like(parameter) * 0.1)
+    model.save_adapter(str(out), "sentiment", with_head=True, use_safetensors=True)
+    return model
+
+
+def load_adapters(checkpoint: str, adapter: Path, _settings: dict[str, Any]) -> Any:
+    adapters: Any = importlib.import_module("adapters")
+
+    model = adapters.AutoAdapterModel.from_pretrained(checkpoint)
+    name = model.load_adapter(str(adapter), use_safetensors=True, set_active=True)
+    model.active_head = name
+    return model
+
+
+DOINGS = {
+    "train-peft": train_peft,
+    "load-peft": load_peft,
+    "train-adapters": train_adapters,
+    "load-adapters": load_adapters,
+}
+
+
+def main() -> None:
+    doing, checkpoint, folder, settings = sys.argv[1:]
+    told = json.loads(settings)
+    model: Any = DOINGS[doing](checkpoint, Path(folder), told).eval()
+    torch.manual_seed(3)
+    ids = torch.randint(6, 100, (4, 11))
+    with torch.no_grad():
+        said = model(input_ids=ids, attention_mask=torch.ones_like(ids))
+    logits = said.logits if hasattr(said, "logits") else torch.stack([said.start_logits, said.end_logits], -1)
+    save_file({"ids": ids, "logits": logits.contiguous()}, f"{folder}.answers.safetensors")
+
+
+if __name__ == "__main__":
+    main()

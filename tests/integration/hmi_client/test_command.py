@@ -1,0 +1,153 @@
+"""The command `hmi` against the web server."""
+
+import json
+import random
+import stat
+from pathlib import Path
+
+import pytest
+
+from hmi_client import Client
+from tenants.models import Corpus, Dataset, Upload
+from tests.integration.hmi_client.conftest import Hmi, Product, key_of
+from tests.integration.jobs.world import mood_rows
+from tests.unit.tenants.files import jsonl
+from tests.unit.tiny import tiny_hplm, tiny_root
+
+
+@pytest.fixture
+def moods(tmp_path: Path) -> Path:
+    """A dataset's file."""
+    file = tmp_path / "moods.jsonl"
+    file.write_text(jsonl(mood_rows()))
+    return file
+
+
+def test_login_keeps_a_key_that_works_for_nobody_else_to_read(hmi: Hmi, site: Product, config: Path) -> None:
+    assert hmi("whoami").code == 3
+    refused = hmi("login", "--url", site.url, "--with-key", "-", stdin="wrong\n")
+    assert (refused.code, "unauthenticated" in refused.err, config.exists()) == (3, True, False)
+    ran = hmi("login", "--url", site.url, "--with-key", "-", stdin=f"{site.key}\n")
+    assert (ran.code, "Acme" in ran.err) == (0, True)
+    file = config / "profiles.json"
+    assert stat.S_IMODE(file.stat().st_mode) == 0o600
+    assert site.key not in ran.out + ran.err
+    me = json.loads(hmi("whoami", "--json").out)
+    assert (me["slug"], me["url"], me["usage"]["requests_today"]) == ("acme", site.url, 0)
+    assert "Acme (acme)" in hmi("whoami").out
+    infers = key_of(site.world.tenant, "infer")
+    assert hmi("--profile", "b", "login", "--url", site.url, "--with-key", "-", stdin=infers).code == 0
+    assert json.loads(hmi("--profile", "b", "whoami", "--json").out)["usage"] is None
+    assert hmi("--profile", "b", "models", "list").code == 3
+    assert hmi("logout").code == 0
+    assert hmi("whoami").code == 3
+    assert hmi("--profile", "b", "whoami").code == 0
+
+
+def test_data_is_pushed_checked_and_listed(logged_in: Hmi, moods: Path, tmp_path: Path) -> None:
+    checked = logged_in("data", "push", moods, "--task", "classification", "--check-only", "--json")
+    assert (checked.code, json.loads(checked.out)["state"]) == (0, "passed"), checked.err
+    assert not Dataset.unscoped.filter(name="again").exists()
+    pushed = logged_in("data", "push", moods, "--task", "classification", "--name", "again", "--json")
+    assert json.loads(pushed.out)["dataset"] == Dataset.unscoped.get(name="again").pk
+    assert not Upload.unscoped.exists()
+    assert "again" in logged_in("data", "list").out
+    table = tmp_path / "t.csv"
+    table.write_text("body,kind\n" + "".join(f"text {n},{'ab'[n % 2]}\n" for n in range(40)))
+    mapped = logged_in(
+        "data", "push", table, "--task", "classification", "--column", "text=body", "--column", "label=kind"
+    )
+    assert (mapped.code, Dataset.unscoped.get(name="t").labels) == (0, ["a", "b"]), mapped.err
+    texts = tmp_path / "lines.txt"
+    texts.write_text("".join(f"a line of text number {n}\n" for n in range(50)))
+    assert logged_in("data", "push", texts, "--corpus").code == 0
+    assert Corpus.unscoped.get(name="lines").rows == 50
+    listed = json.loads(logged_in("data", "list", "--corpora", "--json").out)
+    assert "lines" in [one["name"] for one in listed]
+
+
+def test_bad_rows_are_shown_with_their_places(logged_in: Hmi, moods: Path) -> None:
+    lines = moods.read_text().splitlines()
+    lines[4] = '{"text": "no label"}'
+    moods.write_text("\n".join(lines) + "\n")
+    refused = logged_in("data", "push", moods, "--task", "classification")
+    assert refused.code == 1
+    assert "moods.jsonl:5" in refused.err
+    told = json.loads(logged_in("data", "push", moods, "--task", "classification", "--json").err)["error"]
+    assert [fault["line"] for fault in told["faults"]] == [5]
+    assert not Dataset.unscoped.filter(name="moods", created_by=None).exists()
+
+
+def test_an_upload_goes_on_where_another_ended_and_finds_its_place_by_itself(
+    client: Client, site: Product, tmp_path: Path
+) -> None:
+    file = tmp_path / "big.txt"
+    file.write_bytes(random.Random(1).randbytes(250_000))
+    told: list[int] = []
+
+    class Enough(Exception):
+        """The person pressed Ctrl-C."""
+
+    def stop_later(path: Path, arrived: int, size: int) -> None:
+        told.append(arrived)
+        if arrived == 120_000:
+            raise Enough
+
+    with pytest.raises(Enough):
+        client.upload(file, on_progress=stop_later, piece_bytes=60_000)
+    assert told == [0, 60_000, 120_000]
+    upload = client.upload(file, on_progress=lambda _, arrived, __: told.append(arrived), piece_bytes=100_000)
+    assert told[3:] == [120_000, 220_000, 250_000]
+    assert upload.is_complete
+    assert Upload.unscoped.get().filename == "big.txt"
+
+
+def test_models_are_promoted_and_rolled_back(logged_in: Hmi, site: Product, tmp_path: Path) -> None:
+    made = tiny_hplm(tiny_root(tmp_path / "same"), "classification")
+    site.world.ready_hplm(site.root, made, tmp_path / "models", name="mood")
+    [listed] = json.loads(logged_in("models", "list", "--json").out)
+    assert (listed["name"], listed["aliases"][0]["version"]) == ("mood", 1)
+    assert "default:1" in logged_in("models", "list").out
+    assert [one["number"] for one in json.loads(logged_in("models", "versions", "mood", "--json").out)] == [1]
+    assert logged_in("models", "rollback", "mood").code == 5
+    assert logged_in("models", "promote", "mood", "1", "--alias", "canary").code == 0
+    missing = logged_in("models", "promote", "mood", "2", "--json")
+    assert (missing.code, json.loads(missing.err)["error"]["code"]) == (4, "not_found")
+    tree = json.loads(logged_in("domains", "tree", "--json").out)
+    assert [(node["kind"], node["name"]) for node in tree] == [("root", "tiny"), ("hplm", "mood")]
+    assert logged_in("domains", "list").code == 0
+    assert logged_in("models", "delete", "mood", "--yes").code == 0
+    assert json.loads(logged_in("models", "list", "--json").out) == []
+
+
+def test_jobs_are_listed_and_cancelled(logged_in: Hmi, site: Product) -> None:
+    site.world.create_hplm(site.root)
+    jobs = json.loads(logged_in("jobs", "list", "--state", "queued", "--json").out)
+    [fine_tune] = [job["id"] for job in jobs if job["kind"] == "fine_tune"]
+    assert logged_in("jobs", "cancel", fine_tune).code == 0
+    tailed = logged_in("jobs", "tail", fine_tune)
+    assert (tailed.code, "cancel" in tailed.out) == (1, True)
+    assert logged_in("jobs", "cancel", fine_tune).code == 5
+    assert "fine_tune" in logged_in("jobs", "retry", fine_tune).err
+    assert logged_in("jobs", "tail", "no-such-job").code == 4
+    assert logged_in("jobs", "tail", "../jobs").code == 1
+
+
+def test_what_is_asked_wrongly_is_said_in_a_sentence(logged_in: Hmi, moods: Path, config: Path) -> None:
+    assert logged_in("data", "push", moods).code == 2
+    assert logged_in("train", "mood", "--data", "nothing-of-this-name").code == 1
+    unknown = logged_in("train", "mood", "--data", "moods", "--parent", "nowhere")
+    assert (unknown.code, "(tiny:1)" in unknown.err) == (1, True)
+    assert logged_in("infer", "nobody", "a text").code == 4
+    assert logged_in("infer", "mood", "--jsonl", stdin="[1]\n").code == 1
+    (config / "profiles.json").write_text("[]")
+    broken = logged_in("whoami")
+    assert (broken.code, "hmi login" in broken.err) == (1, True)
+
+
+def test_a_server_that_is_away_has_its_own_exit_code(hmi: Hmi, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("hmi_client.retries.Retries.pause", lambda *_: 0.0)
+    monkeypatch.setenv("HMI_API_KEY", "a.b")
+    monkeypatch.setenv("HMI_URL", "http://127.0.0.1:9")
+    away = hmi("models", "list", "--json")
+    assert (away.code, json.loads(away.err)["error"]["code"]) == (7, "connection")

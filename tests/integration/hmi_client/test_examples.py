@@ -1,0 +1,56 @@
+"""Every example of docs/examples.md is run, against a real product: each way as one session of a tenant."""
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tenants.services.tenants import tenant_create
+from tests.integration.hmi_client.conftest import Product, key_of
+from tests.integration.jobs.world import mood_rows
+
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
+CHECKOUT = Path(__file__).resolve().parents[3]
+BLOCK = re.compile(r"^```(\w+)\n(.*?)^```$", re.M | re.S)
+WAYS = ("curl", "command", "python")
+
+
+def way_of(language: str, block: str) -> str:
+    """Which of the three a block belongs to."""
+    if language == "python":
+        return "python"
+    return "command" if re.search(r"\bhmi [a-z]+ ", block) else "curl"
+
+
+def scripts() -> dict[str, str]:
+    """The blocks of each way, one after the other."""
+    found: dict[str, list[str]] = {way: [] for way in WAYS}
+    for language, block in BLOCK.findall((CHECKOUT / "docs/examples.md").read_text(encoding="utf-8")):
+        found[way_of(language, block)].append(block)
+    assert min(map(len, found.values())) >= 6
+    return {way: "\n".join(blocks) for way, blocks in found.items()}
+
+
+def test_every_example_does_what_it_shows(product: Product, tmp_path: Path) -> None:
+    rows = "".join(f"{row['text']},{row['label']}\n" for row in mood_rows())
+    for way, script in scripts().items():
+        folder = tmp_path / way
+        folder.mkdir()
+        (folder / "tickets.csv").write_text("text,label\n" + rows)
+        tenant = tenant_create(slug=way, name=way, owner=product.world.owner)
+        env = {
+            "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}",
+            "PYTHONPATH": str(CHECKOUT),
+            "HMI_URL": product.url,
+            "HMI_API_KEY": key_of(tenant, "infer", "manage"),
+            "HMI_CONFIG_DIR": str(folder / "config"),
+        }
+        shell = [sys.executable, "-"] if way == "python" else ["bash", "-eu", "-o", "pipefail", "-s"]
+        ran = subprocess.run(
+            shell, input=script, cwd=folder, env=env, capture_output=True, text=True, timeout=240, check=False
+        )
+        assert ran.returncode == 0, f"{way}:\n{ran.stdout}\n{ran.stderr}"
+        assert "tickets" in ran.stdout

@@ -1,0 +1,153 @@
+"""Which events are told, to whom and with what; and what people and programs do with webhooks."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from django.db import transaction
+from django.test import Client
+from pytest_django import Settings
+
+from tenants.models import EventKind, WebhookDelivery, WebhookEndpoint
+from tenants.sealing import SEALED
+from tenants.services.webhook_sending import webhooks_send
+from tenants.services.webhooks import MOST_ENDPOINTS, webhook_create
+from tests.e2e.world import World as TreeWorld
+from tests.e2e.world import world_build
+from tests.integration.tenants.content import audit_of
+from tests.integration.versiontree.grove import claim, hplm_of
+from tests.integration.webhooks.receiver import Receiver
+from tests.integration.world import World
+from versiontree.services.aliases import alias_move
+from versiontree.services.evaluations import evaluation_request
+from versiontree.services.jobs import job_fail
+
+ADDRESS = "/api/v1/tenants/acme/webhooks"
+PAGES = "/t/acme/webhooks/"
+ALL = ["job.started", "job.succeeded", "job.failed", "job.cancelled", "alias.moved"]
+
+
+@pytest.fixture
+def tree(db: None, artifact_root: Path, upload_root: Path) -> TreeWorld:
+    """A tenant with a ready hPLM."""
+    return world_build()
+
+
+def hook(tree: TreeWorld, *kinds: str) -> WebhookEndpoint:
+    url = "https://example.org/"
+    return webhook_create(tenant=tree.tenant, url=url, kinds=kinds or ALL, actor=tree.owner)[0]
+
+
+def told(endpoint: WebhookEndpoint) -> list[Any]:
+    rows = WebhookDelivery.unscoped.filter(endpoint=endpoint).order_by("created_at", "kind")
+    return [row.payload for row in rows]
+
+
+def test_jobs_and_aliases_are_told_to_whoever_wants_them(tree: TreeWorld) -> None:
+    everything, failures, other = hook(tree), hook(tree, "job.failed"), hook(tree)
+    WebhookEndpoint.unscoped.filter(pk=other.pk).update(tenant=tree.stranger.memberships.get().tenant)
+    job = evaluation_request(version=tree.hplm, dataset=tree.dataset, tenant=tree.tenant, actor=tree.owner)
+    worker = claim(job)
+    job_fail(job_id=job.pk, worker=worker, code="job_crashed", message="No.")
+    alias_move(hplm=hplm_of(tree.hplm), name="live", version=tree.hplm, actor=tree.owner)
+    alias_move(hplm=hplm_of(tree.hplm), name="live", version=tree.hplm, actor=tree.owner)
+    assert [one["type"] for one in told(everything)] == ["job.started", "job.failed", "alias.moved"]
+    assert [one["type"] for one in told(failures)] == ["job.failed"]
+    assert told(other) == []
+    started, failed, moved = (one["data"] for one in told(everything))
+    assert started["state"] == "running"
+    client = Client()
+    client.force_login(tree.owner)
+    answer = client.get(failed["links"]["job"]).json()
+    assert (answer["id"], answer["state"]) == (failed["job"], failed["state"])
+    assert failed["error_code"] == "job_crashed"
+    assert [client.get(link).status_code for link in moved["links"].values()] == [200, 200]
+    assert (moved["alias"], moved["version"]["number"], moved["previous"]) == ("live", 1, None)
+    ids = set(WebhookDelivery.unscoped.filter(kind="job.failed").values_list("event_id", flat=True))
+    assert len(ids) == 1, "one event, to two endpoints"
+
+
+def test_what_is_rolled_back_is_not_told(tree: TreeWorld) -> None:
+    endpoint = hook(tree)
+    with transaction.atomic():
+        alias_move(hplm=hplm_of(tree.hplm), name="live", version=tree.hplm, actor=tree.owner)
+        assert len(told(endpoint)) == 1
+        transaction.set_rollback(True)
+    assert told(endpoint) == []
+
+
+def test_a_program_makes_tests_reads_and_replays(world: World, receiver: Receiver) -> None:
+    _, key = world.key("manage")
+    client = world.client(key=key)
+    asked = {"url": receiver.url, "kinds": ["alias.moved", "job.failed"], "description": "CI"}
+    made = client.post(ADDRESS, asked)
+    assert (made.status_code, made.json()["kinds"]) == (201, ["job.failed", "alias.moved"])
+    secret, one = made.json()["secret"], f"{ADDRESS}/{made.json()['id']}"
+    assert secret.startswith("whsec_")
+    endpoint = WebhookEndpoint.unscoped.get()
+    assert endpoint.secret.startswith(SEALED)
+    seen = json.dumps([client.get(ADDRESS).json(), client.get(one).json()])
+    assert secret not in seen + str(list(audit_of(world.tenant).values()))
+    delivery = client.post(f"{one}/test").json()
+    webhooks_send(for_s=60)
+    found = client.get(f"{one}/deliveries/{delivery['id']}").json()
+    assert (found["state"], found["tries"][0]["status"]) == ("delivered", 204)
+    assert client.post(f"{one}/deliveries/{delivery['id']}/replay").status_code == 201
+    assert [row["event_id"] for row in client.get(f"{one}/deliveries").json()["results"]] == [
+        delivery["event_id"]
+    ] * 2
+    assert client.post(f"{one}/rotate", {"overlap_s": 60}).json()["secret"] not in {secret, ""}
+    assert client.patch(one, {"enabled": False}).json()["enabled"] is False
+    assert client.patch(one, {"kinds": ["webhook.test"]}).json()["error"]["param"] == "kinds"
+    assert client.delete(one).status_code == 204
+    assert client.get(one).status_code == 404
+    assert set(audit_of(world.tenant).values_list("verb", flat=True)) >= {
+        f"webhook.{verb}" for verb in ("create", "test", "replay", "rotate", "change", "delete")
+    }
+
+
+def test_private_addresses_http_and_too_many_are_refused(world: World, settings: Settings) -> None:
+    client = world.client(world.developer)
+    for url in ("http://example.org/", "https://127.0.0.1/", "https://[::ffff:10.0.0.1]/"):
+        answer = client.post(ADDRESS, {"url": url, "kinds": ["job.failed"]})
+        assert (answer.status_code, answer.json()["error"]["param"]) == (422, "url")
+    for _ in range(MOST_ENDPOINTS):
+        webhook_create(
+            tenant=world.tenant, url="https://example.org/", kinds=["job.failed"], actor=world.owner
+        )
+    answer = client.post(ADDRESS, {"url": "https://example.org/", "kinds": ["job.failed"]})
+    assert answer.json()["error"]["code"] == "quota_exceeded"
+
+
+def test_a_person_makes_one_sees_its_secret_once_and_what_came_of_a_test(
+    world: World, receiver: Receiver
+) -> None:
+    receiver.status, receiver.body = 503, b"<script>later</script>"
+    client = Client()
+    client.force_login(world.developer)
+    form = {"url": receiver.url, "kinds": ["job.failed"], "description": "The build server"}
+    made = client.post(f"{PAGES}new/", form).content.decode()
+    assert "whsec_" in made
+    endpoint = WebhookEndpoint.unscoped.get()
+    page = f"{PAGES}{endpoint.pk}/"
+    assert "whsec_" not in client.get(page).content.decode()
+    client.post(f"{page}test/")
+    webhooks_send(for_s=60)
+    shown = client.get(page).content.decode()
+    assert EventKind.TEST in shown
+    assert "The answer was 503." in shown
+    assert "&lt;script&gt;later" in shown
+    assert "Failing" in client.get(PAGES).content.decode()
+    assert (
+        "private or reserved"
+        in client.post(f"{page}change/", form | {"url": "http://10.0.0.1/"}).content.decode()
+    )
+    delivery = WebhookDelivery.unscoped.get()
+    client.post(f"{page}deliveries/{delivery.pk}/replay/")
+    assert WebhookDelivery.unscoped.count() == 2
+    assert "whsec_" in client.post(f"{page}rotate/", {"overlap": "3600"}).content.decode()
+    client.post(f"{page}switch/", {"to": "off"})
+    assert "Turned off by a member" in client.get(page).content.decode()
+    assert client.post(f"{page}delete/").status_code == 302
+    assert not WebhookEndpoint.unscoped.exists()

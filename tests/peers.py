@@ -1,0 +1,35 @@
+"""Programs of others that talk to the product, each in a virtual environment of its own: made once, kept
+where benchmarks keep theirs."""
+
+import fcntl
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from benchmarks.runs import bench_dir, fingerprint
+
+INSTALL_S = 280
+READY = "ready"
+
+
+def peer_python(requirements: Path) -> Path:
+    """The Python of an environment with these packages. Where they are not to be had, the test is skipped."""
+    wanted = requirements.read_text(encoding="utf-8")
+    folder = bench_dir() / "peers" / fingerprint({"python": sys.version_info[:3], "packages": wanted})
+    python = folder / "bin" / "python"
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    with folder.with_suffix(".lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if not (folder / READY).is_file():
+            _run([sys.executable, "-m", "venv", "--clear", str(folder)])
+            _run([str(python), "-m", "pip", "install", "--quiet", "-r", str(requirements)])
+            (folder / READY).write_text(wanted, encoding="utf-8")
+    return python
+
+
+def _run(command: list[str]) -> None:
+    done = subprocess.run(command, capture_output=True, text=True, timeout=INSTALL_S, check=False)
+    if done.returncode:
+        pytest.skip(f"{' '.join(command[:4])}: {(done.stderr or done.stdout)[-300:]}")

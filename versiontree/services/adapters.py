@@ -1,0 +1,174 @@
+"""Importing adapters that `peft` or `adapters` saved elsewhere: each becomes an hPLM."""
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import IO, Any
+
+from django.conf import settings
+from django.db import IntegrityError, transaction
+
+from tenants.errors import ErrorCode, HmiError
+from tenants.models import Tenant
+from tenants.services.audit import Actor, audit_record, person
+from tenants.services.quotas import quota_check_hplms, quota_check_storage
+from versiontree.archive.adapter import adapter_unpack
+from versiontree.archive.trial import Carrying, adapter_carry, folder_text
+from versiontree.archive.turn import import_turn
+from versiontree.artifacts import ArtifactStore, StoredArtifact
+from versiontree.errors import not_found
+from versiontree.lineage import lineage_of
+from versiontree.models import Hplm, Version
+from versiontree.models.artifact import Role
+from versiontree.models.version import VersionKind
+from versiontree.names import require_slug
+from versiontree.selectors import artifact_bytes
+from versiontree.services.chain import artifacts_attach, version_finish
+from versiontree.services.licences import licence_check
+from versiontree.services.planting import parent_check, room_for_version, version_plant
+
+LONGEST_LIST = 2000
+"""Names of what was left out are kept up to so many signs."""
+
+
+def adapter_import(
+    *,
+    archive: Path | IO[bytes],
+    tenant: Tenant,
+    parent: Version,
+    of: Hplm | str,
+    actor: Actor,
+    labels: Sequence[str] = (),
+    task: str = "",
+    pairs: bool = False,
+    drop_lower: bool = False,
+    license: str = "",  # noqa: A002
+) -> Version:
+    """The adapter in an archive (a folder, a zip file, or an open one) as a ready version under `parent`: of
+    a new hPLM if `of` is a name, else a further one of that hPLM.
+
+    labels, task (of a whole text) and pairs say what the folder leaves open. What the adapter changes below
+    the cut is a reason to refuse it, or with `drop_lower` left out, as the version's warnings then say. All
+    is checked, and tried, before anything is stored. Not to be called in a transaction: it takes seconds, and
+    a machine does one import at a time.
+
+    Raises ``invalid_archive``, ``file_too_large``, ``conflict`` (the name), ``not_found``, ``invalid_field``,
+    ``model_not_ready``, ``quota_exceeded``, ``queue_full``, ``out_of_disk``.
+    """
+    terms = licence_check(license)
+    if isinstance(of, str):
+        require_slug(of)
+    with transaction.atomic():
+        _prepare(of, tenant, parent, terms, actor, task="classification")
+        transaction.set_rollback(True)
+    store = ArtifactStore(Path(settings.HMI_ARTIFACT_ROOT))
+    with import_turn(), store.workspace(Role.HPLM) as folder:
+        adapter_unpack(archive, folder / "adapter", most_bytes=settings.HMI_IMPORT_MAX_BYTES)
+        said = adapter_carry(
+            Carrying(
+                root=folder_text(_root_folder(parent, store)),
+                adapter=folder_text(folder / "adapter"),
+                out=folder_text(folder / "hplm"),
+                labels=list(labels),
+                task=task,
+                pairs=pairs,
+                drop_lower=drop_lower,
+            )
+        )
+        made = store.ingest(Role.HPLM, folder / "hplm")
+    return _plant(of, tenant, parent, terms, actor, said, made)
+
+
+def _root_folder(parent: Version, store: ArtifactStore) -> Path:
+    return store.path(Role.ROOT, lineage_of(parent)[-1].artifacts[Role.ROOT].digest)
+
+
+@transaction.atomic
+def _plant(
+    of: Hplm | str,
+    tenant: Tenant,
+    parent: Version,
+    terms: str,
+    actor: Actor,
+    said: Mapping[str, Any],
+    made: StoredArtifact,
+) -> Version:
+    hplm, above = _prepare(of, tenant, parent, terms, actor, task=said["task"], adding=made.size)
+    if hplm.task != said["task"]:
+        raise HmiError(
+            ErrorCode.INVALID_FIELD,
+            f"{hplm.name} does {hplm.get_task_display().lower()}; this adapter does {said['task']}.",
+            param="archive",
+        )
+    version = version_plant(
+        of=hplm,
+        root=above.root,
+        parent=above,
+        tenant=tenant,
+        config=_config(said),
+        plans=[],
+        actor=actor,
+    )
+    artifacts_attach(version=version, artifacts=[(Role.HPLM, made)])
+    version_finish(version=version, metrics={})
+    audit_record(
+        verb="version.import",
+        subject=str(version),
+        tenant=tenant,
+        actor=actor,
+        detail={"version": version.pk, "digest": made.digest, "format": said["about"]["format"]},
+    )
+    version.refresh_from_db()
+    return version
+
+
+def _prepare(
+    of: Hplm | str,
+    tenant: Tenant,
+    parent: Version,
+    terms: str,
+    actor: Actor,
+    *,
+    task: str,
+    adding: int = 1,
+) -> tuple[Hplm, Version]:
+    """Check all that may be refused; the hPLM, its row held, and the parent as it is now."""
+    room_for_version(tenant=tenant, jobs=0)
+    quota_check_storage(tenant=tenant, adding_bytes=adding, beside_uploads=artifact_bytes(tenant))
+    above = parent_check(parent=parent, tenant=tenant, kinds=[VersionKind.ROOT, VersionKind.DOMAIN])
+    if isinstance(of, str):
+        living = Hplm.objects.for_tenant(tenant).filter(deleted_at=None).count()
+        quota_check_hplms(tenant=tenant, having=living)
+        return _new(of, tenant, task, terms, actor), above
+    rows = Hplm.objects.for_tenant(tenant).select_for_update(no_key=True, of=("self",))
+    held = rows.filter(pk=of.pk, deleted_at=None).first()
+    if held is None:
+        raise not_found("hPLM", param="name")
+    return held, above
+
+
+def _new(name: str, tenant: Tenant, task: str, terms: str, actor: Actor) -> Hplm:
+    try:
+        with transaction.atomic():
+            return Hplm.unscoped.create(
+                tenant=tenant, name=name, task=task, license=terms, created_by=person(actor)
+            )
+    except IntegrityError as error:
+        message = f"There is an hPLM called {name!r} already."
+        raise HmiError(ErrorCode.CONFLICT, message, param="name") from error
+
+
+def _config(said: Mapping[str, Any]) -> dict[str, Any]:
+    """What a version keeps of how it was made."""
+    pet = said["pet"]
+    config: dict[str, Any] = {
+        "labels": said["labels"],
+        "settings": {name: pet[name] for name in ("lora", "adapter", "output_adapter", "biases", "norms")},
+        "imported": {key: str(value)[:200] for key, value in said["about"].items() if value},
+    }
+    if said["pairs"]:
+        config["dataset"] = {"pairs": True}
+    if said["dropped"]:
+        names = ", ".join(said["dropped"])
+        told = f"What the adapter changed below the cut was left out: {names[:LONGEST_LIST]}."
+        config["warnings"] = [f"{told} It answers otherwise than where it was trained."]
+    return config
