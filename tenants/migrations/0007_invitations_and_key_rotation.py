@@ -8,88 +8,167 @@ from django.db import migrations, models
 
 
 class Migration(migrations.Migration):
-
     dependencies = [
-        ('tenants', '0006_uploads_and_checks'),
+        ("tenants", "0006_uploads_and_checks"),
     ]
 
     operations = [
         migrations.CreateModel(
-            name='Invitation',
+            name="Invitation",
             fields=[
-                ('id', models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name='ID')),
-                ('email', models.EmailField(help_text='In lower-case letters.', max_length=254)),
-                ('role', models.CharField(choices=[('owner', 'Owner'), ('developer', 'Developer'), ('viewer', 'Viewer')], max_length=16)),
-                ('token_hash', models.CharField(editable=False, max_length=64, unique=True)),
-                ('state', models.CharField(choices=[('waiting', 'Waiting'), ('accepted', 'Accepted'), ('withdrawn', 'Withdrawn'), ('replaced', 'Replaced by a new link')], default='waiting', editable=False, max_length=16)),
-                ('created_at', models.DateTimeField(auto_now_add=True, db_default=django.db.models.functions.datetime.Now())),
-                ('expires_at', models.DateTimeField()),
-                ('ended_at', models.DateTimeField(blank=True, editable=False, null=True)),
+                (
+                    "id",
+                    models.BigAutoField(
+                        auto_created=True, primary_key=True, serialize=False, verbose_name="ID"
+                    ),
+                ),
+                ("email", models.EmailField(help_text="In lower-case letters.", max_length=254)),
+                (
+                    "role",
+                    models.CharField(
+                        choices=[("owner", "Owner"), ("developer", "Developer"), ("viewer", "Viewer")],
+                        max_length=16,
+                    ),
+                ),
+                ("token_hash", models.CharField(editable=False, max_length=64, unique=True)),
+                (
+                    "state",
+                    models.CharField(
+                        choices=[
+                            ("waiting", "Waiting"),
+                            ("accepted", "Accepted"),
+                            ("withdrawn", "Withdrawn"),
+                            ("replaced", "Replaced by a new link"),
+                        ],
+                        default="waiting",
+                        editable=False,
+                        max_length=16,
+                    ),
+                ),
+                (
+                    "created_at",
+                    models.DateTimeField(
+                        auto_now_add=True, db_default=django.db.models.functions.datetime.Now()
+                    ),
+                ),
+                ("expires_at", models.DateTimeField()),
+                ("ended_at", models.DateTimeField(blank=True, editable=False, null=True)),
             ],
             options={
-                'ordering': ('-created_at', '-pk'),
+                "ordering": ("-created_at", "-pk"),
             },
             managers=[
-                ('unscoped', django.db.models.manager.Manager()),
+                ("unscoped", django.db.models.manager.Manager()),
             ],
         ),
         migrations.AddField(
-            model_name='apikey',
-            name='replaces',
-            field=models.OneToOneField(blank=True, editable=False, help_text='The key that this one was made from, with its scopes, to follow it.', null=True, on_delete=django.db.models.deletion.PROTECT, related_name='replaced_by', to='tenants.apikey'),
+            model_name="apikey",
+            name="replaces",
+            field=models.OneToOneField(
+                blank=True,
+                editable=False,
+                help_text="The key that this one was made from, with its scopes, to follow it.",
+                null=True,
+                on_delete=django.db.models.deletion.PROTECT,
+                related_name="replaced_by",
+                to="tenants.apikey",
+            ),
         ),
         migrations.AddField(
-            model_name='apikey',
-            name='revoked_at',
+            model_name="apikey",
+            name="revoked_at",
             field=models.DateTimeField(blank=True, editable=False, null=True),
         ),
         migrations.AddField(
-            model_name='quota',
-            name='max_api_keys',
-            field=models.PositiveIntegerField(db_default=100, default=100, help_text='That are neither revoked nor expired.', verbose_name='max API keys'),
+            model_name="quota",
+            name="max_api_keys",
+            field=models.PositiveIntegerField(
+                db_default=100,
+                default=100,
+                help_text="That are neither revoked nor expired.",
+                verbose_name="max API keys",
+            ),
         ),
         migrations.AddField(
-            model_name='quota',
-            name='max_invitations_per_day',
-            field=models.PositiveIntegerField(db_default=50, default=50, help_text='Links that are made and sent, those sent again among them.'),
+            model_name="quota",
+            name="max_invitations_per_day",
+            field=models.PositiveIntegerField(
+                db_default=50,
+                default=50,
+                help_text="Links that are made and sent, those sent again among them.",
+            ),
         ),
         migrations.AddConstraint(
-            model_name='apikey',
-            constraint=models.CheckConstraint(condition=models.Q(('revoked', True), ('revoked_at', None), _connector='OR'), name='api_key_revoked_at_a_time_is_revoked'),
+            model_name="apikey",
+            constraint=models.CheckConstraint(
+                condition=models.Q(("revoked", True), ("revoked_at", None), _connector="OR"),
+                name="api_key_revoked_at_a_time_is_revoked",
+            ),
         ),
         migrations.AddField(
-            model_name='invitation',
-            name='accepted_by',
-            field=models.ForeignKey(blank=True, null=True, on_delete=django.db.models.deletion.PROTECT, related_name='+', to=settings.AUTH_USER_MODEL),
+            model_name="invitation",
+            name="accepted_by",
+            field=models.ForeignKey(
+                blank=True,
+                null=True,
+                on_delete=django.db.models.deletion.PROTECT,
+                related_name="+",
+                to=settings.AUTH_USER_MODEL,
+            ),
         ),
         migrations.AddField(
-            model_name='invitation',
-            name='invited_by',
-            field=models.ForeignKey(blank=True, null=True, on_delete=django.db.models.deletion.PROTECT, related_name='+', to=settings.AUTH_USER_MODEL),
+            model_name="invitation",
+            name="invited_by",
+            field=models.ForeignKey(
+                blank=True,
+                null=True,
+                on_delete=django.db.models.deletion.PROTECT,
+                related_name="+",
+                to=settings.AUTH_USER_MODEL,
+            ),
         ),
         migrations.AddField(
-            model_name='invitation',
-            name='tenant',
-            field=models.ForeignKey(on_delete=django.db.models.deletion.CASCADE, related_name='invitations', to='tenants.tenant'),
+            model_name="invitation",
+            name="tenant",
+            field=models.ForeignKey(
+                on_delete=django.db.models.deletion.CASCADE, related_name="invitations", to="tenants.tenant"
+            ),
         ),
         migrations.AddIndex(
-            model_name='invitation',
-            index=models.Index(fields=['tenant', '-created_at'], name='invitations_by_tenant_and_time'),
+            model_name="invitation",
+            index=models.Index(fields=["tenant", "-created_at"], name="invitations_by_tenant_and_time"),
         ),
         migrations.AddConstraint(
-            model_name='invitation',
-            constraint=models.UniqueConstraint(condition=models.Q(('state', 'waiting')), fields=('tenant', 'email'), name='one_waiting_invitation_per_tenant_and_email'),
+            model_name="invitation",
+            constraint=models.UniqueConstraint(
+                condition=models.Q(("state", "waiting")),
+                fields=("tenant", "email"),
+                name="one_waiting_invitation_per_tenant_and_email",
+            ),
         ),
         migrations.AddConstraint(
-            model_name='invitation',
-            constraint=models.CheckConstraint(condition=models.Q(('role__in', ['owner', 'developer', 'viewer'])), name='invitation_role_is_known'),
+            model_name="invitation",
+            constraint=models.CheckConstraint(
+                condition=models.Q(("role__in", ["owner", "developer", "viewer"])),
+                name="invitation_role_is_known",
+            ),
         ),
         migrations.AddConstraint(
-            model_name='invitation',
-            constraint=models.CheckConstraint(condition=models.Q(('state__in', ['waiting', 'accepted', 'withdrawn', 'replaced'])), name='invitation_state_is_known'),
+            model_name="invitation",
+            constraint=models.CheckConstraint(
+                condition=models.Q(("state__in", ["waiting", "accepted", "withdrawn", "replaced"])),
+                name="invitation_state_is_known",
+            ),
         ),
         migrations.AddConstraint(
-            model_name='invitation',
-            constraint=models.CheckConstraint(condition=models.Q(models.Q(('ended_at', None), ('state', 'waiting')), models.Q(models.Q(('state', 'waiting'), _negated=True), ('ended_at__isnull', False)), _connector='OR'), name='invitation_has_ended_or_waits'),
+            model_name="invitation",
+            constraint=models.CheckConstraint(
+                condition=models.Q(
+                    models.Q(("ended_at", None), ("state", "waiting")),
+                    models.Q(models.Q(("state", "waiting"), _negated=True), ("ended_at__isnull", False)),
+                    _connector="OR",
+                ),
+                name="invitation_has_ended_or_waits",
+            ),
         ),
     ]
