@@ -84,7 +84,7 @@ class UsageView(TenantView):
     @extend_schema(
         parameters=[UsageQuerySerializer],
         responses=PolymorphicProxySerializer(
-            "Usage", [UsageRowSerializer, *SHOWN.values()], resource_type_field_name=None, many=True
+            "UsageShown", [UsageRowSerializer, *SHOWN.values()], resource_type_field_name=None, many=True
         ),
     )
     def get(self, request: Request, **_: Any) -> Response:

@@ -18,7 +18,7 @@ from versiontree.selectors import version_visible_to
 from versiontree.services.hplms import hplm_rehearse
 
 
-class SpanSerializer(serializers.Serializer[Any]):
+class SecondsSerializer(serializers.Serializer[Any]):
     """Seconds."""
 
     low = serializers.FloatField()
@@ -36,7 +36,7 @@ class QueueSerializer(serializers.Serializer[Any]):
 class EstimateSerializer(serializers.Serializer[Any]):
     """What an hPLM would take."""
 
-    seconds = SpanSerializer(help_text="Of work: training and measuring.")
+    seconds = SecondsSerializer(help_text="Of work: training and measuring.")
     jobs = serializers.IntegerField(help_text="Judged by so many past ones; 0: by a rough model of cost.")
     storage_bytes = serializers.IntegerField(
         allow_null=True, help_text="Of its weights; null where the root's own file cannot be read."

@@ -3,6 +3,7 @@
 from collections.abc import Iterator, Sequence
 from typing import Any
 
+from drf_spectacular.types import OpenApiTypes
 from drf_spectacular.utils import extend_schema
 from rest_framework import serializers, status
 from rest_framework.request import Request
@@ -21,7 +22,7 @@ from versiontree.answers import (
     mcnemar,
 )
 from versiontree.api.access import OwnerView, asked, queried
-from versiontree.api.serializers import FREE_OBJECT, JobSerializer
+from versiontree.api.serializers import JobSerializer
 from versiontree.errors import not_found
 from versiontree.evaluations import (
     Row,
@@ -63,7 +64,7 @@ class PredictionsView(OwnerView):
     queryset = Evaluation.unscoped.none()
     pagination_class = None  # type: ignore[assignment]
 
-    @extend_schema(parameters=[PredictionsQuerySerializer], responses=FREE_OBJECT)
+    @extend_schema(parameters=[PredictionsQuerySerializer], responses=OpenApiTypes.OBJECT)
     def get(self, request: Request, hplm: str, number: int, **_: Any) -> Response:
         query = queried(PredictionsQuerySerializer, request)
         version = hplm_version(hplm_of(self.tenant, hplm), number)
