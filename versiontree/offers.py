@@ -8,7 +8,7 @@ from django.db.models import Q
 from tenants.models import Task, Tenant
 from versiontree.models import Alias
 from versiontree.models.version import VersionState
-from versiontree.selectors import resolve_model
+from versiontree.resolving import resolve_model
 from versiontree.serving import takes_pairs
 
 

@@ -28,7 +28,7 @@ from tenants.errors import ErrorCode, HmiError
 from tenants.models import ApiKey, Tenant
 from tenants.services.quotas import quota_check_requests
 from tenants.services.usage import usage_record
-from versiontree.selectors import resolve_model_lately
+from versiontree.resolving import resolve_model_lately
 
 log = logging.getLogger(__name__)
 

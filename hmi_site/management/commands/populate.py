@@ -17,7 +17,7 @@ from tenants.selectors import tenant_by_slug
 from tenants.services.tenants import tenant_create
 from versiontree.models import Version
 from versiontree.models.version import VersionKind
-from versiontree.selectors import resolve_model
+from versiontree.resolving import resolve_model
 
 SLUG = "populated"
 

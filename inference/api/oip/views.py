@@ -39,7 +39,8 @@ from inference.api.validation import REQUEST_ID_HEADER, check_request_id, tenant
 from tenants.authentication import LateApiKeyAuthentication
 from tenants.errors import ErrorCode, HmiError
 from versiontree.models.version import VersionState
-from versiontree.selectors import hplm_of, resolve_model_lately, versions_of
+from versiontree.resolving import resolve_model_lately
+from versiontree.selectors import hplm_of, versions_of
 
 EXTENSIONS: Final = ["binary_tensor_data"]
 SERVER: Final = "hmi"

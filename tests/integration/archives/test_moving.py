@@ -24,7 +24,8 @@ from tests.integration.archives.site import (
 )
 from tests.integration.versiontree import grove
 from versiontree.models import Artifact, Version
-from versiontree.selectors import build_inputs, resolve_model
+from versiontree.resolving import resolve_model
+from versiontree.selectors import build_inputs
 from versiontree.services.collect import artifacts_collect
 from versiontree.services.compact import domain_compact
 from versiontree.services.domains import domain_create, domain_update

@@ -25,7 +25,7 @@ from tests.integration.queueing.requests import depth
 from tests.processes import InferenceWorker, wait_until
 from tests.services import running
 from tests.unit.tiny import tiny_hplm, tiny_root
-from versiontree.selectors import resolve_model
+from versiontree.resolving import resolve_model
 
 Ask = Callable[..., Any]
 WEB_CAPACITY = 4

@@ -27,7 +27,8 @@ from tests.integration.versiontree.grove import jobs_in_order
 from tests.processes import CeleryWorker, InferenceWorker, wait_until
 from tests.unit.families import published
 from versiontree.models import Job, Version
-from versiontree.selectors import build_inputs, resolve_model
+from versiontree.resolving import resolve_model
+from versiontree.selectors import build_inputs
 from versiontree.services.domains import domain_create
 
 

@@ -14,6 +14,7 @@ from tests.integration.versiontree import grove
 from tests.integration.versiontree.grove import Household
 from tests.processes import wait_until
 from versiontree.models import Hplm, Job, Version
+from versiontree.resolving import resolve_model, resolve_model_lately
 from versiontree.selectors import (
     build_inputs,
     domain_of,
@@ -23,8 +24,6 @@ from versiontree.selectors import (
     job_events,
     jobs_of,
     parents_ready_for,
-    resolve_model,
-    resolve_model_lately,
     tree_for,
     version_visible_to,
     versions_visible_to,

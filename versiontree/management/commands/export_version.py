@@ -8,7 +8,8 @@ from django.core.management.base import BaseCommand, CommandError
 
 from tenants.errors import HmiError
 from tenants.selectors import tenant_by_slug
-from versiontree.selectors import hplm_of, hplm_version, resolve_model, version_visible_to
+from versiontree.resolving import resolve_model
+from versiontree.selectors import hplm_of, hplm_version, version_visible_to
 from versiontree.services.export import version_export
 
 
