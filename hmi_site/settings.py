@@ -10,6 +10,7 @@ from csp.constants import NONE, SELF
 from hmi_site import env, secret_key, services
 from hmi_site.account_settings import *  # noqa: F403
 from hmi_site.embedded.runtime_dir import runtime_dir
+from hmi_site.shown_settings import *  # noqa: F403
 from inference.logs import LEVELS, STYLES, log_config
 
 BASE_DIR = Path(__file__).resolve().parent.parent
@@ -285,45 +286,6 @@ REST_FRAMEWORK = {
     "DEFAULT_VERSIONING_CLASS": None,
     "EXCEPTION_HANDLER": "hmi_site.errors.api_exception_handler",
     "TEST_REQUEST_DEFAULT_FORMAT": "json",
-}
-SPECTACULAR_SETTINGS = {
-    "TITLE": "HMI",
-    "DESCRIPTION": "Serve thousands of tenants' own language models from one machine.",
-    "VERSION": "1",
-    "SERVE_INCLUDE_SCHEMA": False,
-    "SERVE_PERMISSIONS": ["rest_framework.permissions.AllowAny"],
-    "SWAGGER_UI_DIST": "SIDECAR",
-    "SWAGGER_UI_FAVICON_HREF": "SIDECAR",
-    "SCHEMA_PATH_PREFIX": "/api/v1",
-    "COMPONENT_SPLIT_REQUEST": True,
-    "ENUM_NAME_OVERRIDES": {
-        "CheckKind": "tenants.models.upload_check.CheckKind",
-        "CheckState": "tenants.models.upload_check.CheckState",
-        "DeliveryState": "tenants.models.webhook.DeliveryState",
-        "EventKind": "tenants.models.webhook.EventKind",
-        "InvitationState": "tenants.models.invitation.InvitationState",
-        "JobKind": "versiontree.models.job.JobKind",
-        "JobState": "versiontree.models.job.JobState",
-        "Task": "tenants.models.dataset.Task",
-        "VersionKind": "versiontree.models.version.VersionKind",
-        "VersionState": "versiontree.models.version.VersionState",
-    },
-}
-
-# --- admin ------------------------------------------------------------------------------------------------
-UNFOLD = {
-    "SITE_TITLE": "HMI",
-    "SITE_HEADER": "HMI",
-    "SITE_URL": "/",
-    "SHOW_HISTORY": True,
-    "SHOW_VIEW_ON_SITE": False,
-    "STYLES": [f"{STATIC_URL}hmi_site/admin.css"],
-    "DASHBOARD_CALLBACK": "hmi_site.dashboard.board.board",
-    "SIDEBAR": {
-        "show_search": True,
-        "show_all_applications": True,
-        "navigation": "hmi_site.dashboard.navigation.navigation",
-    },
 }
 
 # --- logs -------------------------------------------------------------------------------------------------

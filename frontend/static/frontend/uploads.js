@@ -231,9 +231,11 @@ function spread(files, onto) {
   }
 }
 
-const fields = [...document.querySelectorAll("form[data-uploads] input[type=file]")].map(
-  (input) => new Field(input, input.form),
-);
+// A field that has its file already says so while it is made, and looks at those before it.
+const fields = [];
+for (const input of document.querySelectorAll("form[data-uploads] input[type=file]")) {
+  fields.push(new Field(input, input.form));
+}
 const fieldOf = (target) => fields.find((field) => field.input.closest(".field").contains(target));
 
 for (const field of fields) {

@@ -24,7 +24,7 @@ def pages(page: Page, enter: Enter, world: World) -> Iterator[str]:
 
 def _without_parameters() -> list[str]:
     shown = [route for route in routes() if route.startswith("admin/") and route.endswith("/")]
-    doors = ("login/", "logout/", "autocomplete/", "jsi18n/", "search/")
+    doors = ("login/", "logout/", "autocomplete/", "jsi18n/", "search/", "live/")
     return [address(route, {}) for route in shown if "<" not in route and not route.endswith(doors)]
 
 

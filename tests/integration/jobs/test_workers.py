@@ -98,7 +98,7 @@ def test_messages_that_come_twice_run_a_job_once_and_in_a_process_of_its_own(
 ) -> None:
     make_short(fine_tune)
     for _ in range(2):
-        run_job.apply_async(args=(str(fine_tune.pk),), queue="training")
+        run_job.apply_async(args=(str(fine_tune.pk),), queue="training", priority=fine_tune.priority)
     worker = start_worker()
     wait_until(lambda: Version.unscoped.get(pk=fine_tune.version_id).state == "ready", worker)
     begun = JobEvent.unscoped.filter(job__version=fine_tune.version, kind="running")

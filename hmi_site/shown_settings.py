@@ -1,0 +1,41 @@
+"""Settings of what libraries draw: the description of the API, and the administration."""
+
+SPECTACULAR_SETTINGS = {
+    "TITLE": "HMI",
+    "DESCRIPTION": "Serve thousands of tenants' own language models from one machine.",
+    "VERSION": "1",
+    "SERVE_INCLUDE_SCHEMA": False,
+    "SERVE_PERMISSIONS": ["rest_framework.permissions.AllowAny"],
+    "SWAGGER_UI_DIST": "SIDECAR",
+    "SWAGGER_UI_FAVICON_HREF": "SIDECAR",
+    "SCHEMA_PATH_PREFIX": "/api/v1",
+    "COMPONENT_SPLIT_REQUEST": True,
+    "ENUM_NAME_OVERRIDES": {
+        "CheckKind": "tenants.models.upload_check.CheckKind",
+        "CheckState": "tenants.models.upload_check.CheckState",
+        "DeliveryState": "tenants.models.webhook.DeliveryState",
+        "EventKind": "tenants.models.webhook.EventKind",
+        "InvitationState": "tenants.models.invitation.InvitationState",
+        "JobKind": "versiontree.models.job.JobKind",
+        "JobState": "versiontree.models.job.JobState",
+        "Task": "tenants.models.dataset.Task",
+        "VersionKind": "versiontree.models.version.VersionKind",
+        "VersionState": "versiontree.models.version.VersionState",
+    },
+}
+
+UNFOLD = {
+    "SITE_TITLE": "HMI",
+    "SITE_HEADER": "HMI",
+    "SITE_URL": "/",
+    "SHOW_HISTORY": True,
+    "SHOW_VIEW_ON_SITE": False,
+    "STYLES": ["/static/hmi_site/admin.css"],
+    "COLORS": {"primary": {"500": "oklch(76% .17 305)"}},  # of links on dark: its own is too dim
+    "DASHBOARD_CALLBACK": "hmi_site.dashboard.board.board",
+    "SIDEBAR": {
+        "show_search": True,
+        "show_all_applications": True,
+        "navigation": "hmi_site.dashboard.navigation.navigation",
+    },
+}
