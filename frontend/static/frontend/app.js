@@ -32,8 +32,9 @@ htmx.onLoad((part) => {
   for (const one of [part, ...part.querySelectorAll(SCROLLERS)]) if (one.matches(SCROLLERS)) sides.observe(one);
 });
 
-document.addEventListener("htmx:afterSwap", (event) => {
-  if (event.detail.target.matches("[popover]")) event.detail.target.showPopover();
+// What comes back by the browser's own way back has no target.
+document.addEventListener("htmx:afterSwap", ({ detail }) => {
+  if (detail.target?.matches("[popover]")) detail.target.showPopover();
 });
 
 // What a page asks for again and again is no longer there for this person: the page itself says why.
