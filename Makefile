@@ -28,7 +28,7 @@ test: setup ## the tests, on services of their own (ARGS="-m unit" runs some)
 	@exec $(RUN) -m pytest -n 2 --dist loadfile -m "not slow" $(ARGS)
 
 slow: setup ## the tests that take minutes: the launcher, the whole demo, pictures of every page
-	@exec $(RUN) -m pytest -m slow $(ARGS)
+	@exec $(RUN) -m pytest -n 2 --dist loadfile -m slow $(ARGS)
 
 lint: setup ## style, layers, missing migrations
 	@$(RUN) -m ruff check $(SOURCES)

@@ -1,11 +1,12 @@
 """Folders in which files are made ready before a rename puts them into a store. No Django in here."""
 
+import math
 import os
 import shutil
 import time
 import uuid
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from pathlib import Path
 
 INCOMING = ".incoming"
@@ -44,8 +45,12 @@ def sync(path: Path) -> None:
 
 
 def _last_touched(folder: Path) -> float:
-    newest = 0.0
-    for path in (folder, *folder.rglob("*")):
-        with suppress(FileNotFoundError):  # its owner may finish while we look
-            newest = max(newest, path.lstat().st_mtime)
-    return newest
+    """When, in seconds since the epoch; infinitely late where its owner finishes while we look."""
+    times: list[float] = []
+    for place, _, files in os.walk(folder):
+        for path in (place, *(os.path.join(place, name) for name in files)):
+            try:
+                times.append(os.lstat(path).st_mtime)
+            except FileNotFoundError:
+                return math.inf
+    return max(times, default=math.inf)
