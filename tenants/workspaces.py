@@ -48,9 +48,9 @@ def _last_touched(folder: Path) -> float:
     """When, in seconds since the epoch; infinitely late where its owner finishes while we look."""
     times: list[float] = []
     for place, _, files in os.walk(folder):
-        for path in (place, *(os.path.join(place, name) for name in files)):
+        for path in (Path(place), *(Path(place) / name for name in files)):
             try:
-                times.append(os.lstat(path).st_mtime)
+                times.append(path.lstat().st_mtime)
             except FileNotFoundError:
                 return math.inf
     return max(times, default=math.inf)
