@@ -1,18 +1,19 @@
 """What a flooding tenant does to the others: 20 tenants ask one worker, with and without one that asks 50
 times as often as each of them: more than the worker can do.
 
-Through the worker's own loop and a real Valkey, with random weights of a small model's size. Arrivals are
-drawn once for each repeat and are the same with and without the flood; latency counts from the moment a
-request should have been sent, so that nothing waits unseen. The queue has as many places as the product's
-by default, and its door refuses what is too much.
+Through the worker's own loop and a real Valkey, asked by another process, with random weights of a small
+model's size. Arrivals are drawn once for each repeat and are the same with and without the flood; latency
+counts from the moment a request should have been sent, so that nothing waits unseen. The queue has as many
+places as the product's by default, and its door refuses what is too much.
 """
 
+import json
 import random
+import subprocess
 import sys
 import tempfile
 import threading
 import time
-import uuid
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -22,7 +23,6 @@ from typing import Any
 
 import numpy as np
 import torch
-from redis import Redis
 from rich.console import Console
 
 from benchmarks import harness
@@ -35,8 +35,8 @@ from inference.manifest import ManifestWatcher
 from inference.queueing import keys
 from inference.queueing.connection import connect
 from inference.queueing.consumer import RequestConsumer
-from inference.queueing.messages import InferInput, InferReply, InferRequest
-from inference.queueing.transport import QueueFull, RequestQueue
+from inference.queueing.messages import InferReply
+from inference.queueing.transport import RequestQueue
 from inference.serving.catalogue import Catalogue
 from inference.serving.pace import Pace
 from inference.serving.server import Server
@@ -48,7 +48,6 @@ FLOOD = "flood"
 PLACES = 96
 REPLIES = f"{keys.REPLIES_PREFIX}fairness"
 HIDDEN, LAYERS, MAX_TOKENS = 384, 8, 128
-DEADLINE_S = 300.0
 ROOM = 1_000_000
 
 
@@ -64,9 +63,18 @@ class Arrival:
 class Desk:
     """A worker's loop in this process, and the queue before it."""
 
-    def __init__(self, redis: Redis, world: TinyWorld) -> None:
-        self._redis = redis
-        self.models = {hplm.tenant: hplm for hplm in world.hplms}
+    def __init__(self, url: str, world: TinyWorld) -> None:
+        self._url, self._redis = url, connect(url)
+        self._models = {
+            hplm.tenant: {
+                "tenant": hplm.tenant,
+                "hplm": hplm.hplm,
+                "version": hplm.version,
+                "digest": hplm.digest,
+                "root": world.root_digest,
+            }
+            for hplm in world.hplms
+        }
         self.catalogue = Catalogue(
             ManifestWatcher(world.artifact_root / "manifest.json"),
             device=torch.device("cpu"),
@@ -74,9 +82,8 @@ class Desk:
             cache_bytes=1 << 30,
             misses=Misses(policy=MissPolicy.FALLBACK),
         )
-        redis.set(keys.worker("desk"), b"{}")
-        self._root = world.root_digest
-        consumer = RequestConsumer(redis, "desk")
+        self._redis.set(keys.worker("desk"), b"{}")
+        consumer = RequestConsumer(self._redis, "desk")
         self.server = Server(consumer, self.catalogue, limits=BatchLimits(), pace=Pace())
         self.catalogue.refresh()
 
@@ -86,37 +93,21 @@ class Desk:
         stop = threading.Event()
         loop = threading.Thread(target=self.server.run, args=[stop])
         loop.start()
-        self._send(arrivals, places)
+        self._ask(arrivals, places)
         while RequestQueue(self._redis, capacity=places).depth():
-            time.sleep(0.01)
+            time.sleep(0.05)
         stop.set()
         loop.join()
         entries: Any = self._redis.xrange(REPLIES)
         return [InferReply.from_json(fields[keys.FIELD.encode()]) for _, fields in entries]
 
-    def _send(self, arrivals: Sequence[Arrival], places: int) -> None:
-        door = RequestQueue(self._redis, capacity=places)
-        start = time.time() + 0.05
-        for arrival in arrivals:
-            time.sleep(max(0.0, start + arrival.at - time.time()))
-            try:
-                door.submit(self._request(arrival, start + arrival.at))
-            except QueueFull:
-                continue
-
-    def _request(self, arrival: Arrival, now: float) -> InferRequest:
-        hplm = self.models[arrival.tenant]
-        return InferRequest(
-            id=uuid.uuid4().hex,
-            tenant=hplm.tenant,
-            hplm=hplm.hplm,
-            version=hplm.version,
-            digest=hplm.digest,
-            root=self._root,
-            inputs=(InferInput(arrival.text),),
-            deadline=now + DEADLINE_S,
-            enqueued_at=now,
-            reply_to=REPLIES,
+    def _ask(self, arrivals: Sequence[Arrival], places: int) -> None:
+        asked = [(arrival.at, self._models[arrival.tenant], arrival.text) for arrival in arrivals]
+        subprocess.run(
+            [sys.executable, "-m", "benchmarks.asking", self._url, str(places)],
+            input=json.dumps({"arrivals": asked, "reply_to": REPLIES}),
+            text=True,
+            check=True,
         )
 
 
@@ -222,8 +213,8 @@ def _repeat(row: harness.Row) -> int:
 
 
 @contextmanager
-def queue(folder: Path) -> Iterator[Redis]:
-    """A Valkey of the benchmark's own."""
+def queue(folder: Path) -> Iterator[str]:
+    """The address of a Valkey of the benchmark's own."""
     runtime = folder / "run"
     server = Valkey(data=folder / "valkey", runtime=runtime, log=folder / "valkey.log", durable=False)
     child = server.prepare()
@@ -232,7 +223,7 @@ def queue(folder: Path) -> Iterator[Redis]:
         while not server.ready():
             child.check_alive()
             time.sleep(0.02)
-        yield connect(embedded_redis_url(runtime))
+        yield embedded_redis_url(runtime)
     finally:
         child.stop()
 
@@ -247,8 +238,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     options = parser.parse_args(argv)
     torch.set_num_threads(options.threads)
     repeats, seconds = (2, 4.0) if options.quick else (6, 10.0)
-    with tempfile.TemporaryDirectory() as name, queue(Path(name)) as redis:
-        desk = Desk(redis, build(Path(name) / "artifacts"))
+    with tempfile.TemporaryDirectory() as name, queue(Path(name)) as url:
+        desk = Desk(url, build(Path(name) / "artifacts"))
         report = measure(desk, load=options.load, seconds=seconds, repeats=repeats)
     console = Console()
     console.out(harness.markdown_table(report.rows), highlight=False)

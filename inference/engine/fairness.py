@@ -80,23 +80,27 @@ class FairShares:
         """What waits in the tenants' lines, none of them empty, in the order in which it is due: each item
         stands where its tenant's counter will be once those before it are charged.
 
-        Ends where a tenant would get ahead of the one due first by more than ``ahead_tokens``: such rows
-        may not even keep others company, whom they would only delay; and the engine must not be full of one
-        tenant's rows when another comes. Has no such end while one tenant is alone.
+        Ends where a tenant would get ahead of the one due first, and that by more than ``ahead_tokens`` once
+        it had what is next: such rows may not even keep others company, whom they would only delay; and the
+        engine must not be full of one tenant's rows when another comes. Has no such end while one tenant is
+        alone.
         """
         # Among equals the one with the fewest rows: a flood of rows notices another one least.
         heap = [(self.counter(tenant), len(line), tenant, 0) for tenant, line in lines.items()]
         heapq.heapify(heap)
-        ahead = self._expected(ahead_tokens) if self._contested() else float("inf")
-        last = heap[0][0] + ahead if heap else 0.0
-        while heap and heap[0][0] <= last:
+        first = heap[0][0] if heap else 0.0
+        last = first + self._expected(ahead_tokens) if self._contested() else float("inf")
+        while heap:
             at, waiting, tenant, place = heap[0]
             line = lines[tenant]
+            expected = self._expected(tokens(line[place]))
+            if at > first and at + expected > last:
+                return
             yield line[place]
             if place + 1 == len(line):
                 heapq.heappop(heap)
             else:
-                at += self._expected(tokens(line[place])) / self._weight(tenant)
+                at += expected / self._weight(tenant)
                 heapq.heapreplace(heap, (at, waiting, tenant, place + 1))
 
     def charge(self, tenant: str, tokens: int) -> float:

@@ -10,7 +10,8 @@ from inference.engine.fairness import FairShares
 from inference.engine.rows import Answered, Outcome, Row
 from inference.serving.ticket import Ticket
 
-STRETCH = 2.0
+COMPANY = 1.25
+"""A batch with rows that are not next takes at most so many times as long as the longest row alone."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -106,7 +107,7 @@ class Backlog:
         executor = next(self._due(0)).ticket.route.executor
         lines = self._lines.values()
         longest = max(len(w.row) for line in lines for w in line if w.ticket.route.executor is executor)
-        in_order = self._due(longest * rows_in(STRETCH, longest, limits, executor.costs))
+        in_order = self._due(longest * rows_in(COMPANY, longest, limits, executor.costs))
         return list(islice((w for w in in_order if w.ticket.route.executor is executor), limits.window))
 
     def _due(self, ahead_tokens: int) -> Iterator[Waiting]:

@@ -152,16 +152,17 @@ class Server:
         The window is many batches wide, so that one tenant's flood in front of the stream does not hide the
         others. It has an end because what this worker holds no other can take until it dies.
         """
-        wait_s, until = idle_s, 0.0
-        while (room := self._room()) > 0:
-            # A request may have many rows: not more requests at a time than a batch has rows.
-            entries = self._consumer.read(min(room, self._limits.rows), int(wait_s * 1000))
-            if not entries:
-                return
+        wait_ms = int(idle_s * 1000)
+        # A request may have many rows: not more requests at a time than a batch has rows.
+        while (room := self._room()) > 0 and (
+            entries := self._consumer.read(min(room, self._limits.rows), wait_ms)
+        ):
             self._admit_all(entries, self._backlog)
-            until = until or time.monotonic() + company_s
-            full = len(self._backlog) >= self._limits.rows
-            wait_s = 0.0 if full else max(0.0, until - time.monotonic())
+            if company_s and len(self._backlog) < self._limits.rows:
+                # Not by a read that blocks: the queue's server ends one only when its clock next ticks, ten
+                # times a second.
+                time.sleep(company_s)
+            wait_ms, company_s = 0, 0.0
 
     def _room(self) -> int:
         early = sum(len(entry.request.inputs) for entry in self._early)

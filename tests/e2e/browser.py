@@ -3,9 +3,8 @@
 import os
 import shutil
 from pathlib import Path
-from typing import NoReturn
 
-import pytest
+from tests.lacking import lacking
 
 DEFAULT = "/usr/bin/chromium"
 ARGUMENTS = [
@@ -27,10 +26,3 @@ def chromium() -> str:
     return found or lacking(
         f"There is no Chromium at {wanted}. Install it (apt-get install chromium) or set HMI_CHROMIUM."
     )
-
-
-def lacking(what: str) -> NoReturn:
-    """A machine without something that tests of pages need: they are skipped and say so; in CI they fail."""
-    if os.environ.get("CI", "").strip().lower() not in {"", "0", "false", "no", "off"}:
-        pytest.fail(what, pytrace=False)
-    pytest.skip(what)

@@ -20,6 +20,7 @@ from inference.hplm.hplm import Hplm
 from inference.hplm.pets import PetSpec
 from inference.hplm.reference import outputs_from
 from inference.hplm.root import Root
+from tests.lacking import lacking
 from tests.unit.families import published
 from tests.unit.tiny import tiny_checkpoint, tiny_hplm
 
@@ -37,7 +38,7 @@ def python() -> Path:
     try:
         return peers_python()
     except PeerUnavailable as error:
-        pytest.skip(str(error))
+        lacking(str(error))
 
 
 def run(python: Path, doing: str, checkpoint: Path, folder: Path, **settings: Any) -> tuple[Tensor, Tensor]:

@@ -2,6 +2,8 @@
 
 import hashlib
 
+from django.db import connection
+
 from hmi_site.demo.history import jobs_remember, usage_remember
 from hmi_site.demo.registered import hplms_register
 from tenants.models import Tenant
@@ -31,6 +33,14 @@ def crowd(
     for number in range(data):
         dataset(tenant, f"{name} dataset {number}")
         corpus(tenant, f"{name} corpus {number}")
+    rows_count()
+
+
+def rows_count() -> None:
+    """Let PostgreSQL know how many rows there are. By itself it does not see those of an open transaction, and
+    takes a table that it looks at meanwhile for empty."""
+    with connection.cursor() as cursor:
+        cursor.execute("ANALYZE")
 
 
 def _nothing(name: str) -> StoredArtifact:

@@ -143,3 +143,23 @@ def test_the_window_is_sixteen_batches_unless_it_is_set() -> None:
     assert WorkerSettings.from_env(env | {"HMI_BACKLOG_ROWS": "40"}).pace.backlog_rows == 40
     with pytest.raises(SettingError, match="HMI_BACKLOG_ROWS"):
         WorkerSettings.from_env(env | {"HMI_BACKLOG_ROWS": "0"})
+
+
+def test_no_request_waits_for_the_clock_of_the_queues_server(
+    redis: Redis, redis_url: str, world: TinyWorld
+) -> None:
+    """A read that blocks ends late where nothing comes: only one that has nothing to serve yet may."""
+    desk = Desk(redis_url, world)
+    desk.queue.submit(request_for(world.hplms[0], "the river"))
+    with redis.monitor() as monitor:
+        desk.step()
+        redis.echo("done")
+        commands = iter(monitor.listen())
+        reads = [
+            command
+            for line in iter(lambda: next(commands)["command"], "ECHO done")
+            if (command := line.upper()).startswith("XREADGROUP")
+        ]
+    assert len(reads) > 1
+    assert [" BLOCK " in read for read in reads] == [True, *[False] * (len(reads) - 1)]
+    assert len(replies_in(redis)) == 1
