@@ -20,6 +20,7 @@ KEPT = frozenset(
         "HMI_TEST_HOME_OF",
         "HMI_CHROMIUM",
         "HMI_SCREENSHOTS",
+        "HMI_FUZZ_CASES",
     }
 )
 
@@ -70,5 +71,7 @@ from hmi_site.settings import *  # noqa: E402, F403
 
 PASSWORD_HASHERS = ["django.contrib.auth.hashers.MD5PasswordHasher"]
 CELERY_BROKER_TRANSPORT_OPTIONS = {"max_retries": 1}
+# Else each client of a test looks for all static files first.
+WHITENOISE_AUTOREFRESH = True
 # Tests see at once what they change; those of the caches say for how long it is remembered.
 HMI_KEY_CACHE_S = HMI_MODEL_CACHE_S = HMI_USAGE_INTERVAL_S = 0.0

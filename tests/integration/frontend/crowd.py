@@ -37,8 +37,8 @@ def crowd(
 
 
 def rows_count() -> None:
-    """Let PostgreSQL know how many rows there are. By itself it does not see those of an open transaction, and
-    takes a table that it looks at meanwhile for empty."""
+    """Let PostgreSQL know how many rows there are. By itself it does not see those of an open transaction,
+    and takes a table that it looks at meanwhile for empty."""
     with connection.cursor() as cursor:
         cursor.execute("ANALYZE")
 

@@ -4,21 +4,17 @@ import re
 from datetime import timedelta
 from typing import Any
 
-import pytest
 from django.db import connection
 from django.test import Client
 from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 
-from frontend.live import Reader, look
 from tenants.models import ApiKey, Membership, User
 from tenants.selectors import membership_of
 from tenants.services.api_keys import api_key_create, api_key_rotate
 from tenants.services.invitations import invitation_create
-from tenants.services.members import member_add, member_remove
-from tenants.services.tenants import tenant_suspend
+from tenants.services.members import member_add
 from tests.e2e.world import World
-from tests.integration.versiontree.grove import jobs_in_order
 
 MEMBERS, KEYS = "/t/acme/members/", "/t/acme/keys/"
 
@@ -128,18 +124,6 @@ def test_a_key_ends_with_the_day_that_was_chosen(owner: Client, world: World) ->
     assert expiry - timedelta(days=1) == timezone.now().replace(
         year=day.year, month=day.month, day=day.day, hour=0, minute=0, second=0, microsecond=0
     )
-
-
-@pytest.mark.django_db(transaction=True)
-def test_a_job_is_followed_by_those_only_who_may_still_see_it(world: World) -> None:
-    job = jobs_in_order(world.hplm)[0].pk
-    readers = [Reader(job, number(world, who)) for who in ("owner", "developer", "viewer")]
-    assert set(look(readers)) == set(readers)
-    member_remove(membership=Membership.unscoped.get(tenant=world.tenant, user=world.developer))
-    User.objects.filter(pk=world.viewer.pk).update(is_active=False)
-    assert set(look(readers)) == {readers[0]}
-    tenant_suspend(tenant=world.tenant, actor=world.admin)
-    assert look(readers) == {}
 
 
 def test_the_pages_cost_no_more_queries_when_there_is_more_to_show(owner: Client, world: World) -> None:

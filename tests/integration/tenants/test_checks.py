@@ -7,7 +7,7 @@ from typing import Any
 from uuid import UUID
 
 import pytest
-from django.db import connections
+from django.db import connection, connections
 from django.utils import timezone
 from pytest_django import Settings
 
@@ -187,12 +187,15 @@ def test_a_large_upload_waits_for_a_worker(committed: World, large: None, nudged
 def test_what_somebody_works_on_is_left_alone(committed: World, large: None, nudged: list[UUID]) -> None:
     client = committed.client(committed.developer)
     key = UUID(ask(client, kind="corpus", name="news", files={"file": sent(client, CONTENT)}).json()["id"])
-    other = connections["default"].copy()
+    other, number = connections["default"].copy(), key.int & (2**63 - 1)
     with other.cursor() as cursor:
-        cursor.execute("SELECT pg_try_advisory_lock(%s)", [key.int & (2**63 - 1)])
+        cursor.execute("SELECT pg_try_advisory_lock(%s)", [number])
     check_run(check_id=key)
     assert UploadCheck.unscoped.get().state == "waiting"
     other.close()  # as when its process dies
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT pg_advisory_lock(%s)", [number])  # until PostgreSQL has noticed
+        cursor.execute("SELECT pg_advisory_unlock(%s)", [number])
     check_run(check_id=key)
     assert UploadCheck.unscoped.get().state == "stored"
 
