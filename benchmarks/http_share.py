@@ -9,7 +9,6 @@ processors; the two are asked in turn. Its tables answer all fragments (HMI_MISS
 """
 
 import argparse
-import os
 import sys
 import tempfile
 import time
@@ -25,9 +24,10 @@ import torch
 from rich.console import Console
 
 from benchmarks import harness
-from benchmarks.over_http.clients import TIMEOUT_S, Call, Clients, cpu_seconds
-from benchmarks.over_http.engine import MISSES, Engine
+from benchmarks.over_http.clients import Call, Clients, cpu_seconds
+from benchmarks.over_http.engine import Engine
 from benchmarks.over_http.made import Texts
+from benchmarks.over_http.surroundings import surround
 from benchmarks.runs import bench_dir
 from benchmarks.serving.timing import Sample, interleaved, rates
 from benchmarks.serving.world import DEMO, ENCODERS, PETS
@@ -35,8 +35,6 @@ from hmi_site.launcher.cpus import usable_cpus
 
 TENANTS, CLIENTS = 16, 32
 CALLS, QUICK_CALLS, REPEATS, QUICK_REPEATS = 96, 64, 7, 3
-KEPT = ("HMI_BENCH_DIR", "HMI_POSTGRES_BIN", "HMI_REDIS_BIN")
-OURS = ("HMI_", "DATABASE_URL", "REDIS_URL", "DJANGO_")
 STAGES = ("queue", "retrieval", "adapter_load", "compute", "total")
 
 
@@ -57,27 +55,13 @@ def main(argv: Sequence[str] | None = None) -> int:
     options.repeats = options.repeats or (QUICK_REPEATS if options.quick else REPEATS)
     torch.set_num_threads(usable_cpus())
     with tempfile.TemporaryDirectory(dir=bench_dir(), prefix="http-") as home:
-        _surround(Path(home), options.rows)
+        surround(Path(home), options.rows)
         report = _measure(Path(home), options)
     print(harness.markdown_table(report.rows))
     print({name: round(value, 3) for name, value in report.figures.items()})
     if options.json:
         harness.write_json(report, options.json)
     return 0
-
-
-def _surround(home: Path, rows: int) -> None:
-    """Let nothing of this installation's own environment into the product that is started."""
-    for name in [name for name in os.environ if name.startswith(OURS) and name not in KEPT]:
-        del os.environ[name]
-    os.environ |= {
-        "DJANGO_SETTINGS_MODULE": "hmi_site.settings",
-        "HMI_HOME": str(home / "home"),
-        "HMI_MISS_POLICY": MISSES.policy.value,
-        "HMI_BATCH_ROWS": str(rows),
-        "HMI_CORPUS_MIN_WORDS": "0",
-        "HMI_INFER_DEADLINE_S": str(TIMEOUT_S),  # the calls of a large encoder wait for one another
-    }
 
 
 def _measure(home: Path, options: argparse.Namespace) -> harness.Report:

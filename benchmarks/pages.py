@@ -40,7 +40,7 @@ SEARCHES = (
     "data/?q=crowd&sort=largest",
     "jobs/?q=crowd",
     "usage/?by=model",
-    "domains/new/?find=crowd",
+    "domains/new/?find_corpus=crowd",
 )
 
 

@@ -5,7 +5,8 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import IO, Final
 
-from django.http import FileResponse
+from django.http import FileResponse, StreamingHttpResponse
+from django.utils.http import content_disposition_header
 
 from tenants.csv_files import csv_chunks
 
@@ -28,6 +29,17 @@ def table_saved(name: str, columns: Sequence[str], rows: Iterable[Sequence[objec
     response = Saved(file, as_attachment=True, filename=name, content_type="text/csv; charset=utf-8")
     response.headers["Content-Length"] = str(size)
     return response
+
+
+def table_streamed(
+    name: str, columns: Sequence[str], rows: Iterable[Sequence[object]]
+) -> StreamingHttpResponse:
+    """The same, sent while the rows are read; they must hold no connection of the database between two."""
+    return StreamingHttpResponse(
+        csv_chunks(columns, rows),
+        content_type="text/csv; charset=utf-8",
+        headers={"Content-Disposition": str(content_disposition_header(True, name))},
+    )
 
 
 def file_saved(path: Path, name: str) -> Saved:

@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 
+from versiontree.models.batch import BATCH_STYLE
 from versiontree.models.job import STATUS_STYLE
 from versiontree.models.version import VERSION_STATE_STYLE, VersionState
 
@@ -28,6 +29,7 @@ class Style:
 
 
 STYLES: dict[str, Style] = {
+    **{state.value: Style(label, colour) for state, (label, colour) in BATCH_STYLE.items()},
     **{state.value: Style(label, colour) for state, (label, colour) in STATUS_STYLE.items()},
     **{
         state.value: Style(VersionState(state).label, colour) for state, colour in VERSION_STATE_STYLE.items()

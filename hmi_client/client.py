@@ -4,6 +4,7 @@ import asyncio
 import os
 import time
 from collections.abc import AsyncIterator, Iterator
+from contextlib import aclosing, closing
 from types import TracebackType
 from typing import Any, Self
 
@@ -91,11 +92,23 @@ class Client(_Settings, Operations):
         match step:
             case Call():
                 try:
-                    course.answer = self._http.send(self._asked(self._http, step))
+                    course.answer = self._answer(step)
                 except httpx.TransportError as error:
                     course.failure = error
             case Pause(seconds):
                 time.sleep(seconds)
+
+    def _answer(self, call: Call) -> httpx.Response:
+        asked = self._asked(self._http, call)
+        if call.into is None:
+            return self._http.send(asked)
+        with closing(self._http.send(asked, stream=True)) as response:
+            if response.is_success:
+                with call.into.open("wb") as file:
+                    file.writelines(response.iter_bytes())
+            else:
+                response.read()
+            return response
 
     def close(self) -> None:
         """Close the connections."""
@@ -111,7 +124,7 @@ class Client(_Settings, Operations):
 
 
 class AsyncClient(_Settings, Operations):
-    """The same, to be awaited. Uploads read their file, a piece at a time, in the event loop's thread."""
+    """The same, to be awaited. Files are read and written, a piece at a time, in the event loop's thread."""
 
     _http: httpx.AsyncClient
 
@@ -146,11 +159,24 @@ class AsyncClient(_Settings, Operations):
         match step:
             case Call():
                 try:
-                    course.answer = await self._http.send(self._asked(self._http, step))
+                    course.answer = await self._answer(step)
                 except httpx.TransportError as error:
                     course.failure = error
             case Pause(seconds):
                 await asyncio.sleep(seconds)
+
+    async def _answer(self, call: Call) -> httpx.Response:
+        asked = self._asked(self._http, call)
+        if call.into is None:
+            return await self._http.send(asked)
+        async with aclosing(await self._http.send(asked, stream=True)) as response:
+            if response.is_success:
+                with call.into.open("wb") as file:
+                    async for piece in response.aiter_bytes():
+                        file.write(piece)
+            else:
+                await response.aread()
+            return response
 
     async def aclose(self) -> None:
         """Close the connections."""

@@ -2,7 +2,7 @@
 
 from hmi_client import operations
 from hmi_client.operation import Listing, Operation
-from hmi_client.shapes import AliasMove, Corpus, Dataset, Domain, Job, JobEvent, Model, Version
+from hmi_client.shapes import AliasMove, Batch, Corpus, Dataset, Domain, Job, JobEvent, Model, Version
 
 
 class Operations:
@@ -36,6 +36,14 @@ class Operations:
     job_tail = Listing(JobEvent, operations.jobs.job_tail)
     job_cancel = Operation(operations.jobs.job_cancel)
     job_retry = Operation(operations.jobs.job_retry)
+
+    batches = Listing(Batch, operations.batches.batches)
+    batch = Operation(operations.batches.batch)
+    batch_create = Operation(operations.batches.batch_create)
+    batch_watch = Listing(Batch, operations.batches.batch_watch)
+    batch_cancel = Operation(operations.batches.batch_cancel)
+    batch_results = Operation(operations.batches.batch_results)
+    batch_errors = Operation(operations.batches.batch_errors)
 
     datasets = Listing(Dataset, operations.files.datasets)
     corpora = Listing(Corpus, operations.files.corpora)

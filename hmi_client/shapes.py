@@ -155,6 +155,35 @@ class JobEvent:
 
 
 @dataclass(frozen=True, slots=True)
+class Batch:
+    """A file of inputs that a model answers: ``lines`` of ``total_lines`` are done."""
+
+    id: str
+    model: str
+    state: str
+    version: int | None = None
+    filename: str = ""
+    total_lines: int | None = None
+    lines: int = 0
+    succeeded: int = 0
+    failed: int = 0
+    tokens: int = 0
+    results_bytes: int = 0
+    errors_bytes: int = 0
+    files_ready: bool = True
+    error: Json | None = None
+    created_at: str = ""
+    started_at: str | None = None
+    finished_at: str | None = None
+    expires_at: str = ""
+
+    @property
+    def has_ended(self) -> bool:
+        """Whether it is over, and what it answered can be fetched."""
+        return self.state not in ("waiting", "running") and self.files_ready
+
+
+@dataclass(frozen=True, slots=True)
 class Domain:
     """A domain; without a tenant it is the platform's."""
 

@@ -6,6 +6,7 @@ both clients carry it out: one blocks, the other awaits.
 
 from collections.abc import Generator, Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any, Generic, TypeVar
 
 import httpx
@@ -21,7 +22,7 @@ class Call:
     """One request below ``/api/v1/``; answered by its response, or by a typed error.
 
     ``repeatable``: sending it twice does no more than sending it once, so it may be sent again after a lost
-    connection.
+    connection. ``into``: a file that gets the body of a good answer, piece by piece.
     """
 
     method: str
@@ -32,6 +33,7 @@ class Call:
     headers: Mapping[str, str] = field(default_factory=dict)
     repeatable: bool = True
     timeout_s: float | None = None
+    into: Path | None = None
 
 
 @dataclass(frozen=True, slots=True)

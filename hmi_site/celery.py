@@ -18,7 +18,7 @@ READY_FILE = "HMI_READY_FILE"
 
 app = Celery("hmi_site")
 app.config_from_object("django.conf:settings", namespace="CELERY")
-app.autodiscover_tasks(["workers"])
+app.autodiscover_tasks(["workers", "inference.batches"])
 
 
 @setup_logging.connect

@@ -15,12 +15,16 @@ from rest_framework.views import set_rollback
 from structlog.contextvars import bind_contextvars
 
 from inference.api.oip.errors import oip_error, oip_status, speaks_oip
+from tenants.api.openai.errors import openai_error, openai_status, speaks_openai
 from tenants.errors import ErrorCode, HmiError
 
 log = logging.getLogger(__name__)
 
 API_PREFIX = "/api/"
 RETRY_AFTER_NO_DATABASE_S = 5
+STANDING = {409, 429}
+"""Where there is no use in sending the same again, unless a time is named; clients of the OpenAI conventions
+would."""
 TITLES = {
     400: "That request could not be read",
     403: "You may not do that",
@@ -42,7 +46,10 @@ def api_exception_handler(error: Exception, context: dict[str, Any]) -> Response
         return None
     set_rollback()
     bind_contextvars(code=str(known.code))
-    return Response(known.to_json(), status=known.status, headers=_headers(known, context))
+    headers = _headers(known, context)
+    if speaks_openai(context["request"].path):
+        return Response(openai_error(known), status=openai_status(known), headers=headers)
+    return Response(known.to_json(), status=known.status, headers=headers)
 
 
 def as_hmi_error(error: Exception) -> HmiError | None:
@@ -112,6 +119,8 @@ def answer(request: HttpRequest, error: HmiError, template: str = "error.html") 
         return JsonResponse(error.to_json(), status=error.status, headers=headers)
     if speaks_oip(request.path):
         return JsonResponse(oip_error(error), status=oip_status(error), headers=headers)
+    if speaks_openai(request.path):
+        return JsonResponse(openai_error(error), status=openai_status(error), headers=headers)
     return HttpResponse(_page(error, template), status=error.status, headers=headers)
 
 
@@ -159,6 +168,8 @@ def _headers(error: HmiError, context: dict[str, Any] | None) -> dict[str, str]:
     headers = {}
     if error.retry_after is not None:
         headers["Retry-After"] = str(error.retry_after)
+    elif error.status in STANDING:
+        headers["x-should-retry"] = "false"
     if error.code is ErrorCode.UNAUTHENTICATED:
         headers["WWW-Authenticate"] = "Bearer"
     if error.code is ErrorCode.METHOD_NOT_ALLOWED and context and (view := context.get("view")):

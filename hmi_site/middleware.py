@@ -16,6 +16,7 @@ from hmi_site.accounts import second_factor_required
 from hmi_site.body_limits import body_limit
 from hmi_site.errors import API_PREFIX, answer
 from inference.api.oip.errors import speaks_oip
+from tenants.api.openai.errors import speaks_openai
 from tenants.errors import ErrorCode, HmiError
 
 GetResponse = Callable[[HttpRequest], HttpResponse]
@@ -81,7 +82,7 @@ class StaffSecondFactor:
             return None
         if is_mfa_enabled(user, [Authenticator.Type.TOTP]):
             return None
-        if request.path.startswith(API_PREFIX) or speaks_oip(request.path):
+        if request.path.startswith(API_PREFIX) or speaks_oip(request.path) or speaks_openai(request.path):
             return answer(request, HmiError(ErrorCode.FORBIDDEN, FACTOR_FIRST))
         messages.warning(request, FACTOR_FIRST)
         return redirect("mfa_activate_totp")

@@ -27,6 +27,9 @@ urlpatterns: list[URLPattern | URLResolver] = [
     path("api/v1/", include("inference.api.urls")),  # first: it is asked for most
     path("api/v1/", include("tenants.api.urls")),
     path("api/v1/", include("versiontree.api.urls")),
+    path("v1/", include("inference.api.openai.urls")),
+    path("v1/", include("versiontree.api.openai.urls")),  # before files: results are some
+    path("v1/", include("tenants.api.openai.urls")),
     path("v2", ServerView.as_view(), name="oip-server"),
     path("v2/health/live", health.oip_live, name="health-oip-live"),
     path("v2/health/ready", health.oip_ready, name="health-oip-ready"),

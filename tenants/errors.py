@@ -23,6 +23,7 @@ class ErrorCode(StrEnum):
     METHOD_NOT_ALLOWED = "method_not_allowed"
     UNSUPPORTED_VERSION = "unsupported_version"
     UNSUPPORTED_TYPE = "unsupported_type"
+    PRECONDITION_FAILED = "precondition_failed"
     CONFLICT = "conflict"
     HAS_DEPENDENTS = "has_dependents"
     LAST_OWNER = "last_owner"
@@ -82,6 +83,7 @@ _NOT_422: dict[ErrorCode, int] = {
     ErrorCode.METHOD_NOT_ALLOWED: 405,
     ErrorCode.UNSUPPORTED_VERSION: 412,
     ErrorCode.UNSUPPORTED_TYPE: 415,
+    ErrorCode.PRECONDITION_FAILED: 412,
     ErrorCode.CONFLICT: 409,
     ErrorCode.HAS_DEPENDENTS: 409,
     ErrorCode.LAST_OWNER: 409,

@@ -16,6 +16,7 @@ from tenants.models import (
     Corpus,
     Dataset,
     DatasetSplit,
+    File,
     Invitation,
     InvitationState,
     Membership,
@@ -27,6 +28,7 @@ from tenants.models import (
     Upload,
     UploadCheck,
     UsageDay,
+    UsageSum,
     User,
 )
 from tenants.models.upload_check import ACTIVE_STATES, CheckState
@@ -43,11 +45,15 @@ class Rates(NamedTuple):
 
 def tenants_of(user: User | AnonymousUser) -> list[Tenant]:
     """The tenants the user is a member of, each with ``role``, by their slugs."""
-    if not user.is_authenticated:
-        return []
-    mine = Tenant.objects.filter(memberships__user=user).annotate(role=F("memberships__role"))
     with platform_scope():
-        return list(mine.order_by("slug"))
+        return list(tenants_joined(user).order_by("slug"))
+
+
+def tenants_joined(user: User | AnonymousUser) -> QuerySet[Tenant]:
+    """The same as a query, to be asked in the scope of the platform."""
+    if not user.is_authenticated:
+        return Tenant.objects.none()
+    return Tenant.objects.filter(memberships__user=user).annotate(role=F("memberships__role"))
 
 
 def tenant_by_slug(slug: str) -> Tenant:
@@ -195,10 +201,11 @@ def quota_of(tenant: Tenant) -> Quota:
 
 
 def storage_used(tenant: Tenant) -> int:
-    """Bytes of the tenant's uploads, each row counted with its full size, also those that still come in."""
+    """Bytes of the tenant's uploads and files, each row with its full size, also those still to come in."""
     counted = (
         Corpus.objects.for_tenant(tenant),
         DatasetSplit.objects.for_tenant(tenant),
+        File.objects.for_tenant(tenant),
         uploads_unexpired(tenant),
     )
     return sum(int(rows.aggregate(total=Sum("size_bytes"))["total"] or 0) for rows in counted)
@@ -250,10 +257,18 @@ def takeouts_of(tenant: Tenant) -> QuerySet[Takeout]:
     return Takeout.objects.for_tenant(tenant).select_related("created_by")
 
 
+def takeout_seen_by(tenant: Tenant, takeout_id: UUID) -> Takeout:
+    """One of them, whatever became of it, or ``not_found``."""
+    takeout = takeouts_of(tenant).filter(pk=takeout_id).first()
+    if takeout is None:
+        raise HmiError(ErrorCode.NOT_FOUND, "There is no such file; it may have expired.", param="takeout")
+    return takeout
+
+
 def takeout_of(tenant: Tenant, takeout_id: UUID) -> Takeout:
     """One that can be downloaded, or ``not_found``."""
-    takeout = takeouts_of(tenant).filter(pk=takeout_id, state=TakeoutState.READY).first()
-    if takeout is None:
+    takeout = takeout_seen_by(tenant, takeout_id)
+    if takeout.state != TakeoutState.READY:
         raise HmiError(ErrorCode.NOT_FOUND, "There is no such file; it may have expired.", param="takeout")
     return takeout
 
@@ -265,14 +280,14 @@ def usage_of(tenant: Tenant, since: date) -> QuerySet[UsageDay]:
 
 def requests_today(tenant: Tenant) -> int:
     """Infer requests of the tenant since midnight UTC, as far as they are written down."""
-    rows = UsageDay.objects.for_tenant(tenant).filter(day=datetime.now(UTC).date())
+    rows = UsageSum.objects.for_tenant(tenant).filter(day=datetime.now(UTC).date())
     return int(rows.aggregate(total=Sum("requests"))["total"] or 0)
 
 
 def requests_allowed(tenant: Tenant, day: date) -> tuple[int, int]:
     """How many infer requests the tenant may send a day, and how many of that day are written down; one
     query."""
-    of_day = UsageDay.unscoped.filter(tenant=OuterRef("tenant"), day=day).order_by().values("tenant")
+    of_day = UsageSum.unscoped.filter(tenant=OuterRef("tenant"), day=day).order_by().values("tenant")
     used = Subquery(of_day.annotate(total=Sum("requests")).values("total"))
     found = Quota.objects.for_tenant(tenant).values_list("max_requests_per_day", used).first()
     if found is None:

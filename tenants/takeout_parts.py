@@ -11,7 +11,17 @@ from django.db.models import QuerySet
 
 from tenants.csv_files import csv_chunks
 from tenants.errors import ErrorCode, HmiError
-from tenants.models import ApiKey, AuditEvent, Corpus, Dataset, Membership, Tenant, UsageDay, WebhookEndpoint
+from tenants.models import (
+    ApiKey,
+    AuditEvent,
+    Corpus,
+    Dataset,
+    File,
+    Membership,
+    Tenant,
+    UsageDay,
+    WebhookEndpoint,
+)
 from tenants.selectors import quota_of
 from tenants.storage import CHUNK_BYTES, stored_path
 
@@ -34,6 +44,7 @@ def tenant_parts(tenant: Tenant) -> Iterator[Part]:
     yield _table("webhooks.csv", WebhookEndpoint.objects.for_tenant(tenant), _WEBHOOKS)
     yield from _corpora(tenant)
     yield from _datasets(tenant)
+    yield from _files(tenant)
     yield _table("usage.csv", UsageDay.objects.for_tenant(tenant).order_by("pk"), _USAGE)
     yield _table("audit.csv", AuditEvent.objects.for_tenant(tenant).order_by("pk"), _AUDIT)
 
@@ -131,6 +142,13 @@ def _datasets(tenant: Tenant) -> Iterator[Part]:
         for split in dataset.splits.all():
             what = f"the dataset {dataset.name}"
             yield Part(f"{folder}/{split.split}.jsonl", file_chunks(stored_path(split.sha256), what))
+
+
+def _files(tenant: Tenant) -> Iterator[Part]:
+    files = File.objects.for_tenant(tenant).order_by("pk")
+    yield _table("files.csv", files, ("id", "purpose", "filename", "size_bytes", "sha256", "created_at"))
+    for file in files.iterator(ROWS_AT_ONCE):
+        yield Part(f"files/{file.pk}", file_chunks(stored_path(file.sha256), f"the file {file}"))
 
 
 def _made(row: Corpus | Dataset) -> dict[str, Any]:

@@ -1,14 +1,17 @@
-"""Usage added up by the database: a tenant may have a hundred thousand rows."""
+"""Usage added up by the database: a tenant may have a hundred thousand rows. By day and by key the sums of
+these are kept; by hPLM they are made anew."""
 
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from datetime import date
 from enum import StrEnum
 from typing import Any, Final
 
-from django.db.models import Count, F, Q, QuerySet, Sum
+from django.db import connection
+from django.db.models import F, Q, QuerySet, Sum
 
-from tenants.models import Tenant, UsageDay
-from tenants.selectors import usage_of
+from tenants.models import Tenant, UsageDay, UsageSum
+from tenants.scope import tenant_scope
 
 SUMMED: Final = ("requests", "inputs", "tokens", "failed", "busy_ms")
 
@@ -28,48 +31,89 @@ class UsageBy(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class UsageTotal:
-    """Sums over a period; ``hplms`` counts the names that were asked, ``busy_ms`` is for how long inference
-    workers were busy."""
+    """Sums over a period; ``busy_ms`` is for how long inference workers were busy."""
 
     requests: int
     inputs: int
     tokens: int
     failed: int
-    hplms: int
     busy_ms: float = 0.0
 
 
 def usage_total(tenant: Tenant, since: date, until: date | None = None) -> UsageTotal:
     """All usage of the tenant from this day on, through the other; one query."""
-    # By way of the sums of hPLMs: to count the different names among all rows, these would have to be sorted.
-    rows = _between(tenant, since, until).order_by().values("hplm_name")
-    by_hplm = rows.annotate(**{f"{name}_of": Sum(name) for name in SUMMED})
-    sums = {name: Sum(f"{name}_of", default=0) for name in SUMMED}
-    return UsageTotal(**by_hplm.aggregate(**sums, hplms=Count("*")))
+    sums = _between(tenant, UsageBy.DAY, since, until)
+    return UsageTotal(**sums.aggregate(**{name: Sum(name, default=0) for name in SUMMED}))
 
 
-def usage_by(tenant: Tenant, by: UsageBy, since: date, until: date | None = None) -> QuerySet[UsageDay, Any]:
+def usage_by(
+    tenant: Tenant,
+    by: UsageBy,
+    since: date,
+    until: date | None = None,
+    *,
+    only: Collection[str] | None = None,
+) -> QuerySet[Any, Any]:
     """Usage of a period as dictionaries: ``name`` (a day, the name of an hPLM, or the prefix of a key, empty
-    for the browser) and its sums; the newest day, or what was asked most, first.
+    for the browser) and its sums; the newest day, or what was asked most, first. ``only`` these, if given.
     """
-    rows = _between(tenant, since, until).order_by().values(name=F(by.column))
-    summed = rows.annotate(**{name: Sum(name) for name in SUMMED})
-    return summed.order_by("-name") if by == UsageBy.DAY else summed.order_by("-requests", "name")
+    rows = _between(tenant, by, since, until).order_by().values(name=F(by.column))
+    chosen = rows if only is None else rows.filter(**{f"{by.column}__in": only})
+    summed: QuerySet[Any, Any] = chosen.annotate(**{name: Sum(name) for name in SUMMED})
+    return summed.order_by(*(["-name"] if by == UsageBy.DAY else ["-requests", "name"]))
 
 
-def usage_by_day_and_hplm(tenant: Tenant, since: date, until: date | None = None) -> QuerySet[UsageDay, Any]:
+def usage_by_day_and_hplm(tenant: Tenant, since: date, until: date | None = None) -> QuerySet[Any, Any]:
     """Usage of a period by day and hPLM, all keys together, as dictionaries; the newest day first."""
-    rows = _between(tenant, since, until).order_by().values("day", "hplm_name")
-    return rows.annotate(**{name: Sum(name) for name in SUMMED}).order_by("-day", "hplm_name")
+    rows = _between(tenant, UsageBy.MODEL, since, until).order_by().values("day", "hplm_name")
+    summed: QuerySet[Any, Any] = rows.annotate(**{name: Sum(name) for name in SUMMED})
+    return summed.order_by("-day", "hplm_name")
 
 
 def busiest(
-    tenant: Tenant, by: UsageBy, since: date, until: date | None = None, *, limit: int
+    tenant: Tenant, by: UsageBy, since: date, until: date | None = None, *, limit: int | None
 ) -> dict[str, int]:
     """Requests of the hPLMs or keys with most of them in a period, the most first; one query."""
-    rows = _between(tenant, since, until).order_by().values_list(by.column)
+    rows = _between(tenant, by, since, until).order_by().values_list(by.column)
     return dict(rows.annotate(asked=Sum("requests")).order_by("-asked", by.column)[:limit])
 
 
-def _between(tenant: Tenant, since: date, until: date | None) -> QuerySet[UsageDay]:
-    return usage_of(tenant, since).filter(Q() if until is None else Q(day__lte=until))
+def usage_parts(
+    tenant: Tenant, since: date, until: date, columns: tuple[str, ...], *, at_once: int
+) -> Iterator[list[tuple[Any, ...]]]:
+    """All rows of a period, the newest day first, so many at a time. They may be asked for slowly: nothing
+    is open in the database between two parts."""
+    for day in _days(tenant, since, until):
+        last: tuple[str, str] | None = None
+        while rows := _part(tenant, day, last, columns, at_once):
+            yield [row[2:] for row in rows]
+            last = rows[-1][:2]
+
+
+def _days(tenant: Tenant, since: date, until: date) -> list[date]:
+    with tenant_scope(tenant):
+        sums = _between(tenant, UsageBy.DAY, since, until).order_by("-day")
+        return list(sums.values_list("day", flat=True).distinct())
+
+
+def _part(
+    tenant: Tenant, day: date, last: tuple[str, str] | None, columns: tuple[str, ...], at_once: int
+) -> list[tuple[Any, ...]]:
+    """So many rows of the day behind the last, with the hPLM and the key before the columns."""
+    rows = UsageDay.objects.for_tenant(tenant).filter(day=day).order_by("hplm_name", "key_prefix")
+    if last is not None:
+        seen = Q(hplm_name=last[0], key_prefix__lte=last[1])
+        rows = rows.filter(~seen, hplm_name__gte=last[0])
+    try:
+        with tenant_scope(tenant):
+            return list(rows.values_list("hplm_name", "key_prefix", *columns)[:at_once])
+    finally:
+        if not connection.in_atomic_block:
+            connection.close()
+
+
+def _between(tenant: Tenant, by: UsageBy, since: date, until: date | None) -> QuerySet[Any, Any]:
+    """Where this is added up from: what is needed of it, and no more rows than must be."""
+    model = UsageDay if by == UsageBy.MODEL else UsageSum
+    rows: QuerySet[Any, Any] = model.objects.for_tenant(tenant).filter(day__gte=since)
+    return rows.filter(Q() if until is None else Q(day__lte=until))

@@ -14,7 +14,8 @@ READY = "ready"
 
 
 def peer_python(requirements: Path) -> Path:
-    """The Python of an environment with these packages. Without a way to them the test is skipped; in CI it fails."""
+    """The Python of an environment with these packages. Without a way to them the test is skipped; in CI it
+    fails."""
     wanted = requirements.read_text(encoding="utf-8")
     folder = bench_dir() / "peers" / fingerprint({"python": sys.version_info[:3], "packages": wanted})
     python = folder / "bin" / "python"

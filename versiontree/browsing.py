@@ -81,9 +81,9 @@ def hplm_briefs(tenant: Tenant, hplms: Iterable[Hplm]) -> list[Brief]:
     return _briefs(_living_versions(tenant).filter(hplm__in=[hplm.pk for hplm in hplms]))
 
 
-def jobs_found(tenant: Tenant, *, words: str = "", kind: str = "") -> QuerySet[Job]:
-    """The tenant's jobs, newest first: those of a kind, those with these words in the name of what they are
-    for."""
+def jobs_found(tenant: Tenant | None, *, words: str = "", kind: str = "") -> QuerySet[Job]:
+    """The tenant's jobs (None: the platform's), newest first: those of a kind, those with these words in the
+    name of what they are for."""
     found = jobs_of(tenant).filter(kind=kind) if kind else jobs_of(tenant)
     for word in words.split():
         of_hplm, of_domain = Q(version__hplm__name__icontains=word), Q(version__domain__name__icontains=word)

@@ -77,10 +77,12 @@ def corpora_usable_by(tenant: Tenant | None) -> QuerySet[Corpus]:
     return Corpus.unscoped.filter(_visible(tenant))
 
 
-def hplms_of(tenant: Tenant) -> QuerySet[Hplm]:
-    """The tenant's hPLMs that are not deleted, with their aliases."""
+def hplms_of(tenant: Tenant, *, words: str = "") -> QuerySet[Hplm]:
+    """The tenant's hPLMs that are not deleted, those with these words in their name, with their aliases."""
     aliases = Alias.objects.for_tenant(tenant).select_related("version")
     living = Hplm.objects.for_tenant(tenant).filter(deleted_at=None)
+    for word in words.split():
+        living = living.filter(name__icontains=word)
     return (
         living.select_related("tenant")
         .prefetch_related(Prefetch("aliases", queryset=aliases))
@@ -184,6 +186,11 @@ def job_detail(tenant: Tenant | None, job_id: UUID | str) -> Job:
     return _found(jobs_of(tenant).filter(pk=wanted).first(), "job")
 
 
+def job_of_anybody(job_id: UUID) -> Job:
+    """For staff: a job, whoever's, or ``not_found``."""
+    return _found(Job.unscoped.select_related("tenant").filter(pk=job_id).first(), "job")
+
+
 def job_events(job: Job, *, after: int = 0, limit: int = 500) -> Sequence[JobEvent]:
     """What happened to the job since the event with this id, oldest first."""
     return list(JobEvent.unscoped.filter(job=job, pk__gt=after).order_by("pk")[:limit])
@@ -192,6 +199,11 @@ def job_events(job: Job, *, after: int = 0, limit: int = 500) -> Sequence[JobEve
 def aliases_of(hplm: Hplm) -> QuerySet[Alias]:
     """The aliases of an hPLM with the versions they point at."""
     return Alias.unscoped.filter(hplm=hplm).select_related("version", "hplm").order_by("name")
+
+
+def alias_of(hplm: Hplm, name: str) -> Alias:
+    """The alias of an hPLM with this name, or ``not_found``."""
+    return _found(aliases_of(hplm).filter(name=name).first(), "alias of this hPLM", param="alias")
 
 
 def alias_moves_of(hplm: Hplm) -> QuerySet[AliasMove]:

@@ -15,7 +15,7 @@ from tenants.takeout_parts import ROWS_AT_ONCE, Part
 from versiontree.archive.writer import archive_members, zip_stream
 from versiontree.artifacts import ArtifactStore
 from versiontree.lineage import lineage_of
-from versiontree.models import Alias, AliasMove, Job, Version
+from versiontree.models import Alias, AliasMove, Batch, FineTuning, Job, Version
 from versiontree.models.version import VersionKind, VersionState
 
 ARCHIVE: Final = ".zip"
@@ -30,6 +30,9 @@ def tree_parts(tenant: Tenant) -> Iterator[Part]:
     moves = AliasMove.objects.for_tenant(tenant).order_by("pk")
     yield _table("alias_moves.csv", moves, _MOVES)
     yield _table("jobs.csv", Job.objects.for_tenant(tenant).order_by("created_at", "pk"), _JOBS)
+    yield _table("batches.csv", Batch.objects.for_tenant(tenant).order_by("created_at", "pk"), _BATCHES)
+    tunings = FineTuning.objects.for_tenant(tenant).order_by("created_at", "pk")
+    yield _table("fine_tunings.csv", tunings, _FINE_TUNINGS)
     store = ArtifactStore(Path(settings.HMI_ARTIFACT_ROOT))
     ready = Version.objects.for_tenant(tenant).filter(state=VersionState.READY, hplm__deleted_at=None)
     for pk in list(ready.order_by("kind", "pk").values_list("pk", flat=True)):
@@ -45,6 +48,22 @@ _MOVES: Final = (
     "moved_by__username",
     "moved_at",
 )
+_BATCHES: Final = (
+    "id",
+    "model",
+    "version_number",
+    "filename",
+    "state",
+    "lines",
+    "succeeded",
+    "failed",
+    "tokens",
+    "created_at",
+    "finished_at",
+    "input_id",
+    "results_id",
+    "errors_id",
+)
 _JOBS: Final = (
     "id",
     "kind",
@@ -57,6 +76,18 @@ _JOBS: Final = (
     "finished_at",
     "error_code",
     "error_message",
+)
+
+
+_FINE_TUNINGS: Final = (
+    "id",
+    "model",
+    "name",
+    "version__number",
+    "training_file",
+    "validation_file",
+    "state",
+    "created_at",
 )
 
 

@@ -8,12 +8,17 @@ from uuid import UUID
 from celery import Task, shared_task
 
 from tenants.services.checks import check_run, checks_expire, checks_nudge_lost
+from tenants.services.files import files_expire
 from tenants.services.invitations import invitations_forget
+from tenants.services.kept_answers import answers_forget
+from tenants.services.parted_files import parted_files_expire
 from tenants.services.taking_out import takeouts_expire, takeouts_nudge_lost
 from tenants.services.uploads import uploads_expire
 from tenants.services.webhook_sending import deliveries_forget, webhooks_send
+from versiontree.services.batches import batches_forget, batches_nudge_lost
 from versiontree.services.collect import artifacts_collect
 from versiontree.services.compact import domains_compact_due
+from versiontree.services.fine_tunings import fine_tuning_begin, fine_tunings_nudge_lost
 from versiontree.services.jobs import jobs_reap
 from versiontree.services.leaving import tenants_leave
 from versiontree.services.priorities import nudge_is_stale
@@ -62,6 +67,13 @@ def run_check(check_id: str) -> None:
         log.error("The process of check %s ended with %d", check_id, code)
 
 
+@shared_task(name="workers.begin_fine_tuning", soft_time_limit=LOOKING_S)
+def begin_fine_tuning(fine_tuning_id: str) -> None:
+    """Make a dataset of files that a client of the OpenAI conventions sent, and plant the version."""
+    if code := run_apart(partial(fine_tuning_begin, fine_tuning_id=UUID(fine_tuning_id))):
+        log.error("The process that began the fine-tuning %s ended with %d", fine_tuning_id, code)
+
+
 @shared_task(name="workers.take_out", soft_time_limit=TAKING_OUT_S)
 def take_out(takeout_id: str) -> None:
     """Put all data of a tenant into one file."""
@@ -104,9 +116,13 @@ def collect() -> None:
     """Remove artifacts, staging folders and uploads that nothing needs any more, and compact long chains."""
     checks_expire()
     uploads_expire()
+    files_expire()
+    parted_files_expire()
     takeouts_expire()
     invitations_forget()
+    answers_forget()
     deliveries_forget()
+    batches_forget()
     artifacts_collect()
     domains_compact_due()
 
@@ -116,7 +132,9 @@ def reap() -> None:
     """Return jobs whose worker died to the queue, and nudge those jobs and checks whose message was lost."""
     jobs_reap()
     checks_nudge_lost()
+    fine_tunings_nudge_lost()
     takeouts_nudge_lost()
+    batches_nudge_lost()
 
 
 @shared_task(name="workers.publish_manifest")

@@ -42,6 +42,14 @@ class Call:
         return json.dumps({"model": f"{self.tenant}/{self.hplm}", "inputs": list(self.inputs)}).encode()
 
 
+@dataclass(frozen=True, slots=True)
+class Timed:
+    """How long a call took, and whether it was answered well."""
+
+    seconds: float
+    good: bool
+
+
 class Clients:
     """So many clients on connections that stay open; each sends its next call when it has the answer to the
     one before. ``cpus``: where they may run; everywhere, when there are none."""
@@ -64,6 +72,10 @@ class Clients:
         """The answers to all calls. Raises NotServed."""
         return list(self._pool.map(self._answer, calls))
 
+    def time(self, calls: Sequence[Call]) -> list[Timed]:
+        """How long each of the calls takes, whatever is answered."""
+        return list(self._pool.map(self._time, calls))
+
     def wait_until_served(self, calls: Sequence[Call]) -> None:
         """Return once each is answered well: a version is ready before the inference worker has it."""
         latest = time.monotonic() + PATIENCE_S
@@ -72,6 +84,11 @@ class Clients:
                 if time.monotonic() > latest:
                     raise NotServed(response.text)
                 time.sleep(POLL_S)
+
+    def _time(self, call: Call) -> Timed:
+        started = time.perf_counter()
+        good = self._post(call).status_code == httpx.codes.OK
+        return Timed(time.perf_counter() - started, good)
 
     def _answer(self, call: Call) -> dict[str, Any]:
         response = self._post(call)

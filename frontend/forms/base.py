@@ -1,18 +1,20 @@
 """What forms share."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from functools import reduce
+from operator import or_
 from typing import Any, Final, cast
 
 from django import forms
-from django.db.models import Model, QuerySet
+from django.db.models import Model, Q, QuerySet
 
 NAME_HELP = "Lower-case letters, digits and hyphens. It cannot be changed later."
 LONGEST_NAME = 63
 OFFERED: Final = 50
 """Rows among which to choose at once; the others are looked for."""
-FIND: Final = "find"
-"""Under this name the words come to look for."""
+FIND: Final = "find_"
+"""With the name of a field behind it: under this name the words come to look for."""
 
 
 def slug_field(label: str = "Name") -> forms.CharField:
@@ -68,13 +70,20 @@ class PickForm(forms.Form):
         """Whether one of the fields has more to choose among than it offers at once."""
         return any(isinstance(field, PickField) and field.many for field in self.fields.values())
 
-    def offer_found(self, name: str, rows: QuerySet[Any], described: Callable[[Any], str]) -> None:
-        """Let the field choose among the first of these rows that have the words of `?find=` in their name,
-        and whatever row was chosen already."""
-        field, words = self.pick(name), self._given(FIND)
+    def offer_found(
+        self,
+        name: str,
+        rows: QuerySet[Any],
+        described: Callable[[Any], str],
+        *,
+        named: Sequence[str] = ("name",),
+    ) -> None:
+        """Let the field choose among the first of these rows that have the words that are looked for in one
+        of their names, and whatever row was chosen already."""
+        field, words = self.pick(name), self._given(f"{FIND}{name}")
         found = rows
         for word in words.split():
-            found = found.filter(name__icontains=word)
+            found = found.filter(reduce(or_, (Q(**{f"{one}__icontains": word}) for one in named)))
         first = list(found[: OFFERED + 1])
         offered = first[:OFFERED]
         chosen = self._given(name)

@@ -112,7 +112,8 @@ class AliasForm(PickForm):
 
 def offer_parents(form: PickForm, tenant: Tenant) -> None:
     """Let the form's field `parent` choose among the versions that the tenant can build upon."""
-    form.pick("parent").offer((version, parent_name(version)) for version in parents_ready_for(tenant))
+    names = ("root__name", "domain__name")
+    form.offer_found("parent", parents_ready_for(tenant), parent_name, named=names)
 
 
 def _corpus_described(corpus: Corpus) -> str:

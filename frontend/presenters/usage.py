@@ -1,7 +1,7 @@
 """A tenant's usage of the month as the home page shows it."""
 
 from collections import Counter
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 from datetime import date, timedelta
 
@@ -21,16 +21,6 @@ class Tile:
     note: str = ""
 
 
-def busiest_bars(busiest: Mapping[str, int], total: UsageTotal) -> list[Bar]:
-    """Requests of the hPLMs that were asked most; a last, quiet bar sums up the others."""
-    top = max(busiest.values(), default=0) or 1
-    bars = [Bar(name, asked / top, f"{asked:,}") for name, asked in busiest.items()]
-    others, rest = total.hplms - len(busiest), total.requests - sum(busiest.values())
-    if others > 0:
-        bars.append(Bar(f"{others:,} more", min(1.0, rest / top), f"{rest:,}", quiet=True))
-    return bars
-
-
 def summed(days: Collection[UsageDay]) -> UsageTotal:
     """Add up days of one hPLM."""
     return UsageTotal(
@@ -38,7 +28,6 @@ def summed(days: Collection[UsageDay]) -> UsageTotal:
         inputs=sum(day.inputs for day in days),
         tokens=sum(day.tokens for day in days),
         failed=sum(day.failed for day in days),
-        hplms=1,
     )
 
 

@@ -1,13 +1,12 @@
 """What a version answered when it was evaluated: its mistakes, and what changed against another version."""
 
-from collections.abc import Iterable, Sequence
 from typing import Any
 
-from django.http import HttpResponse, HttpResponseBase, StreamingHttpResponse
-from django.utils.http import content_disposition_header
+from django.http import HttpResponse, HttpResponseBase
 from django.views.decorators.http import require_GET, require_POST
 
 from frontend.access import TenantRequest, tenant_page
+from frontend.downloads import table_streamed
 from frontend.pages import act, go, show
 from frontend.paging import page_of
 from frontend.presenters.answered import (
@@ -20,7 +19,6 @@ from frontend.presenters.answered import (
     csv_rows,
     tallies,
 )
-from tenants.csv_files import csv_chunks
 from tenants.models import Role
 from tenants.selectors import dataset_of
 from versiontree.answers import Answered, answers_changed, answers_chosen, labels_of
@@ -55,7 +53,7 @@ def answers(request: TenantRequest, name: str, number: int) -> HttpResponseBase:
     chosen = answers_chosen(found, **asked)
     if "csv" in request.GET:
         lines = csv_rows(found.task, chosen, rows_read(source, chosen))
-        return _csv(f"{name}-v{number}.csv", COLUMNS, lines)
+        return table_streamed(f"{name}-v{number}.csv", COLUMNS, lines)
     page = page_of(request, chosen)
     shown: list[Answered] = list(page.object_list)
     context: dict[str, Any] = {
@@ -93,7 +91,7 @@ def against(request: TenantRequest, name: str, number: int, other: int) -> HttpR
     rows = rows_read(source, (one.after for one in chosen))
     if "csv" in request.GET:
         lines = changed_csv_rows(after.task, chosen, rows)
-        return _csv(f"{name}-v{other}-v{number}.csv", CHANGED_COLUMNS, lines)
+        return table_streamed(f"{name}-v{other}-v{number}.csv", CHANGED_COLUMNS, lines)
     page = page_of(request, chosen)
     texts = rows_read(source, (one.after for one in page))
     context: dict[str, Any] = {
@@ -130,15 +128,6 @@ def evaluate(request: TenantRequest, name: str, number: int) -> HttpResponse:
 
 def _version(request: TenantRequest, name: str, number: int) -> Version:
     return hplm_version(hplm_of(request.place.tenant, name), number)
-
-
-def _csv(name: str, columns: Sequence[str], lines: Iterable[Sequence[object]]) -> StreamingHttpResponse:
-    disposition = str(content_disposition_header(True, name))
-    return StreamingHttpResponse(
-        csv_chunks(columns, lines),
-        content_type="text/csv; charset=utf-8",
-        headers={"Content-Disposition": disposition},
-    )
 
 
 def _asked(request: TenantRequest) -> dict[str, Any]:

@@ -44,7 +44,8 @@ def import_(request: TenantRequest) -> HttpResponse:
 @tenant_page(Role.DEVELOPER)
 def import_adapter(request: TenantRequest) -> HttpResponse:
     """Make an adapter that was trained elsewhere an hPLM; its page follows."""
-    form = ImportAdapterForm(request.place.tenant, request.POST or None, request.FILES or None)
+    told = request.POST or None, request.FILES or None
+    form = ImportAdapterForm(request.place.tenant, *told, initial=request.GET.dict())
     version = attempt(form, lambda: _import_adapter(request, form)) if form.is_valid() else None
     if version is None:
         return show(request, "hplms/import_adapter.html", form=form)

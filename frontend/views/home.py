@@ -17,7 +17,8 @@ from frontend.presenters.charts import Bar
 from frontend.presenters.data import DataRow, corpus_rows, dataset_rows
 from frontend.presenters.hplms import hplm_rows
 from frontend.presenters.onboarding import onboarding
-from frontend.presenters.usage import busiest_bars, quota_bars, usage_tiles
+from frontend.presenters.usage import quota_bars, usage_tiles
+from frontend.presenters.usage_page import share_bars
 from frontend.views.hplms import recent_usage
 from frontend.views.jobs import active_rows
 from tenants.models import Quota, Tenant
@@ -69,6 +70,7 @@ def home(request: TenantRequest) -> HttpResponse:
     counts = {"hplms": hplms.count(), "ready": hplms.filter(aliases__name=DEFAULT_ALIAS).count()}
     month = datetime.now(UTC).date().replace(day=1)
     usage = usage_total(tenant, month)
+    most_asked = busiest(tenant, UsageBy.MODEL, month, limit=BUSIEST_SHOWN)
     data, quota = _recent(tenant), quota_of(tenant)
     context: dict[str, Any] = {
         "steps": onboarding(
@@ -80,7 +82,7 @@ def home(request: TenantRequest) -> HttpResponse:
         ),
         "hplms": hplm_rows(hplm_briefs(tenant, newest), recent_usage(tenant, newest)),
         "running": running,
-        "usage": busiest_bars(busiest(tenant, UsageBy.MODEL, month, limit=BUSIEST_SHOWN), usage),
+        "usage": share_bars(most_asked, UsageBy.MODEL, {}, usage.requests),
         "data": data,
         "quota": _quota(tenant, quota, hplms=counts["hplms"], jobs=len(running)),
     }

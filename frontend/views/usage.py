@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable
 from datetime import UTC, datetime
+from itertools import chain, islice
 from typing import Any
 
 from django.conf import settings
@@ -10,7 +11,7 @@ from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_GET
 
 from frontend.access import TenantRequest, tenant_page
-from frontend.downloads import table_saved
+from frontend.downloads import table_streamed
 from frontend.forms.usage import PeriodForm
 from frontend.pages import show
 from frontend.paging import page_of
@@ -25,15 +26,16 @@ from tenants.selectors import (
     rates_of,
     requests_today,
     storage_used,
-    usage_of,
 )
-from tenants.usage_selectors import UsageBy, busiest, usage_by
+from tenants.usage_selectors import UsageBy, busiest, usage_by, usage_parts
 from versiontree.models.job import ACTIVE
 from versiontree.selectors import artifact_bytes, domains_visible_to, hplms_of, jobs_of
 
 BUSIEST_SHOWN = 10
 BY = {UsageBy.DAY: ("Day", "days"), UsageBy.MODEL: ("hPLM", "hPLMs"), UsageBy.KEY: ("API key", "keys")}
 COLUMNS = ("day", "model", "key", "requests", "failed", "texts", "tokens", "machine_ms")
+READ = ("day", "hplm_name", "key_prefix", "requests", "failed", "inputs", "tokens", "busy_ms")
+LINES_AT_ONCE = 1_000
 
 
 @require_GET
@@ -47,11 +49,15 @@ def page(request: TenantRequest) -> HttpResponse:
     by = _by(request)
     days = list(usage_by(tenant, UsageBy.DAY, since, until))
     total = summed(days)
-    models = busiest(tenant, UsageBy.MODEL, since, until, limit=BUSIEST_SHOWN)
-    keys = busiest(tenant, UsageBy.KEY, since, until, limit=BUSIEST_SHOWN)
-    rows = page_of(request, days if by == UsageBy.DAY else usage_by(tenant, by, since, until))
-    shown = list(rows.object_list)
-    names = _key_names(tenant, {*keys, *(row["name"] for row in shown if by == UsageBy.KEY)})
+    asked = {
+        one: busiest(tenant, one, since, until, limit=None if one == by else BUSIEST_SHOWN)
+        for one in (UsageBy.MODEL, UsageBy.KEY)
+    }
+    rows = page_of(request, days if by == UsageBy.DAY else list(asked[by]))
+    listed = list(rows.object_list)
+    shown = listed if by == UsageBy.DAY else usage_by(tenant, by, since, until, only=listed)
+    models, keys = (dict(islice(found.items(), BUSIEST_SHOWN)) for found in asked.values())
+    names = _key_names(tenant, {*keys, *(listed if by == UsageBy.KEY else ())})
     context: dict[str, Any] = {
         "form": form,
         "since": since,
@@ -78,9 +84,9 @@ def rows_csv(request: TenantRequest) -> HttpResponseBase:
     """The period day by day, each hPLM and key on a line of its own."""
     tenant = request.place.tenant
     since, until = _form(request).span()
-    columns = ("day", "hplm_name", "key_prefix", "requests", "failed", "inputs", "tokens", "busy_ms")
-    rows = usage_of(tenant, since).filter(day__lte=until).values_list(*columns).iterator()
-    return table_saved(f"usage-{tenant.slug}-{since}-{until}.csv", COLUMNS, rows)
+    parts = usage_parts(tenant, since, until, READ, at_once=LINES_AT_ONCE)
+    name = f"usage-{tenant.slug}-{since}-{until}.csv"
+    return table_streamed(name, COLUMNS, chain.from_iterable(parts))
 
 
 def _form(request: TenantRequest) -> PeriodForm:

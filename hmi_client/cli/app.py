@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from hmi_client.cli import data, domains, infer, jobs, login, models, train
+from hmi_client.cli import batches, data, domains, infer, jobs, login, models, train
 from hmi_client.cli.endings import INTERRUPTED, ending_of, say_error
 from hmi_client.cli.session import PROFILE_VARIABLE, Session
 from hmi_client.errors import HmiError
@@ -32,6 +32,7 @@ app.add_typer(data.app, name="data")
 app.add_typer(models.app, name="models")
 app.add_typer(jobs.app, name="jobs")
 app.add_typer(domains.app, name="domains")
+app.add_typer(batches.app, name="batches")
 
 
 @app.callback()

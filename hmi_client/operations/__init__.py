@@ -1,5 +1,5 @@
 """What can be asked of the server, each as a flow (`hmi_client.steps`)."""
 
-from hmi_client.operations import domains, files, infer, jobs, models, tenants, training
+from hmi_client.operations import batches, domains, files, infer, jobs, models, tenants, training
 
-__all__ = ["domains", "files", "infer", "jobs", "models", "tenants", "training"]
+__all__ = ["batches", "domains", "files", "infer", "jobs", "models", "tenants", "training"]

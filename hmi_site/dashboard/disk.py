@@ -9,7 +9,7 @@ from django.conf import settings
 from django.db.models import Sum
 from django.template.defaultfilters import filesizeformat
 
-from tenants.models import Corpus, DatasetSplit, Upload
+from tenants.models import Corpus, DatasetSplit, File, Upload
 from versiontree.models import Artifact
 
 NEARLY_FULL: Final = 0.9
@@ -36,11 +36,11 @@ class Store:
 
 
 def stores() -> list[Store]:
-    """The artifact store and the uploads; four queries."""
+    """The artifact store and the uploads; five queries."""
     artifacts = _sum(Artifact.objects.all(), "size")
     uploads = sum(
         _sum(rows, "size_bytes")
-        for rows in (Corpus.unscoped.all(), DatasetSplit.unscoped.all(), Upload.unscoped.all())
+        for rows in (model.unscoped.all() for model in (Corpus, DatasetSplit, File, Upload))
     )
     return [
         _store("Artifact store", artifacts, Path(settings.HMI_ARTIFACT_ROOT)),

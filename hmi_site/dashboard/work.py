@@ -10,7 +10,7 @@ from django.db.models import Count, QuerySet, Sum
 from django.db.models.functions import TruncDate
 from django.utils import timezone
 
-from tenants.models import UsageDay
+from tenants.models import UsageSum
 from versiontree.models import Job
 from versiontree.models.job import STATUS_STYLE, JobState
 
@@ -98,7 +98,7 @@ def jobs_by_day() -> list[Bar]:
 def requests_by_day() -> list[Bar]:
     """Infer requests of the last two weeks, a bar for each day; one query."""
     days = _days()
-    rows = UsageDay.unscoped.filter(day__gte=days[0]).order_by().values_list("day")
+    rows = UsageSum.unscoped.filter(day__gte=days[0]).order_by().values_list("day")
     found = {day: (asked, failed) for day, asked, failed in rows.annotate(Sum("requests"), Sum("failed"))}
     top = max((asked for asked, _ in found.values()), default=0) or 1
     bars = []

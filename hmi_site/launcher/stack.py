@@ -114,6 +114,7 @@ class Stack:
             children.default_worker(),
             children.uploads_worker(),
             children.webhook_worker(),
+            children.batch_worker(),
             children.beat(),
         )
         self._start_web(lock)

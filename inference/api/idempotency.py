@@ -1,9 +1,8 @@
-"""The same call twice, one answer: what the header Idempotency-Key is for."""
+"""The same infer request twice, one answer: what the header Idempotency-Key is for."""
 
 import hashlib
 import json
 import logging
-import re
 from collections.abc import Callable
 from typing import Any
 
@@ -11,22 +10,11 @@ from redis.exceptions import RedisError
 
 from inference.api.client import gateway, reaching_the_queue
 from inference.queueing.kept_answers import InFlight, KeptAnswers, OtherBody, Turn
-from tenants.errors import ErrorCode, HmiError
+from tenants.api.idempotency import in_flight, other_body
 
 log = logging.getLogger(__name__)
 
-HEADER = "Idempotency-Key"
-PATTERN = re.compile(r"[!-~]{1,128}")
-RETRY_IN_FLIGHT_S = 1
 Answer = dict[str, Any]
-
-
-def check_key(value: str | None) -> str | None:
-    """A key has 1 to 128 visible ASCII characters."""
-    if value is None or PATTERN.fullmatch(value):
-        return value
-    message = "The key must have 1 to 128 visible ASCII characters."
-    raise HmiError(ErrorCode.INVALID_FIELD, message, param=HEADER)
 
 
 def answered_once(
@@ -58,11 +46,9 @@ def _begin(kept: KeptAnswers, tenant: str, key: str, body: object, seconds: floa
     try:
         return kept.begin(tenant, key, body=_digest(body), seconds=seconds)
     except OtherBody:
-        message = "The key was used for a request with another body; each request needs its own."
-        raise HmiError(ErrorCode.INVALID_FIELD, message, param=HEADER) from None
+        raise other_body() from None
     except InFlight:
-        message = "A request with this key has no answer yet."
-        raise HmiError(ErrorCode.IN_FLIGHT, message, param=HEADER, retry_after=RETRY_IN_FLIGHT_S) from None
+        raise in_flight() from None
 
 
 def _digest(body: object) -> str:

@@ -3,6 +3,7 @@
 import logging
 import uuid
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 from django.db import InterfaceError, OperationalError, connection
@@ -42,6 +43,7 @@ def infer(
     request_id: str | None = None,
     miss_policy: str | None = None,
     explain: bool = False,
+    embed: bool = False,
     key: ApiKey | None = None,
     on_accepted: Callable[[], None] | None = None,
 ) -> dict[str, Any]:
@@ -49,7 +51,8 @@ def infer(
 
     An input is a text, or `{"text", "text_pair"}` or `{"question", "context"}` for a model that takes two.
     The caller has checked that whoever asks may act for the tenant, and may choose `miss_policy` if it is
-    given. With `explain` each result says how each token was made. `on_accepted` is called when `cancel` may
+    given. With `explain` each result says how each token was made; with `embed` it is the text's `embedding`,
+    whatever the model's task is. `on_accepted` is called when `cancel` may
     be. Raises HmiError: bad input, `not_found`, `model_not_ready`, `quota_exceeded`, `rate_limited`, and
     `conflict`, `worker_unavailable` or `queue_full` when nothing was accepted; after that `cancelled`,
     `deadline_exceeded` and whatever the inference worker reports.
@@ -58,7 +61,7 @@ def infer(
     reference, seconds = check_reference(reference), check_timeout(timeout_s)
     given, policy = check_inputs(inputs), check_miss_policy(miss_policy)
     resolved = resolve_model_lately(tenant, reference)
-    texts = fit_inputs(given, task=resolved.task, pairs=resolved.pairs)
+    texts = fit_inputs(given, task="" if embed else resolved.task, pairs=resolved.pairs and not embed)
     quota_check_requests(tenant=tenant)
     model = ModelRef(resolved.tenant_slug, resolved.hplm_name, resolved.version_number, resolved.digest)
     bind_contextvars(**request_fields(model, len(texts)))
@@ -67,7 +70,8 @@ def infer(
     asking = Asking(model.tenant, resolved.root_digest, resolved.root, seconds, tenant.weight)
     try:
         with tokens_spent(limits, guess_tokens(map(_characters, texts))) as tokens:
-            reply = _ask(asking, model, texts, request_id, policy, explain, on_accepted)
+            ask = partial(_ask, asking, model, texts, request_id, on_accepted)
+            reply = ask(miss_policy=policy, explain=explain, embed=embed)
             tokens.spent = reply.usage.tokens
     except NoReply:
         _count(tenant, model, len(texts), key, None)
@@ -93,9 +97,8 @@ def _ask(
     model: ModelRef,
     inputs: tuple[InferInput, ...],
     request_id: str,
-    policy: str | None,
-    explain: bool,
     on_accepted: Callable[[], None] | None,
+    **more: Any,
 ) -> InferReply:
     with reaching_the_queue():
         door = gateway()
@@ -107,9 +110,8 @@ def _ask(
                 root=asking.root,
                 seconds=asking.seconds,
                 call=request_id,
-                miss_policy=policy,
-                explain=explain,
                 on_accepted=on_accepted,
+                **more,
             )
         except QueueFull as full:
             raise no_room(full, asking, door.standing) from None

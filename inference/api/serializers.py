@@ -140,6 +140,7 @@ class PlotSerializer(serializers.Serializer[object]):
     whole_rows = serializers.IntegerField(help_text="Texts that were computed whole, without fragments.")
 
 
+@extend_schema_serializer(component_name="InferBatch")
 class BatchSerializer(serializers.Serializer[object]):
     """The largest batch the request travelled in."""
 
@@ -191,7 +192,7 @@ class ErrorDetailSerializer(serializers.Serializer[object]):
     details = serializers.DictField(required=False)
 
 
-@extend_schema_serializer(component_name="InferError")
+@extend_schema_serializer(component_name="Error")
 class InferErrorSerializer(serializers.Serializer[object]):
     """The answer when there is none. 429 and 503 come with a Retry-After header."""
 

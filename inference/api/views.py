@@ -11,10 +11,9 @@ from rest_framework.response import Response
 from rest_framework.views import APIView
 from structlog.contextvars import get_contextvars
 
-from inference.api import idempotency
 from inference.api.callers import IsIdentified, enter_asked_tenant, require_choice_of_policy
 from inference.api.hang_ups import cancel_on_hang_up
-from inference.api.idempotency import answered_once, check_key
+from inference.api.idempotency import answered_once
 from inference.api.infer import cancel, infer
 from inference.api.parsers import InferBodyParser
 from inference.api.rates.headers import tell
@@ -22,6 +21,8 @@ from inference.api.rates.limits import limits_of
 from inference.api.rates.throttles import InferRate, key_of
 from inference.api.serializers import InferAnswerSerializer, InferErrorSerializer, InferRequestSerializer
 from inference.api.validation import REQUEST_ID_HEADER, check_request_id, parse_call, tenant_in
+from tenants.api import idempotency
+from tenants.api.idempotency import check_key
 from tenants.authentication import LateApiKeyAuthentication
 from tenants.errors import ErrorCode, HmiError
 

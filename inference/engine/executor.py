@@ -3,13 +3,14 @@
 import logging
 import time
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from threading import Event
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
+from torch import Tensor
 
 from inference.engine.adapters import AdapterDesk, Adapters, Leases
 from inference.engine.costs import Costs
@@ -20,6 +21,7 @@ from inference.engine.residency import HplmCache, SlotMismatchError
 from inference.engine.retrieval import LowerHalves, hits_of, retrieval
 from inference.engine.rows import Answered, Failed, Outcome, Row, StageSeconds
 from inference.hplm.errors import HplmError
+from inference.hplm.heads import pooled
 from inference.hplm.misses import Filled, filled
 from inference.hplm.pets import Shape
 from inference.hplm.root import Root
@@ -54,6 +56,16 @@ class Flight:
     retrieval: Stage[Sought]
     adapters: Stage[Adapters]
     given_up: Event = field(default_factory=Event)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Computed:
+    """What a batch came to: its states at the cut, the mean final states that were asked for, and the logits
+    of each row."""
+
+    states: Filled
+    means: Mapping[int, NDArray[np.float32]]
+    logits: list[NDArray[np.float32]]
 
 
 class Executor:
@@ -189,37 +201,37 @@ class Executor:
         aside = Aside(self._lead.layer, meanwhile)
         started = time.perf_counter()
         with self._pipeline.trace.span("compute", flight.number, "compute"):
-            states, logits = self._compute(sought.value, adapters, aside)
+            computed = self._compute(flight.rows, sought.value, adapters, aside)
         computing_s = time.perf_counter() - started - aside.seconds
         assert adapters.feed is not None
         fetching_s += adapters.feed.late_s
         self._lead.learn(ahead_s=sought.seconds + fetching_s, computing_s=computing_s)
         seconds = StageSeconds(sought.seconds, fetching_s, computing_s)
-        return _outcomes(flight.rows, adapters.leases, states, logits, seconds)
+        return _outcomes(flight.rows, adapters.leases, computed, seconds)
 
     @torch.inference_mode()
-    def _compute(
-        self, sought: Sought, adapters: Adapters, aside: Aside
-    ) -> tuple[Filled, list[NDArray[np.float32]]]:
+    def _compute(self, rows: list[Row], sought: Sought, adapters: Adapters, aside: Aside) -> Computed:
         assert adapters.heads is not None
         upper, states = self.root.upper, filled(sought, self.root.upper.dtype)
         last = upper(states.states, states.mask, adapters.feed, aside.before)
         lengths = [len(ids) for ids in sought.texts.ids]
-        return states, adapters.heads.to(upper.device).apply(last, states.mask).rows(lengths)
+        logits = adapters.heads.to(upper.device).apply(last, states.mask)
+        return Computed(states, _means(rows, last, states.mask), logits.rows(lengths))
 
 
 def _outcomes(
     rows: list[Row],
     leases: Leases,
-    states: Filled,
-    logits: list[NDArray[np.float32]],
+    computed: Computed,
     seconds: StageSeconds,
 ) -> list[Outcome]:
+    states, logits = computed.states, computed.logits
     shares = _shares(rows, leases, seconds)
     tenants = len({row.model.tenant for row in rows})
     outcomes: list[Outcome] = []
     for at, row in enumerate(rows):
-        if not bool(np.isfinite(logits[at]).all()):
+        mean = computed.means.get(at)
+        if not all(bool(np.isfinite(found).all()) for found in (logits[at], mean) if found is not None):
             outcomes.append(Failed(row, FAILED, "the hPLM gave numbers that are not finite"))
             continue
         lease = leases[row.model.digest]
@@ -238,9 +250,21 @@ def _outcomes(
                 batch_rows=len(rows),
                 batch_tenants=tenants,
                 given=states.given[at],
+                mean=mean,
             )
         )
     return outcomes
+
+
+def _means(rows: list[Row], last: Tensor, mask: Tensor) -> dict[int, NDArray[np.float32]]:
+    """The mean final state of each row that asks for it, by its place."""
+    asking = [at for at, row in enumerate(rows) if row.embed]
+    if not asking:
+        return {}
+    at = torch.tensor(asking, dtype=torch.int64, device=last.device)
+    both = pooled(last.index_select(0, at), mask.index_select(0, at), "cls_mean")
+    means = both[:, last.shape[2] :].cpu().numpy()
+    return dict(zip(asking, means, strict=True))
 
 
 def _shares(rows: list[Row], leases: Leases, seconds: StageSeconds) -> list[StageSeconds]:

@@ -27,7 +27,8 @@ class ModelIdentity:
 class Row:
     """One text, or pair of texts. ``key`` is the caller's own; ids [T] int64 with the boundary tokens, and
     their types [T] int64; ``chain`` names the PLOT chain that the hPLM was trained on; ``misses`` says what
-    is done about fragments that the chain lacks; ``explain``: it is to be told what each token was given."""
+    is done about fragments that the chain lacks; ``explain``: it is to be told what each token was given;
+    ``embed``: what is asked for is the mean of its final states."""
 
     key: str
     ids: NDArray[np.int64]
@@ -36,6 +37,7 @@ class Row:
     chain: str
     misses: Misses
     explain: bool = False
+    embed: bool = False
 
     def __len__(self) -> int:
         return len(self.ids)
@@ -88,7 +90,7 @@ class Answered:
     answer for each token; ``used``, ``task``, ``labels`` and ``threshold`` are those of the slot that
     computed them; ``missed`` [M, n] int64 are the fragments that the row's chain lacks; ``seconds`` are the
     row's share of its batch; ``given`` [T] uint8 is what each token was given (see `seeking.Part`), where
-    that was asked for."""
+    that was asked for, and ``mean`` [d] fp32 that of the final states of its tokens."""
 
     row: Row
     logits: NDArray[np.float32]
@@ -102,6 +104,7 @@ class Answered:
     batch_rows: int
     batch_tenants: int
     given: NDArray[np.uint8] | None = None
+    mean: NDArray[np.float32] | None = None
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -18,7 +18,7 @@ from inference.queueing.transport import (
     NO_MODEL,
     Address,
     is_lost,
-    roots_asked_for,
+    lanes_asked_for,
     send_answer,
     touched_by,
 )
@@ -26,6 +26,7 @@ from inference.queueing.transport import (
 log = logging.getLogger(__name__)
 
 MAX_DELIVERIES = 3
+STOPPED_WORKERS = f"the request stopped the worker {MAX_DELIVERIES} times"
 SWEPT_AT_ONCE = 16
 SWEPT_AFTER_S = 1.0
 """What came in just now is let lie by those who do not serve its root."""
@@ -41,6 +42,11 @@ class Entry:
     request: InferRequest
     deliveries: int
 
+    @property
+    def is_background(self) -> bool:
+        """Whether it is computed when nothing else waits."""
+        return keys.is_background(self.address.root)
+
 
 class RequestConsumer:
     """The side that answers, for the roots that it is told to ``follow``. ``name`` must be new for each
@@ -51,6 +57,8 @@ class RequestConsumer:
         self._redis = redis
         self.roots: list[str] = []
         """Those that it takes requests for."""
+        self._lanes: list[str] = []
+        """The same, and behind them the background of each."""
         self._joined: set[str] = set()
         self._held: set[Address] = set()
 
@@ -62,21 +70,27 @@ class RequestConsumer:
     def follow(self, roots: Collection[str]) -> None:
         """Take requests for these roots from now on, and for no others; what is held of others can still be
         answered. Costs nothing when they are as before."""
-        wanted = set(roots)
-        for root in wanted - self._joined:
-            self._join(root)
-        self.roots = sorted(wanted)
-        for root in self._joined - wanted:
-            self._part(root)
+        self.roots = sorted(roots)
+        self._lanes = [*self.roots, *map(keys.background, self.roots)]
+        for lane in set(self._lanes) - self._joined:
+            self._join(lane)
+        for lane in self._joined - set(self._lanes):
+            self._part(lane)
 
     def read(self, count: int, block_ms: int) -> list[Entry]:
         """Up to ``count`` new requests, of each root as many or one, waiting at most ``block_ms`` (0: not at
-        all) for the first."""
+        all) for the first. Nothing of the background."""
         if not self.roots:
             time.sleep(block_ms / 1000)
             return []
-        roots = {keys.requests(root).encode(): root for root in self.roots}
-        each = max(1, count // len(roots))
+        return self._read_lanes(self.roots, max(1, count // len(self.roots)), block_ms)
+
+    def read_background(self) -> list[Entry]:
+        """A new request of each root's background, where there is one."""
+        return self._read_lanes(self._lanes[len(self.roots) :], 1, 0) if self.roots else []
+
+    def _read_lanes(self, lanes: list[str], each: int, block_ms: int) -> list[Entry]:
+        roots = {keys.requests(lane).encode(): lane for lane in lanes}
         try:
             streams: Any = self._redis.xreadgroup(
                 keys.GROUP, self.name, dict.fromkeys(roots, ">"), count=each, block=block_ms or None
@@ -99,7 +113,7 @@ class RequestConsumer:
         time and run them alone: a request that kills workers then takes no others with it.
         """
         claimed: list[Entry] = []
-        for root in self.roots:
+        for root in self._lanes:
             if len(claimed) < count:
                 claimed += self._claim(root, count - len(claimed))
         return claimed
@@ -109,7 +123,7 @@ class RequestConsumer:
         may be nobody who serves them. Whoever answers first is heard."""
         found: list[Entry] = []
         latest = int(1000 * (now - SWEPT_AFTER_S))
-        for root in roots_asked_for(self._redis) - set(self.roots):
+        for root in lanes_asked_for(self._redis) - set(self._lanes):
             entries: Any = self._redis.xrange(keys.requests(root), "-", latest, count=SWEPT_AT_ONCE)
             for entry, fields in entries:
                 found += self._read(Address(root, entry.decode()), 0, fields.get(FIELD, b""))
@@ -131,7 +145,7 @@ class RequestConsumer:
 
     def leave(self) -> None:
         """Remove the consumer, unless it still owes answers: those are for the next worker to claim."""
-        self.roots = []
+        self.roots, self._lanes = [], []
         for root in sorted(self._joined):
             self._part(root)
 
@@ -163,7 +177,7 @@ class RequestConsumer:
         if not is_lost(error):
             raise error
         log.warning("a request stream was lost, starting a new one")
-        for root in self.roots:
+        for root in self._lanes:
             self._join(root)
 
     def _claim(self, root: str, count: int) -> list[Entry]:
@@ -212,8 +226,7 @@ class RequestConsumer:
             return []
         if deliveries > MAX_DELIVERIES:
             log.error("request %s was delivered %d times", request.id, deliveries - 1, extra=whose(request))
-            message = f"the request stopped the worker {MAX_DELIVERIES} times"
-            reply = InferReply.failure(request.id, request.model, "inference_failed", message)
+            reply = InferReply.failure(request.id, request.model, "inference_failed", STOPPED_WORKERS)
             self._send(address, request.tenant, request.reply_to, reply)
             return []
         return [Entry(address, request, deliveries)]

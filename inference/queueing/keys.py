@@ -6,6 +6,11 @@ DEPTHS = "hmi:infer:depths"
 """How many accepted and unanswered requests there are for each root; none for a root that is not named."""
 OUTSTANDING = "hmi:infer:outstanding"
 """How many of them each tenant has; by `share`."""
+BACKGROUND = "+background"
+"""Behind a root's digest: the lane of its requests that are computed when no others wait."""
+BACKGROUND_DEPTHS = "hmi:infer:background:depths"
+BACKGROUND_OUTSTANDING = "hmi:infer:background:outstanding"
+"""The same of the background, which takes no places of the others."""
 FIELD = "message"
 TENANT_FIELD = "tenant"
 REPLIES_PREFIX = "hmi:infer:replies:"
@@ -24,6 +29,16 @@ ALLOWANCE_PREFIX = "hmi:allowance:"
 def requests(root: str) -> str:
     """The stream of requests for hPLMs of the root with this digest."""
     return REQUESTS_PREFIX + root
+
+
+def background(root: str) -> str:
+    """The root's lane of what can wait: it stands wherever a root may."""
+    return root + BACKGROUND
+
+
+def is_background(lane: str) -> bool:
+    """Whether what lies there can wait."""
+    return lane.endswith(BACKGROUND)
 
 
 def share(root: str, tenant: str) -> str:

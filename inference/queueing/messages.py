@@ -17,7 +17,7 @@ __all__ = [
     "ReplyError",
 ]
 
-VERSION = 4
+VERSION = 5
 CALL_END = "."
 """Stands in an id between the name of the call and what makes it unique."""
 MISS_POLICIES = ("fallback", "compute", "auto")
@@ -68,7 +68,8 @@ class InferRequest:
     """Inputs for one version of one hPLM, and the digest of the root that it is computed with. ``id`` is
     nobody else's, now or later: an answer is known by it.
     ``deadline`` and ``enqueued_at`` are unix seconds; ``miss_policy`` replaces the worker's own for this
-    request; with ``explain`` each result says how each of its tokens was made."""
+    request; with ``explain`` each result says how each of its tokens was made; with ``embed`` it is the mean
+    of the text's final states in place of what the head says."""
 
     id: str
     tenant: str
@@ -82,6 +83,7 @@ class InferRequest:
     reply_to: str
     miss_policy: str | None = None
     explain: bool = False
+    embed: bool = False
     v: int = VERSION
 
     @property
@@ -117,6 +119,7 @@ class InferRequest:
             reply_to=reader.text("reply_to"),
             miss_policy=reader.text_or_none("miss_policy"),
             explain=reader.flag("explain"),
+            embed=reader.flag("embed"),
         )
 
 

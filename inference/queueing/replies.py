@@ -107,11 +107,12 @@ class _Waiter:
 
 
 class InferClient:
-    """Submit and wait, from any number of threads of one process. Make it after forking."""
+    """Submit and wait, from any number of threads of one process. Make it after forking. In the
+    ``background``, all that is asked is computed when nothing else waits."""
 
-    def __init__(self, url: str, *, capacity: int) -> None:
+    def __init__(self, url: str, *, capacity: int, background: bool = False) -> None:
         self.redis = connect(url)
-        self.queue = RequestQueue(self.redis, capacity=capacity)
+        self.queue = RequestQueue(self.redis, capacity=capacity, background=background)
         self._reader = ReplyReader(connect(url), keys.replies(uuid.uuid4().hex))
 
     def ask(
@@ -124,6 +125,7 @@ class InferClient:
         call: str | None = None,
         miss_policy: str | None = None,
         explain: bool = False,
+        embed: bool = False,
         on_accepted: Callable[[], None] | None = None,
     ) -> InferReply:
         """The answer to ``inputs``, which the worker drops with ``deadline_exceeded`` after ``seconds``.
@@ -147,6 +149,7 @@ class InferClient:
             reply_to=self._reader.stream,
             miss_policy=miss_policy,
             explain=explain,
+            embed=embed,
         )
         self._reader.expect(request.id)
         try:

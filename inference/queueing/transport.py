@@ -37,18 +37,20 @@ class CallOutstanding(Exception):
 
 
 class Address(NamedTuple):
-    """Where an entry is: the root whose stream it lies in, and its id there."""
+    """Where an entry is: the root whose stream it lies in, or that root's background, and its id there."""
 
     root: str
     entry: str
 
 
 class RequestQueue:
-    """The side that asks."""
+    """The side that asks. What is asked in the ``background`` is computed when nothing else waits, and has
+    places of its own."""
 
-    def __init__(self, redis: Redis, *, capacity: int) -> None:
+    def __init__(self, redis: Redis, *, capacity: int, background: bool = False) -> None:
         self._redis = redis
         self._capacity = capacity
+        self._background = background
 
     def submit(self, request: InferRequest) -> int:
         """Accept the request and return how many are now outstanding, or raise QueueFull: a tenant may have
@@ -57,10 +59,11 @@ class RequestQueue:
         Submitting a request again within a minute, as a retry after a lost connection does, changes nothing.
         """
         tenant, name = request.tenant, request.call
+        lane = keys.background(request.root) if self._background else request.root
         life_s = CALL_LIFE_S + max(0.0, request.deadline - request.enqueued_at)
-        given: list[Argument] = [request.root, self._capacity, request.id, request.to_json(), keys.FIELD]
+        given: list[Argument] = [lane, self._capacity, request.id, request.to_json(), keys.FIELD]
         given += [tenant, keys.TENANT_FIELD, request.reply_to, int(life_s * 1000)]
-        touched = touched_by(request.root, tenant, name)
+        touched = touched_by(lane, tenant, name)
         accepted, depth, *own = run(self._redis, scripts.SUBMIT, touched, given)
         if accepted == scripts.NAME_TAKEN:
             raise CallOutstanding(name)
@@ -80,7 +83,7 @@ class RequestQueue:
 
     def outstanding(self) -> dict[str, dict[str, int]]:
         """How many requests are accepted and not yet answered, by root and tenant."""
-        counts: Any = self._redis.hgetall(keys.OUTSTANDING)
+        counts: Any = self._redis.hgetall(_outstanding(self._background))
         found: dict[str, dict[str, int]] = defaultdict(dict)
         for share, count in counts.items():
             root, _, tenant = share.decode().partition(":")
@@ -89,12 +92,13 @@ class RequestQueue:
 
     def depth(self) -> int:
         """Requests accepted and not yet answered."""
-        depths: Any = self._redis.hvals(keys.DEPTHS)
+        depths: Any = self._redis.hvals(_depths(self._background))
         return sum(map(int, depths))
 
     def delivered(self) -> int:
         """How many of them some worker has taken."""
-        return sum(self._delivered(root) for root in roots_asked_for(self._redis))
+        lanes = lanes_asked_for(self._redis)
+        return sum(self._delivered(lane) for lane in lanes if keys.is_background(lane) == self._background)
 
     def _delivered(self, root: str) -> int:
         try:
@@ -113,15 +117,24 @@ def send_answer(redis: Redis, address: Address, tenant: str, reply_to: str, repl
     return bool(run(redis, scripts.ANSWER, [*touched_by(address.root, tenant, name), reply_to], given))
 
 
-def touched_by(root: str, tenant: str, name: str) -> list[str]:
+def touched_by(lane: str, tenant: str, name: str) -> list[str]:
     """What coming and going of a request changes."""
-    return [keys.requests(root), keys.OUTSTANDING, keys.DEPTHS, keys.call(tenant, name)]
+    background = keys.is_background(lane)
+    return [keys.requests(lane), _outstanding(background), _depths(background), keys.call(tenant, name)]
 
 
-def roots_asked_for(redis: Redis) -> set[str]:
-    """The roots for which requests are outstanding."""
-    found: Any = redis.hkeys(keys.DEPTHS)
-    return {root.decode() for root in found}
+def lanes_asked_for(redis: Redis) -> set[str]:
+    """The roots for which requests are outstanding, and the backgrounds of roots."""
+    found: Any = [*redis.hkeys(keys.DEPTHS), *redis.hkeys(keys.BACKGROUND_DEPTHS)]
+    return {lane.decode() for lane in found}
+
+
+def _outstanding(background: bool) -> str:
+    return keys.BACKGROUND_OUTSTANDING if background else keys.OUTSTANDING
+
+
+def _depths(background: bool) -> str:
+    return keys.BACKGROUND_DEPTHS if background else keys.DEPTHS
 
 
 def is_lost(error: ResponseError) -> bool:

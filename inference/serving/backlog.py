@@ -1,7 +1,7 @@
 """Rows that wait for a step."""
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import islice
 
 from inference.engine.batcher import BatchLimits, next_batch, rows_in
@@ -10,6 +10,7 @@ from inference.engine.fairness import FairShares
 from inference.engine.rows import Answered, Outcome, Row
 from inference.serving.ticket import Ticket
 
+STRETCH = 2.0
 COMPANY = 1.25
 """A batch with rows that are not next takes at most so many times as long as the longest row alone."""
 
@@ -70,11 +71,14 @@ class Backlog:
         self._drop(set(expired))
         return expired
 
-    def take(self, limits: BatchLimits) -> Batch | None:
+    def take(self, limits: BatchLimits, *, briefly: bool = False) -> Batch | None:
         """Take out the next batch: the row that is due first, and others of the same root. They are charged
-        what they are expected to take, so that the next batch may be taken before this one is computed."""
+        what they are expected to take, so that the next batch may be taken before this one is computed.
+        ``briefly``: no more rows than take little longer than one, for others may come meanwhile."""
         if not self._count:
             return None
+        if briefly:
+            limits = self._brief(limits)
         window = self._window(limits)
         executor = window[0].ticket.route.executor
         lengths = [len(waiting.row) for waiting in window]
@@ -100,6 +104,11 @@ class Backlog:
         # Loading an adapter is no part of what a batch of that shape always takes.
         computing = sum(outcome.seconds.retrieval + outcome.seconds.compute for outcome in answered)
         batch.executor.costs.learn(len(lengths), max(lengths), computing)
+
+    def _brief(self, limits: BatchLimits) -> BatchLimits:
+        first = next(self._due(0))
+        rows = rows_in(STRETCH, len(first.row), limits, first.ticket.route.executor.costs)
+        return replace(limits, rows=max(1, rows))
 
     def _window(self, limits: BatchLimits) -> list[Waiting]:
         """The first rows in order of who is due, of the root of the very first, as many as that root may

@@ -11,7 +11,7 @@ from inference.queueing.log_fields import whose
 from inference.queueing.messages import InferReply
 from inference.queueing.transport import CANCELLED
 from inference.serving.catalogue import Catalogue, NotServedError
-from inference.serving.reading import read
+from inference.serving.reading import PLAIN, read
 from inference.serving.ticket import Ticket
 
 log = logging.getLogger(__name__)
@@ -58,5 +58,6 @@ def _ticket(entry: Entry, catalogue: Catalogue) -> Ticket:
     if request.miss_policy is not None:
         misses = replace(misses, policy=MissPolicy(request.miss_policy))
     tokenizer = route.executor.root.tokenizer
-    readings = read(request.inputs, tokenizer, task=route.served.task)
+    task = PLAIN if request.embed else route.served.task
+    readings = read(request.inputs, tokenizer, task=task)
     return Ticket(entry, model, route, readings, misses)

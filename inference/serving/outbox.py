@@ -65,16 +65,17 @@ class Outbox:
         self.reply_to(ticket, reply)
 
     def reply_to(self, ticket: Ticket, reply: InferReply) -> None:
-        """Its one answer."""
+        """Its one answer. How long the background waits says nothing of how requests are served."""
         ticket.answered = True
-        self._recent.answered(self._clock() - ticket.entry.request.enqueued_at)
+        if not ticket.entry.is_background:
+            self._recent.answered(self._clock() - ticket.entry.request.enqueued_at)
         self.answer(ticket.entry, reply)
 
     def answer(self, entry: Entry, reply: InferReply) -> None:
         """Put the answer in: sending may fail, and must not interrupt what is being done."""
         self._open.pop(entry.address, None)
         self.answered += 1
-        if self._metrics is not None:
+        if self._metrics is not None and not entry.is_background:
             self._metrics.requests_answered([(entry.request, reply)], now=self._clock())
         log_answer(entry.request, reply)
         self._to_send.append((entry, reply))

@@ -26,10 +26,16 @@ from inference.serving.underway import Underway
 
 log = logging.getLogger(__name__)
 
+CALM_S = 1.0
+"""For so long after the last request the background's batches are brief: another one may come."""
+BATCHES_BEHIND = 2
+"""So many of the background's batches are held ready."""
+
 
 class Server:
-    """Answers requests until told to stop. One thread; others may read ``last_*``, ``recent``, ``is_drained``
-    and ``turns``, which grows as long as the loop goes on, and set ``paused``: then it takes in no more."""
+    """Answers requests until told to stop; those of the background when no others wait. One thread; others
+    may read ``last_*``, ``recent``, ``is_drained`` and ``turns``, which grows as long as the loop goes on,
+    and set ``paused``: then it takes in no more."""
 
     def __init__(
         self,
@@ -55,6 +61,8 @@ class Server:
         self._clock = clock
         self._shares = FairShares(lambda tenant: catalogue.manifest.weight(tenant))
         self._backlog = Backlog(shares=self._shares)
+        self._background = Backlog(shares=FairShares(lambda tenant: catalogue.manifest.weight(tenant)))
+        self._busy_until = 0.0
         self._ahead: Underway | None = None
         self._ahead_failed: Exception | None = None
         self._early: list[Entry] = []
@@ -64,7 +72,7 @@ class Server:
     @property
     def backlog_rows(self) -> int:
         """Rows taken in and not yet in a batch; any thread may ask."""
-        return len(self._backlog)
+        return len(self._backlog) + len(self._background)
 
     @property
     def is_drained(self) -> bool:
@@ -74,7 +82,7 @@ class Server:
     @property
     def _owes(self) -> bool:
         """Whether something was taken in and has no answer yet."""
-        return bool(self._outbox or self._ahead or self._backlog or self._early)
+        return bool(self._outbox or self._ahead or self._backlog or self._background or self._early)
 
     @property
     def last_error(self) -> str:
@@ -115,7 +123,8 @@ class Server:
             self._consumer.follow(self._catalogue.executors)
             self._claim()
             if not self._ahead:
-                self._take(0.0 if self._backlog else self._pace.idle_wait_s, self._pace.batch_wait_s)
+                waiting = self._backlog or self._background
+                self._take(0.0 if waiting else self._pace.idle_wait_s, self._pace.batch_wait_s)
             self._outbox.send()
         self._drop_cancelled()
         advanced = self._advance(taking)
@@ -150,7 +159,8 @@ class Server:
         """Fill the window: wait for the first request as long as one may be idle, and then for company.
 
         The window is many batches wide, so that one tenant's flood in front of the stream does not hide the
-        others. It has an end because what this worker holds no other can take until it dies.
+        others. It has an end because what this worker holds no other can take until it dies. Of the
+        background little is taken, and only when nothing else waits.
         """
         wait_ms = int(idle_s * 1000)
         # A request may have many rows: not more requests at a time than a batch has rows.
@@ -163,6 +173,8 @@ class Server:
                 # times a second.
                 time.sleep(company_s)
             wait_ms, company_s = 0, 0.0
+        if not self._backlog and len(self._background) < BATCHES_BEHIND * self._limits.rows:
+            self._admit_all(self._consumer.read_background(), self._background)
 
     def _room(self) -> int:
         early = sum(len(entry.request.inputs) for entry in self._early)
@@ -180,10 +192,12 @@ class Server:
             if entry.deliveries > 1:
                 self._serve_alone(entry)
             else:
-                self._admit(entry, self._backlog)
+                self._admit(entry, self._background if entry.is_background else self._backlog)
 
     def _admit(self, entry: Entry, backlog: Backlog) -> None:
         admitted = admit(entry, self._catalogue, self._clock())
+        if not entry.is_background:
+            self._busy_until = time.monotonic() + CALM_S
         if isinstance(admitted, Ticket):
             backlog.add(admitted)
             self._outbox.expect(admitted)
@@ -201,12 +215,13 @@ class Server:
         for ticket in self._outbox.among(self._consumer.answered()):
             self._outbox.reply_to(ticket, cancellation(ticket.entry))
         self._backlog.drop_done()
+        self._background.drop_done()
 
     def _advance(self, taking: bool) -> bool:
         """Compute one batch, and begin the next meanwhile: what can be done ahead of its turn is done while
         this one computes. False when nothing waits."""
         begun, answers = time.monotonic(), self._outbox.answered
-        current = self._ahead or self._begin(self._backlog)
+        current = self._ahead or self._begin_next()
         if current is None:
             return False
         self._ahead = None
@@ -214,9 +229,14 @@ class Server:
         if (failed := self._ahead_failed) is not None:
             self._ahead_failed = None
             raise failed
-        if self._backlog or self._ahead:
+        if current.backlog is self._backlog and self._others_wait:
             self.recent.behind(self._outbox.answered - answers, time.monotonic() - begun)
         return True
+
+    @property
+    def _others_wait(self) -> bool:
+        """Whether there is more to do than the background's."""
+        return bool(self._backlog) or (self._ahead is not None and self._ahead.backlog is self._backlog)
 
     def _look_ahead(self, taking: bool) -> None:
         """While a batch computes, take what has come and begin the next. What fails here is not that batch's
@@ -224,16 +244,22 @@ class Server:
         try:
             if taking:
                 self._take(0.0, 0.0)
-            self._ahead = self._begin(self._backlog)
+            self._ahead = self._begin_next()
         except Exception as error:  # noqa: BLE001 - raised by `_advance`
             self._ahead_failed = error
 
-    def _begin(self, backlog: Backlog) -> Underway | None:
+    def _begin_next(self) -> Underway | None:
+        """The next batch; one of the background when no other row waits."""
+        return self._begin(self._backlog) or self._begin(
+            self._background, briefly=time.monotonic() < self._busy_until
+        )
+
+    def _begin(self, backlog: Backlog, *, briefly: bool = False) -> Underway | None:
         """The next batch of the backlog, begun; None when it is empty."""
         self.turns += 1
         for ticket in backlog.drop_expired(self._clock()):
             self._outbox.reply_to(ticket, expiry(ticket.entry))
-        batch = backlog.take(self._limits)
+        batch = backlog.take(self._limits, briefly=briefly)
         if batch is None:
             return None
         begun = self._clock()

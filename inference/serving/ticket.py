@@ -31,7 +31,16 @@ class Ticket:
         self.route = route
         encodings = [encoding for reading in readings for encoding in reading.encodings]
         self.rows = [
-            Row(str(index), encoding.ids, encoding.types, model, route.chain, misses, entry.request.explain)
+            Row(
+                str(index),
+                encoding.ids,
+                encoding.types,
+                model,
+                route.chain,
+                misses,
+                entry.request.explain,
+                entry.request.embed,
+            )
             for index, encoding in enumerate(encodings)
         ]
         self.answered = False

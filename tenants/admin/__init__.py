@@ -1,5 +1,5 @@
 """The admin pages of the application; Django finds them here."""
 
-from tenants.admin import arriving, invitations, keys, people, records, takeouts, uploads, webhooks
+from tenants.admin import arriving, files, invitations, keys, people, records, takeouts, uploads, webhooks
 
-__all__ = ["arriving", "invitations", "keys", "people", "records", "takeouts", "uploads", "webhooks"]
+__all__ = ["arriving", "files", "invitations", "keys", "people", "records", "takeouts", "uploads", "webhooks"]

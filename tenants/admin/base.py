@@ -25,7 +25,14 @@ if TYPE_CHECKING:
     ModelForm = forms.ModelForm[Any]
 else:
     from django.forms import ModelForm
-    from unfold.admin import ModelAdmin, StackedInline, TabularInline
+    from unfold.admin import ModelAdmin as Unfolded
+    from unfold.admin import StackedInline, TabularInline
+
+    class ModelAdmin(Unfolded):
+        """Says what a row that is to be deleted takes with it, or what keeps it."""
+
+        delete_confirmation_template = "tenants/admin/delete.html"
+
 
 __all__ = [
     "Listing",

@@ -42,17 +42,20 @@ class Lost:
     others: int = 0
 
 
-def typed_name(verb: str, *, told: str = "", loses: Loss | None = None) -> Callable[[Act], Act]:
+def typed_name(
+    verb: str, *, told: str = "", loses: Loss | None = None, of_one: bool = True
+) -> Callable[[Act], Act]:
     """Decorates an admin action, below ``admin.action``: it is done once somebody has typed the row's name,
     or, of several, "<verb> 12 hPLMs". Until then a page says what it means: ``told`` is a sentence, ``loses``
-    lists what one row takes with it. A wrong name keeps the selection.
+    lists what one row takes with it. A wrong name keeps the selection. Where not asked ``of_one``, a single
+    row needs no name.
     """
 
     def decorate(act: Act) -> Act:
         @wraps(act)
         def confirmed(model_admin: Any, request: HttpRequest, rows: QuerySet[Any]) -> HttpResponse | None:
             phrase = _phrase(verb, model_admin, rows)
-            if is_typed(request, phrase):
+            if is_typed(request, phrase) or (not of_one and rows.count() == 1):
                 return act(model_admin, request, rows)
             question = Question(verb, _title(verb, model_admin, rows), phrase, told)
             return _asked(model_admin, request, rows, question, loses)

@@ -4,7 +4,7 @@ from django.contrib import admin
 from unfold.contrib.filters.admin import AutocompleteSelectFilter
 
 from tenants.admin.base import ReadOnly
-from tenants.models import AuditEvent, UsageDay
+from tenants.models import AuditEvent, KeptAnswer, UsageDay, UsageSum
 
 
 @admin.register(UsageDay)
@@ -20,6 +20,19 @@ class UsageDayAdmin(ReadOnly):
     date_hierarchy = "day"
 
 
+@admin.register(UsageSum)
+class UsageSumAdmin(ReadOnly):
+    """The same per tenant, key and day."""
+
+    list_display = ("day", "tenant", "key_prefix", "requests", "inputs", "tokens", "failed")
+    list_filter = (("tenant", AutocompleteSelectFilter), "day")
+    list_filter_submit = True
+    list_select_related = ("tenant",)
+    search_fields = ("tenant__slug", "key_prefix")
+    show_full_result_count = False
+    date_hierarchy = "day"
+
+
 @admin.register(AuditEvent)
 class AuditEventAdmin(ReadOnly):
     """Who did what, when."""
@@ -31,3 +44,16 @@ class AuditEventAdmin(ReadOnly):
     search_fields = ("subject", "verb", "tenant__slug", "actor__username")
     show_full_result_count = False
     date_hierarchy = "at"
+
+
+@admin.register(KeptAnswer)
+class KeptAnswerAdmin(ReadOnly):
+    """That requests with an idempotency key were answered; what was answered is sealed."""
+
+    list_display = ("created_at", "tenant", "status")
+    list_filter = ("status", ("tenant", AutocompleteSelectFilter), "created_at")
+    list_filter_submit = True
+    list_select_related = ("tenant",)
+    fields = ("created_at", "tenant", "status")
+    readonly_fields = fields
+    show_full_result_count = False

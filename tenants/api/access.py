@@ -3,22 +3,16 @@
 from typing import Any, cast
 
 from rest_framework.generics import GenericAPIView
-from rest_framework.pagination import LimitOffsetPagination
 from rest_framework.permissions import SAFE_METHODS, BasePermission
 from rest_framework.request import Request
 
+from tenants.api.idempotency import AnsweredOnce
+from tenants.api.paging import Pages
 from tenants.authentication import TenantRequest
 from tenants.errors import ErrorCode, HmiError
 from tenants.models import ApiKey, Role, Scope, Tenant
 from tenants.permissions import request_tenant, require_staff
 from tenants.scope import enter_platform, enter_tenant
-
-
-class Pages(LimitOffsetPagination):
-    """``?limit=&offset=``."""
-
-    default_limit = 50
-    max_limit = 500
 
 
 class TenantAccess(BasePermission):
@@ -35,11 +29,15 @@ class TenantAccess(BasePermission):
         return True
 
 
-class TenantView(GenericAPIView[Any]):
-    """A view in one tenant: the key's, or the one in the path or in ``?tenant=``."""
+class TenantView(AnsweredOnce, GenericAPIView[Any]):
+    """A view in one tenant: the key's, or the one in the path or in ``?tenant=``.
+
+    ``ordering`` is that of its list (``Pages``).
+    """
 
     permission_classes = [TenantAccess]
     pagination_class = Pages
+    ordering: tuple[str, ...] = ("-pk",)
     scope: str = Scope.MANAGE
     read_role: str = Role.VIEWER
     write_role: str = Role.DEVELOPER
@@ -58,3 +56,11 @@ class StaffOnly(BasePermission):
         require_staff(request.user)
         enter_platform()
         return True
+
+
+class StaffView(AnsweredOnce, GenericAPIView[Any]):
+    """A view of what is the platform's."""
+
+    permission_classes = [StaffOnly]
+    pagination_class = Pages
+    ordering: tuple[str, ...] = ("-pk",)

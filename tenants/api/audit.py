@@ -4,22 +4,12 @@ from typing import Any
 
 from drf_spectacular.utils import extend_schema
 from rest_framework import serializers
-from rest_framework.pagination import CursorPagination
 from rest_framework.request import Request
 from rest_framework.response import Response
 
 from tenants.api.access import TenantView
 from tenants.audit_selectors import AuditWish, audit_events_of
 from tenants.models import AuditEvent, Role
-
-
-class EventPages(CursorPagination):
-    """``?cursor=``: what is written meanwhile moves nothing."""
-
-    page_size = 50
-    page_size_query_param = "limit"
-    max_page_size = 500
-    ordering = "-pk"
 
 
 class AuditQuerySerializer(serializers.Serializer[Any]):
@@ -51,7 +41,6 @@ class AuditView(TenantView):
 
     serializer_class = AuditEventSerializer
     queryset = AuditEvent.unscoped.none()
-    pagination_class: Any = EventPages
     read_role = Role.OWNER
     keys_allowed = False
 

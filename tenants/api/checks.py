@@ -9,6 +9,7 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 
 from tenants.api.access import TenantView
+from tenants.api.single import Single
 from tenants.api.upload_serializers import CheckAskedSerializer, CheckSerializer
 from tenants.models import CheckKind, UploadCheck
 from tenants.permissions import request_actor
@@ -42,11 +43,11 @@ class ChecksView(TenantView):
         return Response(CheckSerializer(check).data, status=done)
 
 
-class CheckView(TenantView):
+class CheckView(Single, TenantView):
     """One check, with what was found."""
 
     serializer_class = CheckSerializer
     queryset = UploadCheck.unscoped.none()
 
-    def get(self, request: Request, check_id: UUID, **_: Any) -> Response:
-        return Response(CheckSerializer(check_of(self.tenant, check_id)).data)
+    def found(self, *, check_id: UUID, **_: Any) -> UploadCheck:
+        return check_of(self.tenant, check_id)

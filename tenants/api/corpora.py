@@ -4,22 +4,24 @@ from typing import Any
 
 from drf_spectacular.utils import extend_schema
 from rest_framework import status
-from rest_framework.generics import GenericAPIView
 from rest_framework.parsers import MultiPartParser
 from rest_framework.request import Request
 from rest_framework.response import Response
 
-from tenants.api.access import Pages, StaffOnly, TenantView
+from tenants.api.access import StaffView, TenantView
 from tenants.api.serializers import (
     CorpusFileSerializer,
     CorpusSerializer,
     CorpusUploadSerializer,
     PreviewSerializer,
+    WordsQuerySerializer,
 )
+from tenants.api.single import Single
 from tenants.models import Corpus, Tenant
 from tenants.permissions import request_actor
 from tenants.selectors import corpora_of, corpus_of, platform_corpora
 from tenants.services.corpora import corpus_delete, corpus_preview, corpus_upload
+from tenants.upload_selectors import uploads_found
 
 
 def _upload(request: Request, tenant: Tenant | None) -> Response:
@@ -43,9 +45,13 @@ class CorporaView(TenantView):
     serializer_class = CorpusSerializer
     queryset = Corpus.unscoped.none()
 
-    @extend_schema(responses=CorpusSerializer(many=True))
+    @extend_schema(parameters=[WordsQuerySerializer], responses=CorpusSerializer(many=True))
     def get(self, request: Request, **_: Any) -> Response:
-        page = self.paginate_queryset(corpora_of(self.tenant))
+        query = WordsQuerySerializer(data=request.query_params)
+        query.is_valid(raise_exception=True)
+        page = self.paginate_queryset(
+            uploads_found(corpora_of(self.tenant), words=query.validated_data["words"])
+        )
         return self.get_paginated_response(CorpusSerializer(page, many=True).data)
 
     @extend_schema(request=CorpusUploadSerializer, responses={201: CorpusSerializer})
@@ -58,6 +64,7 @@ class CorpusPreviewView(TenantView):
 
     parser_classes = [MultiPartParser]
     serializer_class = PreviewSerializer
+    makes = False
 
     @extend_schema(request=CorpusFileSerializer, responses=PreviewSerializer)
     def post(self, request: Request, **_: Any) -> Response:
@@ -67,26 +74,24 @@ class CorpusPreviewView(TenantView):
         return Response(corpus_preview(stream=file, filename=file.name))
 
 
-class CorpusView(TenantView):
+class CorpusView(Single, TenantView):
     """One corpus."""
 
     serializer_class = CorpusSerializer
     queryset = Corpus.unscoped.none()
 
-    def get(self, request: Request, corpus_id: int, **_: Any) -> Response:
-        return Response(CorpusSerializer(corpus_of(self.tenant, corpus_id)).data)
+    def found(self, *, corpus_id: int, **_: Any) -> Corpus:
+        return corpus_of(self.tenant, corpus_id)
 
     @extend_schema(responses={204: None})
-    def delete(self, request: Request, corpus_id: int, **_: Any) -> Response:
-        corpus_delete(corpus=corpus_of(self.tenant, corpus_id), actor=request_actor(request))
+    def delete(self, request: Request, **place: Any) -> Response:
+        corpus_delete(corpus=self.found(**place), actor=request_actor(request))
         return Response(status=status.HTTP_204_NO_CONTENT)
 
 
-class PlatformCorporaView(GenericAPIView[Corpus]):
+class PlatformCorporaView(StaffView):
     """The platform's corpora, for its staff: what roots and platform domains learn from."""
 
-    permission_classes = [StaffOnly]
-    pagination_class = Pages
     parser_classes = [MultiPartParser]
     serializer_class = CorpusSerializer
     queryset = Corpus.unscoped.none()

@@ -14,11 +14,14 @@ from tenants.api.serializers import (
     DatasetSerializer,
     DatasetUploadSerializer,
     PreviewSerializer,
+    WordsQuerySerializer,
 )
+from tenants.api.single import Single
 from tenants.models import Dataset, Split
 from tenants.permissions import request_actor
 from tenants.selectors import dataset_of, datasets_of
 from tenants.services.datasets import dataset_delete, dataset_preview, dataset_upload
+from tenants.upload_selectors import uploads_found
 
 
 def _content(asked: dict[str, Any]) -> dict[str, Any]:
@@ -41,9 +44,13 @@ class DatasetsView(TenantView):
     serializer_class = DatasetSerializer
     queryset = Dataset.unscoped.none()
 
-    @extend_schema(responses=DatasetSerializer(many=True))
+    @extend_schema(parameters=[WordsQuerySerializer], responses=DatasetSerializer(many=True))
     def get(self, request: Request, **_: Any) -> Response:
-        page = self.paginate_queryset(datasets_of(self.tenant))
+        query = WordsQuerySerializer(data=request.query_params)
+        query.is_valid(raise_exception=True)
+        page = self.paginate_queryset(
+            uploads_found(datasets_of(self.tenant), words=query.validated_data["words"])
+        )
         return self.get_paginated_response(DatasetSerializer(page, many=True).data)
 
     @extend_schema(request=DatasetUploadSerializer, responses={201: DatasetSerializer})
@@ -64,6 +71,7 @@ class DatasetPreviewView(TenantView):
 
     parser_classes = [MultiPartParser]
     serializer_class = PreviewSerializer
+    makes = False
 
     @extend_schema(request=DatasetFilesSerializer, responses=PreviewSerializer)
     def post(self, request: Request, **_: Any) -> Response:
@@ -72,16 +80,16 @@ class DatasetPreviewView(TenantView):
         return Response(dataset_preview(**_content(asked.validated_data)))
 
 
-class DatasetView(TenantView):
+class DatasetView(Single, TenantView):
     """One dataset."""
 
     serializer_class = DatasetSerializer
     queryset = Dataset.unscoped.none()
 
-    def get(self, request: Request, dataset_id: int, **_: Any) -> Response:
-        return Response(DatasetSerializer(dataset_of(self.tenant, dataset_id)).data)
+    def found(self, *, dataset_id: int, **_: Any) -> Dataset:
+        return dataset_of(self.tenant, dataset_id)
 
     @extend_schema(responses={204: None})
-    def delete(self, request: Request, dataset_id: int, **_: Any) -> Response:
-        dataset_delete(dataset=dataset_of(self.tenant, dataset_id), actor=request_actor(request))
+    def delete(self, request: Request, **place: Any) -> Response:
+        dataset_delete(dataset=self.found(**place), actor=request_actor(request))
         return Response(status=status.HTTP_204_NO_CONTENT)

@@ -13,6 +13,7 @@ from tenants.api.people_serializers import (
     InvitationMadeSerializer,
     InvitationSerializer,
 )
+from tenants.api.single import Single
 from tenants.models import Invitation, Role, User
 from tenants.permissions import request_actor
 from tenants.selectors import invitation_of, invitations_of
@@ -58,15 +59,15 @@ class InvitationsView(InvitingView):
         return self.made(*invitation_create(tenant=self.tenant, actor=self.person, **asked.validated_data))
 
 
-class InvitationView(InvitingView):
+class InvitationView(Single, InvitingView):
     """One invitation, whatever became of it."""
 
-    def get(self, request: Request, invitation_id: int, **_: Any) -> Response:
-        return Response(InvitationSerializer(invitation_of(self.tenant, invitation_id)).data)
+    def found(self, *, invitation_id: int, **_: Any) -> Invitation:
+        return invitation_of(self.tenant, invitation_id)
 
     @extend_schema(responses={204: None})
-    def delete(self, request: Request, invitation_id: int, **_: Any) -> Response:
-        invitation_withdraw(invitation=invitation_of(self.tenant, invitation_id), actor=self.person)
+    def delete(self, request: Request, **place: Any) -> Response:
+        invitation_withdraw(invitation=self.found(**place), actor=self.person)
         return Response(status=status.HTTP_204_NO_CONTENT)
 
 

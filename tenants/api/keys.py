@@ -15,6 +15,7 @@ from tenants.api.serializers import (
     ApiKeyRotateSerializer,
     ApiKeySerializer,
 )
+from tenants.api.single import Single
 from tenants.models import ApiKey, Role
 from tenants.permissions import request_actor
 from tenants.selectors import api_key_of, api_keys_of
@@ -33,7 +34,9 @@ class KeyView(TenantView):
 
 
 class ApiKeysView(KeyView):
-    """The tenant's keys."""
+    """The tenant's keys, the newest first."""
+
+    ordering = ("-created", "-pk")
 
     @extend_schema(responses=ApiKeySerializer(many=True))
     def get(self, request: Request, **_: Any) -> Response:
@@ -48,15 +51,17 @@ class ApiKeysView(KeyView):
         return made(*api_key_create(tenant=self.tenant, created_by=maker, **asked.validated_data))
 
 
-class ApiKeyView(KeyView):
+class ApiKeyView(Single, KeyView):
     """One key, by its prefix."""
 
-    def get(self, request: Request, prefix: str, **_: Any) -> Response:
-        return Response(ApiKeySerializer(api_key_of(self.tenant, prefix)).data)
+    volatile = ("last_used_at",)
+
+    def found(self, *, prefix: str, **_: Any) -> ApiKey:
+        return api_key_of(self.tenant, prefix)
 
     @extend_schema(responses={204: None})
-    def delete(self, request: Request, prefix: str, **_: Any) -> Response:
-        api_key_revoke(api_key=api_key_of(self.tenant, prefix), actor=request_actor(request))
+    def delete(self, request: Request, **place: Any) -> Response:
+        api_key_revoke(api_key=self.found(**place), actor=request_actor(request))
         return Response(status=status.HTTP_204_NO_CONTENT)
 
 

@@ -9,6 +9,7 @@ from rest_framework.response import Response
 
 from tenants.api.access import TenantView
 from tenants.api.people_serializers import MemberRemoveSerializer, MemberRoleSerializer, MemberSerializer
+from tenants.api.single import Single
 from tenants.models import Membership, Role
 from tenants.permissions import request_actor, require_role
 from tenants.selectors import member_of, members_of
@@ -25,7 +26,9 @@ class PeopleView(TenantView):
 
 
 class MembersView(PeopleView):
-    """The tenant's members, owners first."""
+    """The tenant's members, in the order in which they joined."""
+
+    ordering = ("pk",)
 
     @extend_schema(responses=MemberSerializer(many=True))
     def get(self, request: Request, **_: Any) -> Response:
@@ -33,24 +36,26 @@ class MembersView(PeopleView):
         return self.get_paginated_response(MemberSerializer(page, many=True).data)
 
 
-class MemberView(PeopleView):
+class MemberView(Single, PeopleView):
     """One member, by the number in the list."""
 
-    def get(self, request: Request, member_id: int, **_: Any) -> Response:
-        return Response(MemberSerializer(member_of(self.tenant, member_id)).data)
+    volatile = ("last_sign_in_at",)
+
+    def found(self, *, member_id: int, **_: Any) -> Membership:
+        return member_of(self.tenant, member_id)
 
     @extend_schema(request=MemberRoleSerializer, responses=MemberSerializer)
-    def patch(self, request: Request, member_id: int, **_: Any) -> Response:
+    def patch(self, request: Request, **place: Any) -> Response:
         require_role(request.user, self.tenant, Role.OWNER)
         asked = MemberRoleSerializer(data=request.data)
         asked.is_valid(raise_exception=True)
-        member = member_of(self.tenant, member_id)
+        member = self.found(**place)
         changed = member_set_role(membership=member, actor=request_actor(request), **asked.validated_data)
         return Response(MemberSerializer(changed).data)
 
     @extend_schema(parameters=[MemberRemoveSerializer], responses={204: None})
-    def delete(self, request: Request, member_id: int, **_: Any) -> Response:
-        member = member_of(self.tenant, member_id)
+    def delete(self, request: Request, **place: Any) -> Response:
+        member = self.found(**place)
         if member.user != request.user:
             require_role(request.user, self.tenant, Role.OWNER)
         asked = MemberRemoveSerializer(data=request.query_params)

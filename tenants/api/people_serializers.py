@@ -37,7 +37,9 @@ class MemberRemoveSerializer(serializers.Serializer[Any]):
 class InvitationSerializer(serializers.ModelSerializer[Invitation]):
     """An invitation; its link is shown when it is made, and never again."""
 
-    invited_by = serializers.CharField(source="invited_by.username", default=None, read_only=True)
+    invited_by = serializers.CharField(
+        source="invited_by.username", default=None, allow_null=True, read_only=True
+    )
     expired = serializers.BooleanField(source="has_run_out", read_only=True)
 
     class Meta:

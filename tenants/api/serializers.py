@@ -49,7 +49,9 @@ class RatesSerializer(serializers.Serializer[Any]):
 class CorpusSerializer(serializers.ModelSerializer[Corpus]):
     """A stored corpus with its validation report."""
 
-    created_by = serializers.CharField(source="created_by.username", default=None, read_only=True)
+    created_by = serializers.CharField(
+        source="created_by.username", default=None, allow_null=True, read_only=True
+    )
 
     class Meta:
         model = Corpus
@@ -91,7 +93,9 @@ class DatasetSplitSerializer(serializers.ModelSerializer[DatasetSplit]):
 class DatasetSerializer(serializers.ModelSerializer[Dataset]):
     """A stored dataset with its validation report."""
 
-    created_by = serializers.CharField(source="created_by.username", default=None, read_only=True)
+    created_by = serializers.CharField(
+        source="created_by.username", default=None, allow_null=True, read_only=True
+    )
     splits = DatasetSplitSerializer(many=True, read_only=True)
 
     class Meta:
@@ -154,11 +158,15 @@ class PreviewSerializer(serializers.Serializer[Any]):
 class ApiKeySerializer(serializers.ModelSerializer[ApiKey]):
     """A key as it is shown after it was made: by its prefix, never whole."""
 
-    expires_at = serializers.DateTimeField(source="expiry_date", read_only=True)
+    expires_at = serializers.DateTimeField(source="expiry_date", allow_null=True, read_only=True)
     created_at = serializers.DateTimeField(source="created", read_only=True)
-    created_by = serializers.CharField(source="created_by.username", default=None, read_only=True)
+    created_by = serializers.CharField(
+        source="created_by.username", default=None, allow_null=True, read_only=True
+    )
     replaces = serializers.CharField(source="replaces_id", read_only=True, allow_null=True)
-    replaced_by = serializers.CharField(source="replaced_by.prefix", default=None, read_only=True)
+    replaced_by = serializers.CharField(
+        source="replaced_by.prefix", default=None, allow_null=True, read_only=True
+    )
 
     class Meta:
         model = ApiKey
@@ -219,6 +227,12 @@ class TenantChangeSerializer(serializers.Serializer[Any]):
     """What an owner may change of the tenant."""
 
     shares_fragment_counts = serializers.BooleanField()
+
+
+class WordsQuerySerializer(serializers.Serializer[Any]):
+    """Only what has these words in its name."""
+
+    words = serializers.CharField(required=False, default="")
 
 
 class TenantDetailSerializer(serializers.Serializer[Any]):

@@ -12,11 +12,13 @@ from uuid import UUID
 
 from django.conf import settings
 from django.utils.http import http_date
-from drf_spectacular.utils import extend_schema
+from drf_spectacular.types import OpenApiTypes
+from drf_spectacular.utils import OpenApiParameter, extend_schema
 from rest_framework.request import Request
 from rest_framework.response import Response
 
 from tenants.api.access import TenantView
+from tenants.api.single import Single
 from tenants.api.upload_serializers import UploadSerializer
 from tenants.arriving import ALGORITHMS, arrived
 from tenants.errors import ErrorCode, HmiError
@@ -33,6 +35,17 @@ VERSION = "1.0.0"
 PIECE_TYPE = "application/offset+octet-stream"
 DIGEST = re.compile(r"sha-256=:([A-Za-z0-9+/]{43}=):")
 EXTENSIONS = "creation,checksum,expiration,termination"
+
+
+def _header(name: str, said: str, kind: Any = OpenApiTypes.STR, *, needed: bool = False) -> OpenApiParameter:
+    return OpenApiParameter(name, kind, OpenApiParameter.HEADER, required=needed, description=said)
+
+
+LENGTH = _header("Upload-Length", "The bytes of the whole file.", OpenApiTypes.INT, needed=True)
+OFFSET = _header("Upload-Offset", "The bytes that are here already.", OpenApiTypes.INT, needed=True)
+METADATA = _header("Upload-Metadata", "`filename`, `sha256` and `mark`, each with its value in base64.")
+CHECKSUM = _header("Upload-Checksum", "Of this piece: `sha256` and its digest in base64.")
+WHOLE = _header("Repr-Digest", "Of the whole file: `sha-256=:`, its digest in base64, `:`.")
 
 
 class TusView(TenantView):
@@ -71,14 +84,17 @@ class TusView(TenantView):
 
 
 class UploadsView(TusView):
-    """The caller's own uploads that are under way or unused."""
+    """The caller's own uploads that are under way or unused, the newest first."""
+
+    ordering = ("-created_at", "pk")
+    said_in_headers = ("Upload-Length", "Upload-Metadata", "Repr-Digest")
 
     @extend_schema(responses=UploadSerializer(many=True))
     def get(self, request: Request, **_: Any) -> Response:
         page = self.paginate_queryset(uploads_of(self.tenant, request_actor(request)))
         return self.get_paginated_response(UploadSerializer(page, many=True).data)
 
-    @extend_schema(request=None, responses={201: None})
+    @extend_schema(request=None, responses={201: None}, parameters=[LENGTH, METADATA, WHOLE])
     def post(self, request: Request, **_: Any) -> Response:
         metadata = _metadata(request.headers.get("Upload-Metadata", ""))
         upload = upload_create(
@@ -96,16 +112,18 @@ class UploadsView(TusView):
         )
 
 
-class UploadView(TusView):
+class UploadView(Single, TusView):
     """One upload."""
 
-    def get(self, request: Request, upload_id: UUID, **_: Any) -> Response:
-        return Response(UploadSerializer(self._upload(request, upload_id)).data)
+    conditional = frozenset({"DELETE"})  # a piece says by `Upload-Offset` what it goes on from
+
+    def found(self, *, upload_id: UUID, **_: Any) -> Upload:
+        return upload_of(self.tenant, request_actor(self.request), upload_id)
 
     @extend_schema(exclude=True)
-    def head(self, request: Request, upload_id: UUID, **_: Any) -> Response:
+    def head(self, request: Request, **place: Any) -> Response:
         """How much of it is here."""
-        upload = self._upload(request, upload_id)
+        upload = self.found(**place)
         name = b64encode(upload.filename.encode()).decode()
         return Response(
             headers={
@@ -116,8 +134,8 @@ class UploadView(TusView):
             }
         )
 
-    @extend_schema(request={PIECE_TYPE: bytes}, responses={204: None})
-    def patch(self, request: Request, upload_id: UUID, **_: Any) -> Response:
+    @extend_schema(request={PIECE_TYPE: bytes}, responses={204: None}, parameters=[OFFSET, CHECKSUM, WHOLE])
+    def patch(self, request: Request, **place: Any) -> Response:
         """The next piece."""
         if request.content_type != PIECE_TYPE:
             raise HmiError(
@@ -125,7 +143,7 @@ class UploadView(TusView):
                 f"A piece of a file is sent as {PIECE_TYPE}.",
                 param="Content-Type",
             )
-        upload = self._upload(request, upload_id)
+        upload = self.found(**place)
         with receiving(self.tenant.pk):
             # The body as it comes in: DRF would read it into memory.
             upload_append(
@@ -138,12 +156,9 @@ class UploadView(TusView):
         return Response(status=HTTPStatus.NO_CONTENT, headers=_position(upload))
 
     @extend_schema(responses={204: None})
-    def delete(self, request: Request, upload_id: UUID, **_: Any) -> Response:
-        upload_delete(upload=self._upload(request, upload_id))
+    def delete(self, request: Request, **place: Any) -> Response:
+        upload_delete(upload=self.found(**place))
         return Response(status=HTTPStatus.NO_CONTENT)
-
-    def _upload(self, request: Request, upload_id: UUID) -> Upload:
-        return upload_of(self.tenant, request_actor(request), upload_id)
 
 
 def _position(upload: Upload) -> dict[str, str]:

@@ -13,6 +13,7 @@ from tenants.api.datasets import DatasetPreviewView, DatasetsView, DatasetView
 from tenants.api.invitations import InvitationResendView, InvitationsView, InvitationView
 from tenants.api.keys import ApiKeyRotateView, ApiKeysView, ApiKeyView
 from tenants.api.members import MembersView, MemberView
+from tenants.api.takeouts import TakeoutFileView, TakeoutsView, TakeoutView
 from tenants.api.uploads import UploadsView, UploadView
 from tenants.api.usage import UsageView
 from tenants.api.webhooks import (
@@ -45,6 +46,9 @@ in_a_tenant = [
     path("invitations", InvitationsView.as_view()),
     path("invitations/<int:invitation_id>", InvitationView.as_view()),
     path("invitations/<int:invitation_id>/resend", InvitationResendView.as_view()),
+    path("takeouts", TakeoutsView.as_view()),
+    path("takeouts/<uuid:takeout_id>", TakeoutView.as_view()),
+    path("takeouts/<uuid:takeout_id>/file", TakeoutFileView.as_view()),
     path("usage", UsageView.as_view()),
     path("audit", AuditView.as_view()),
     path("webhooks", WebhooksView.as_view()),

@@ -3,12 +3,14 @@
 from datetime import UTC, date, datetime, timedelta
 from typing import Any, Final
 
+from django.db.models import QuerySet
 from drf_spectacular.utils import PolymorphicProxySerializer, extend_schema
 from rest_framework import serializers
 from rest_framework.request import Request
 from rest_framework.response import Response
 
 from tenants.api.access import TenantView
+from tenants.api.paging import Pages
 from tenants.errors import ErrorCode, HmiError
 from tenants.models import UsageDay
 from tenants.usage_selectors import UsageBy, usage_by, usage_by_day_and_hplm
@@ -75,10 +77,21 @@ SHOWN: Final[dict[UsageBy, type[SumSerializer]]] = {
 }
 
 
+class UsagePages(Pages):
+    """Of sums: many hPLMs have the same day, and many the same number of requests."""
+
+    offset_cutoff = 1_000_000
+
+    def get_ordering(self, request: Request, queryset: QuerySet[Any], view: Any) -> tuple[str, ...]:
+        """What is asked for has its own."""
+        return tuple(map(str, queryset.query.order_by))
+
+
 class UsageView(TenantView):
     """Infer requests of the last 30 days, or of others, by day and hPLM, or added up by one thing."""
 
     serializer_class = SumSerializer
+    pagination_class: Any = UsagePages
     queryset = UsageDay.unscoped.none()
 
     @extend_schema(

@@ -16,7 +16,9 @@ class WebhookSerializer(serializers.ModelSerializer[WebhookEndpoint]):
 
     kinds = serializers.ListField(child=serializers.CharField(), help_text=KINDS)
     enabled = serializers.BooleanField(source="is_enabled", read_only=True)
-    created_by = serializers.CharField(source="created_by.username", default=None, read_only=True)
+    created_by = serializers.CharField(
+        source="created_by.username", default=None, allow_null=True, read_only=True
+    )
 
     class Meta:
         model = WebhookEndpoint

@@ -11,6 +11,7 @@ from rest_framework.response import Response
 from rest_framework.serializers import BaseSerializer
 
 from tenants.api.access import TenantView
+from tenants.api.single import Single
 from tenants.api.webhook_serializers import (
     DeliverySerializer,
     WebhookChangeSerializer,
@@ -19,7 +20,7 @@ from tenants.api.webhook_serializers import (
     WebhookRotateSerializer,
     WebhookSerializer,
 )
-from tenants.models import Role, WebhookEndpoint
+from tenants.models import Role, WebhookDelivery, WebhookEndpoint
 from tenants.permissions import request_actor
 from tenants.services.webhook_events import delivery_replay, webhook_test
 from tenants.services.webhooks import webhook_change, webhook_create, webhook_delete, webhook_rotate
@@ -35,7 +36,9 @@ class WebhookBase(TenantView):
 
 
 class WebhooksView(WebhookBase):
-    """The tenant's webhooks."""
+    """The tenant's webhooks, the oldest first."""
+
+    ordering = ("created_at", "pk")
 
     @extend_schema(responses=WebhookSerializer(many=True))
     def get(self, request: Request, **_: Any) -> Response:
@@ -52,24 +55,25 @@ class WebhooksView(WebhookBase):
         return made(endpoint, secret, status.HTTP_201_CREATED)
 
 
-class WebhookView(WebhookBase):
+class WebhookView(Single, WebhookBase):
     """One webhook."""
 
-    @extend_schema(responses=WebhookSerializer)
-    def get(self, request: Request, endpoint_id: UUID, **_: Any) -> Response:
-        return Response(WebhookSerializer(webhook_of(self.tenant, endpoint_id)).data)
+    volatile = ("failing_since",)
+
+    def found(self, *, endpoint_id: UUID, **_: Any) -> WebhookEndpoint:
+        return webhook_of(self.tenant, endpoint_id)
 
     @extend_schema(request=WebhookChangeSerializer, responses=WebhookSerializer)
-    def patch(self, request: Request, endpoint_id: UUID, **_: Any) -> Response:
-        endpoint = webhook_of(self.tenant, endpoint_id)
+    def patch(self, request: Request, **place: Any) -> Response:
+        endpoint = self.found(**place)
         asked = WebhookChangeSerializer(data=request.data)
         asked.is_valid(raise_exception=True)
         changed = webhook_change(endpoint=endpoint, actor=request_actor(request), **asked.validated_data)
         return Response(WebhookSerializer(changed).data)
 
     @extend_schema(responses={204: None})
-    def delete(self, request: Request, endpoint_id: UUID, **_: Any) -> Response:
-        webhook_delete(endpoint=webhook_of(self.tenant, endpoint_id), actor=request_actor(request))
+    def delete(self, request: Request, **place: Any) -> Response:
+        webhook_delete(endpoint=self.found(**place), actor=request_actor(request))
         return Response(status=status.HTTP_204_NO_CONTENT)
 
 
@@ -99,6 +103,7 @@ class DeliveriesView(WebhookBase):
     """What was sent to a webhook or waits for it, the newest first; kept for 30 days."""
 
     serializer_class = DeliverySerializer
+    ordering = ("-created_at", "-pk")
 
     @extend_schema(responses=DeliverySerializer(many=True))
     def get(self, request: Request, endpoint_id: UUID, **_: Any) -> Response:
@@ -106,13 +111,13 @@ class DeliveriesView(WebhookBase):
         return self.get_paginated_response(DeliverySerializer(page, many=True).data)
 
 
-class DeliveryView(WebhookBase):
+class DeliveryView(Single, WebhookBase):
     """One delivery."""
 
-    @extend_schema(responses=DeliverySerializer)
-    def get(self, request: Request, endpoint_id: UUID, delivery_id: UUID, **_: Any) -> Response:
-        delivery = delivery_of(webhook_of(self.tenant, endpoint_id), delivery_id)
-        return Response(DeliverySerializer(delivery).data)
+    serializer_class = DeliverySerializer
+
+    def found(self, *, endpoint_id: UUID, delivery_id: UUID, **_: Any) -> WebhookDelivery:
+        return delivery_of(webhook_of(self.tenant, endpoint_id), delivery_id)
 
 
 class ReplayView(WebhookBase):

@@ -1,29 +1,34 @@
 """Tenants of the asking user, and what each uses."""
 
+from collections.abc import Mapping
 from typing import Any
 
+from django.db.models import QuerySet
 from drf_spectacular.utils import extend_schema
-from rest_framework.generics import ListAPIView
+from rest_framework.generics import GenericAPIView
 from rest_framework.permissions import BasePermission
 from rest_framework.request import Request
 from rest_framework.response import Response
 
-from tenants.api.access import Pages, TenantView
+from tenants.api.access import TenantView
+from tenants.api.paging import Pages
 from tenants.api.serializers import (
     TenantChangeSerializer,
     TenantDetailSerializer,
     TenantSerializer,
 )
+from tenants.api.single import Single
 from tenants.errors import ErrorCode, HmiError
 from tenants.models import ApiKey, Role, Tenant
 from tenants.permissions import request_actor
+from tenants.scope import platform_scope
 from tenants.selectors import (
     membership_of,
     quota_of,
     rates_of,
     requests_today,
     storage_used,
-    tenants_of,
+    tenants_joined,
 )
 from tenants.services.tenants import tenant_set_sharing
 
@@ -39,48 +44,58 @@ class SomebodyKnown(BasePermission):
         return True
 
 
-class TenantsView(ListAPIView[Tenant]):
+class TenantsView(GenericAPIView[Tenant]):
     """The tenants the user belongs to; a key belongs to one."""
 
     permission_classes = [SomebodyKnown]
     serializer_class = TenantSerializer
     pagination_class = Pages
     queryset = Tenant.objects.none()
+    ordering = ("slug",)
 
-    def get_queryset(self) -> Any:
-        """A page is cut from a list as from a query."""
-        if isinstance(self.request.auth, ApiKey):
-            return Tenant.objects.filter(pk=self.request.auth.tenant_id)
-        return tenants_of(self.request.user)
+    @extend_schema(responses=TenantSerializer(many=True))
+    def get(self, request: Request) -> Response:
+        with platform_scope():
+            page = self.paginate_queryset(_tenants_of(request))
+        return self.get_paginated_response(TenantSerializer(page, many=True).data)
 
 
-class TenantDetailView(TenantView):
+class TenantDetailView(Single, TenantView):
     """One tenant with its quota and how much of it is used; its owner may change what it shares."""
 
     serializer_class = TenantDetailSerializer
     write_role = Role.OWNER
+    volatile = ("storage_used_bytes", "requests_today")
 
-    def get(self, request: Request, **_: Any) -> Response:
-        return self._shown(request)
+    def found(self, **_: Any) -> Tenant:
+        """As it is now: the request's own may be some seconds old."""
+        return Tenant.objects.get(pk=self.tenant.pk)
+
+    def shown(self, row: Tenant) -> Mapping[str, Any]:
+        shown = {
+            "role": getattr(membership_of(self.request.user, row), "role", None),
+            "quota": quota_of(row),
+            "rates": rates_of(row)._asdict(),
+            "storage_used_bytes": storage_used(row),
+            "requests_today": requests_today(row),
+        }
+        fields = {name: getattr(row, name) for name in TENANT_FIELDS}
+        return TenantDetailSerializer(fields | shown).data
 
     @extend_schema(request=TenantChangeSerializer, responses=TenantDetailSerializer)
     def patch(self, request: Request, **_: Any) -> Response:
         asked = TenantChangeSerializer(data=request.data)
         asked.is_valid(raise_exception=True)
+        tenant = self.tenant
         tenant_set_sharing(
-            tenant=self.tenant,
+            tenant=tenant,
             shares=asked.validated_data["shares_fragment_counts"],
             actor=request_actor(request),
         )
-        return self._shown(request)
+        return Response(self.shown(self.found()))
 
-    def _shown(self, request: Request) -> Response:
-        shown = {
-            "role": getattr(membership_of(request.user, self.tenant), "role", None),
-            "quota": quota_of(self.tenant),
-            "rates": rates_of(self.tenant)._asdict(),
-            "storage_used_bytes": storage_used(self.tenant),
-            "requests_today": requests_today(self.tenant),
-        }
-        fields = {name: getattr(self.tenant, name) for name in TENANT_FIELDS}
-        return Response(TenantDetailSerializer(fields | shown).data)
+
+def _tenants_of(request: Request) -> QuerySet[Tenant]:
+    if isinstance(request.auth, ApiKey):
+        return Tenant.objects.filter(pk=request.auth.tenant_id)
+    return tenants_joined(request.user)

@@ -21,6 +21,9 @@ OPTIONAL: dict[str, tuple[str, ...]] = dict.fromkeys(
 )
 """Columns that all rows of a dataset have, or none."""
 
+MOST_SHOWN, LONGEST_SHOWN = 20, 60
+"""Of the columns that a refusal names: a file without line ends has one as long as itself."""
+
 
 @dataclass(frozen=True, slots=True)
 class Names:
@@ -104,9 +107,10 @@ def refuse_missing(
 ) -> None:
     """Raise ``missing_column`` unless all the needed columns were found."""
     present = list(found)
-    missing = [name for name in names.needed.values() if name not in present]
+    missing = [name[:LONGEST_SHOWN] for name in names.needed.values() if name not in present]
     if missing:
-        shown = ", ".join(map(repr, present[:20])) or "none"
+        some = [name[:LONGEST_SHOWN] for name in present[:MOST_SHOWN]]
+        shown = ", ".join(map(repr, some)) or "none"
         raise bad_file(
             ErrorCode.MISSING_COLUMN,
             f"needs the column {' and '.join(map(repr, missing))}; found: {shown}."
@@ -114,7 +118,7 @@ def refuse_missing(
             file=file,
             row=row,
             line=line,
-            needed=list(names.needed.values()),
+            needed=[name[:LONGEST_SHOWN] for name in names.needed.values()],
             missing=missing,
-            found=present[:20],
+            found=some,
         )

@@ -4,13 +4,16 @@ from tenants.models.api_key import ApiKey, Scope
 from tenants.models.audit import AuditEvent
 from tenants.models.corpus import Corpus
 from tenants.models.dataset import Dataset, DatasetSplit, Split, Task
+from tenants.models.file import File, FilePurpose
 from tenants.models.invitation import Invitation, InvitationState
+from tenants.models.kept_answer import KeptAnswer
+from tenants.models.parted_file import PartedFile, PartedFileState
 from tenants.models.scoping import TenantScopedManager, UnscopedQuery
 from tenants.models.takeout import Takeout, TakeoutState
 from tenants.models.tenant import Membership, Quota, Role, Tenant
 from tenants.models.upload import Upload
 from tenants.models.upload_check import CheckKind, CheckState, UploadCheck
-from tenants.models.usage import UsageDay
+from tenants.models.usage import UsageDay, UsageSum
 from tenants.models.user import User
 from tenants.models.webhook import DeliveryState, EventKind, WebhookDelivery, WebhookEndpoint
 
@@ -24,9 +27,14 @@ __all__ = [
     "DatasetSplit",
     "DeliveryState",
     "EventKind",
+    "File",
+    "FilePurpose",
     "Invitation",
     "InvitationState",
+    "KeptAnswer",
     "Membership",
+    "PartedFile",
+    "PartedFileState",
     "Quota",
     "Role",
     "Scope",
@@ -40,6 +48,7 @@ __all__ = [
     "Upload",
     "UploadCheck",
     "UsageDay",
+    "UsageSum",
     "User",
     "WebhookDelivery",
     "WebhookEndpoint",

@@ -1,4 +1,4 @@
-"""Infer requests added up per tenant, hPLM, key and day."""
+"""Infer requests added up per tenant, hPLM, key and day, and per tenant, key and day."""
 
 from django.db import models
 
@@ -56,3 +56,35 @@ class UsageDay(models.Model):
 
     def __str__(self) -> str:
         return f"{self.tenant}/{self.hplm_name} on {self.day}"
+
+
+class UsageSum(models.Model):
+    """One day (UTC) of one key: the sums of its rows in `UsageDay`, of which a tenant may have a hundred
+    thousand.
+
+    Nobody writes here but a trigger on that table, in the statement that changes it, so the sums are always
+    those of the rows.
+    """
+
+    tenant = models.ForeignKey(Tenant, on_delete=models.PROTECT, related_name="usage_sums")
+    key_prefix = models.CharField("key", max_length=8, blank=True, default="", db_default="")
+    day = models.DateField()
+    requests = models.BigIntegerField(default=0)
+    inputs = models.BigIntegerField(default=0)
+    tokens = models.BigIntegerField(default=0)
+    failed = models.BigIntegerField(default=0)
+    busy_ms = models.FloatField("machine time", default=0.0)
+
+    unscoped = models.Manager()
+    objects = TenantScopedManager()
+
+    class Meta:
+        ordering = ("-day", "key_prefix")
+        constraints = (
+            models.UniqueConstraint(
+                fields=("tenant", "day", "key_prefix"), name="one_usage_sum_per_tenant_day_and_key"
+            ),
+        )
+
+    def __str__(self) -> str:
+        return f"{self.tenant} on {self.day}"

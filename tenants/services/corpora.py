@@ -7,6 +7,7 @@ from django.conf import settings
 from django.db import IntegrityError, transaction
 from django.db.models import ProtectedError
 
+from tenants.dependents import has_dependents
 from tenants.errors import ErrorCode, HmiError
 from tenants.formats.corpus import CorpusDraft, corpus_report, draft_corpus
 from tenants.models import Corpus, Tenant
@@ -61,9 +62,9 @@ def corpus_delete(*, corpus: Corpus, actor: Actor) -> None:
         try:
             corpus.delete()
         except ProtectedError as error:
-            raise HmiError(
-                ErrorCode.HAS_DEPENDENTS, f"The corpus {corpus.name!r} is in use and stays.", param="corpus"
-            ) from error
+            standing = sorted(error.protected_objects, key=lambda row: row.pk)
+            message = f"The corpus {corpus.name!r} is in use and stays"
+            raise has_dependents(message, standing, param="corpus") from error
         transaction.on_commit(lambda: files_release([digest]))
 
 

@@ -7,6 +7,7 @@ from typing import Any
 from django.db import IntegrityError, transaction
 from django.db.models import ProtectedError
 
+from tenants.dependents import has_dependents
 from tenants.errors import ErrorCode, HmiError
 from tenants.formats.check import DEFAULT_SEPARATOR
 from tenants.formats.dataset import SPLITS, DatasetDraft, draft_dataset
@@ -82,11 +83,9 @@ def dataset_delete(*, dataset: Dataset, actor: Actor) -> None:
         try:
             dataset.delete()
         except ProtectedError as error:
-            raise HmiError(
-                ErrorCode.HAS_DEPENDENTS,
-                f"The dataset {dataset.name!r} is in use and stays.",
-                param="dataset",
-            ) from error
+            standing = sorted(error.protected_objects, key=lambda row: row.pk)
+            message = f"The dataset {dataset.name!r} is in use and stays"
+            raise has_dependents(message, standing, param="dataset") from error
         transaction.on_commit(lambda: files_release(digests))
 
 

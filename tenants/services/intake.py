@@ -9,7 +9,7 @@ from django.conf import settings
 from django.db import connection, transaction
 
 from tenants.formats.lines import Source
-from tenants.models import Corpus, DatasetSplit, Tenant
+from tenants.models import Corpus, DatasetSplit, File, Tenant
 from tenants.scope import platform_scope
 from tenants.storage import Kept, Measured, Readable, receive, upload_store
 
@@ -68,11 +68,13 @@ def _is_referred_to(digest: str, but_of: Tenant | None) -> bool:
     """By anybody else: tenants who uploaded the same share the file."""
     corpora = Corpus.unscoped.filter(sha256=digest)
     splits = DatasetSplit.unscoped.filter(sha256=digest)
+    files = File.unscoped.filter(sha256=digest)
     if but_of is not None:
         corpora = corpora.exclude(tenant=but_of)
         splits = splits.exclude(dataset__tenant=but_of)
+        files = files.exclude(tenant=but_of)
     with platform_scope():
-        return corpora.exists() or splits.exists()
+        return corpora.exists() or splits.exists() or files.exists()
 
 
 def _lock(digests: Iterable[str]) -> None:

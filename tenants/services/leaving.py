@@ -15,7 +15,7 @@ from django.db.models.functions import Coalesce
 from django.utils import timezone
 
 from tenants.errors import ErrorCode, HmiError
-from tenants.models import AuditEvent, Corpus, DatasetSplit, Takeout, Tenant, UsageDay
+from tenants.models import AuditEvent, Corpus, DatasetSplit, File, Takeout, Tenant, UsageDay
 from tenants.owned import owned_leaves, owned_models, owned_rows
 from tenants.services.audit import Actor, audit_record
 from tenants.services.intake import files_release
@@ -57,9 +57,9 @@ def tenants_leaving() -> list[Tenant]:
 
 
 def tenant_files_delete(*, tenant: Tenant) -> None:
-    """Delete the files of its corpora, datasets and takeouts, but what others have uploaded, too."""
-    uploaded = Corpus.objects.for_tenant(tenant), DatasetSplit.objects.for_tenant(tenant)
-    for rows in uploaded:
+    """Delete the files of its corpora, datasets and takeouts, and those kept as they were sent, but what
+    others have uploaded, too."""
+    for rows in (model.objects.for_tenant(tenant) for model in (Corpus, DatasetSplit, File)):
         files_release(rows.order_by().values_list("sha256", flat=True), but_of=tenant)
     for takeout in Takeout.objects.for_tenant(tenant):
         takeout_path(takeout).unlink(missing_ok=True)

@@ -14,6 +14,7 @@ from tenants.services.api_keys import api_key_create, api_key_revoke, api_key_ro
 from tenants.services.datasets import dataset_upload
 from tenants.services.invitations import invitation_create
 from tenants.services.uploads import upload_create
+from tests.e2e.batches import batches_used
 from tests.e2e.hooks import webhooks_used
 from tests.e2e.kinds import KINDS, TESTED
 from tests.e2e.kinds import question as _question
@@ -30,7 +31,7 @@ from tests.e2e.world import (
 from tests.integration.versiontree.answered import answers_keep, label_judge
 from tests.integration.versiontree.grove import jobs_in_order
 from tests.unit.tenants.files import jsonl
-from versiontree.models import Job
+from versiontree.models import Batch, Job
 from versiontree.services.domains import domain_create
 from versiontree.services.hplms import hplm_create, hplm_update
 from versiontree.services.jobs import job_event, job_fail
@@ -70,6 +71,7 @@ def furnish(world: World, files: ArtifactFiles) -> None:
     leaked, _ = api_key_create(tenant=tenant, name="Old website", scopes=["infer"], created_by=world.admin)
     api_key_revoke(api_key=leaked, actor=owner)
     webhooks_used(world)
+    batches_used(world)
     invitation_create(tenant=tenant, email="nora@example.org", role="developer", actor=owner)
     lapsed, _ = invitation_create(tenant=tenant, email="otto@example.org", role="viewer", actor=owner)
     Invitation.unscoped.filter(pk=lapsed.pk).update(expires_at=timezone.now() - timedelta(days=2))
@@ -202,6 +204,9 @@ def _addresses(world: World) -> dict[str, str]:
         "job-done": f"jobs/{done.pk}/",
         "job-log": f"jobs/{running.pk}/log/",
         "keys": "keys/",
+        "batches": "batches/",
+        "batch-running": f"batches/{Batch.unscoped.get(state='running').pk}/",
+        "batch-done": f"batches/{Batch.unscoped.get(state='completed').pk}/",
         "webhooks": "webhooks/",
         "webhook": f"webhooks/{WebhookEndpoint.unscoped.earliest('created_at').pk}/",
         "members": "members/",

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 from playwright.sync_api import Page
+from redis import Redis
 
 from tests.e2e.axe import axe_source
 from tests.e2e.conftest import Enter, Watch
@@ -63,8 +64,10 @@ def test_the_pages_in_other_states(looker: Looker, enter: Enter, world: World, w
     looker.found_nothing()
 
 
-def test_the_pages_of_the_administration(looker: Looker, enter: Enter, world: World) -> None:
+def test_the_pages_of_the_administration(
+    looker: Looker, enter: Enter, world: World, files: TinyFiles, redis_client: Redis
+) -> None:
     looker.ours, looker.without = False, administration.OF_OTHERS
-    for name in administration.pages(looker.page, enter, world):
+    for name in administration.pages(looker.page, enter, world, files, redis_client):
         looker.look(name)
     looker.found_nothing()

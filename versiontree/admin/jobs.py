@@ -10,6 +10,7 @@ from unfold.contrib.filters.admin import AutocompleteSelectFilter
 from unfold.decorators import display
 
 from tenants.admin.base import Listing, NotByHand, ReadOnly, acting, linked, pretty_json
+from tenants.admin.confirm import typed_name
 from versiontree.admin.base import Serviced, colours
 from versiontree.models import Job, JobEvent
 from versiontree.models.job import STATUS_STYLE, JobState
@@ -140,6 +141,7 @@ class JobAdmin(NotByHand, Serviced):
         return pretty_json(job.metrics)
 
     @admin.action(description="Cancel", permissions=["operate"])
+    @typed_name("cancel", told="Those that run are stopped.", of_one=False)
     def cancel(self, request: HttpRequest, rows: QuerySet[Job]) -> None:
         """Cancel what has not begun; ask the rest to stop."""
         self.each(request, rows, lambda job: job_cancel(job=job, actor=acting(request)), "cancelled or asked")

@@ -2,11 +2,10 @@
 
 from typing import Any
 
-from rest_framework.generics import GenericAPIView
 from rest_framework.request import Request
 from rest_framework.serializers import Serializer
 
-from tenants.api.access import Pages, StaffOnly, TenantView
+from tenants.api.access import StaffView, TenantView
 from tenants.models import Tenant
 
 
@@ -19,11 +18,8 @@ class OwnerView(TenantView):
         return self.tenant
 
 
-class PlatformView(GenericAPIView[Any]):
+class PlatformView(StaffView):
     """On the platform: staff, signed in."""
-
-    permission_classes = [StaffOnly]
-    pagination_class = Pages
 
     @property
     def owner(self) -> Tenant | None:

@@ -8,6 +8,7 @@ from rest_framework.generics import GenericAPIView
 from rest_framework.request import Request
 from rest_framework.response import Response
 
+from tenants.api.single import Single
 from tenants.models import Tenant
 from tenants.permissions import request_actor
 from versiontree.api.access import OwnerView, PlatformView, asked
@@ -34,6 +35,7 @@ from versiontree.services.grow import domain_grow
 
 class _Domains(GenericAPIView[Domain]):
     serializer_class = DomainSerializer
+    ordering: tuple[str, ...] = ("name", "pk")
     queryset = Domain.unscoped.none()
     owner: Tenant | None
 
@@ -53,6 +55,7 @@ class _Domains(GenericAPIView[Domain]):
 
 class _DomainVersions(GenericAPIView[Version]):
     serializer_class = VersionSerializer
+    ordering: tuple[str, ...] = ("-number",)
     queryset = Version.unscoped.none()
     owner: Tenant | None
 
@@ -100,14 +103,14 @@ class DomainVersionsView(_DomainVersions, OwnerView):
     """The versions of a domain; posting more text makes a new one."""
 
 
-class DomainView(OwnerView):
+class DomainView(Single, OwnerView):
     """One domain."""
 
     serializer_class = DomainSerializer
     queryset = Domain.unscoped.none()
 
-    def get(self, request: Request, domain_id: int, **_: Any) -> Response:
-        return Response(DomainSerializer(domain_visible_to(self.owner, domain_id)).data)
+    def found(self, *, domain_id: int, **_: Any) -> Domain:
+        return domain_visible_to(self.owner, domain_id)
 
 
 class DomainGrowView(_DomainGrow, OwnerView):

@@ -51,6 +51,7 @@ class EstimateView(OwnerView):
     """How long an hPLM would take, and how much storage; what would be refused is refused."""
 
     serializer_class = EstimateSerializer
+    makes = False
     queryset = Version.unscoped.none()
 
     @extend_schema(request=HplmCreateSerializer, responses=EstimateSerializer)

@@ -7,9 +7,11 @@ from rest_framework import status
 from rest_framework.request import Request
 from rest_framework.response import Response
 
+from tenants.api.serializers import WordsQuerySerializer
+from tenants.api.single import Single
 from tenants.permissions import request_actor
 from tenants.selectors import dataset_of
-from versiontree.api.access import OwnerView, asked
+from versiontree.api.access import OwnerView, asked, queried
 from versiontree.api.serializers import (
     AliasMoveSerializer,
     AliasPutSerializer,
@@ -23,6 +25,7 @@ from versiontree.api.serializers import (
 from versiontree.models import Alias, AliasMove, Hplm, Version
 from versiontree.selectors import (
     alias_moves_of,
+    alias_of,
     aliases_of,
     hplm_of,
     hplm_version,
@@ -36,14 +39,16 @@ from versiontree.services.licences import hplm_licence
 
 
 class HplmsView(OwnerView):
-    """The tenant's hPLMs."""
+    """The tenant's hPLMs, by name."""
 
     serializer_class = HplmSerializer
     queryset = Hplm.unscoped.none()
+    ordering = ("name",)
 
-    @extend_schema(responses=HplmSerializer(many=True))
+    @extend_schema(parameters=[WordsQuerySerializer], responses=HplmSerializer(many=True))
     def get(self, request: Request, **_: Any) -> Response:
-        page = self.paginate_queryset(hplms_of(self.tenant))
+        words = queried(WordsQuerySerializer, request)["words"]
+        page = self.paginate_queryset(hplms_of(self.tenant, words=words))
         return self.get_paginated_response(HplmSerializer(page, many=True).data)
 
     @extend_schema(request=HplmCreateSerializer, responses={201: VersionSerializer})
@@ -55,25 +60,25 @@ class HplmsView(OwnerView):
         return Response(VersionSerializer(version).data, status=status.HTTP_201_CREATED)
 
 
-class HplmView(OwnerView):
+class HplmView(Single, OwnerView):
     """One hPLM, by its name."""
 
     serializer_class = HplmSerializer
     queryset = Hplm.unscoped.none()
 
-    def get(self, request: Request, hplm: str, **_: Any) -> Response:
-        return Response(HplmSerializer(hplm_of(self.tenant, hplm)).data)
+    def found(self, *, hplm: str, **_: Any) -> Hplm:
+        return hplm_of(self.tenant, hplm)
 
     @extend_schema(request=HplmPatchSerializer, responses=HplmSerializer)
-    def patch(self, request: Request, hplm: str, **_: Any) -> Response:
+    def patch(self, request: Request, **place: Any) -> Response:
         body = asked(HplmPatchSerializer, request)
-        found = hplm_of(self.tenant, hplm)
+        found = self.found(**place)
         licensed = hplm_licence(hplm=found, license=body["license"], actor=request_actor(request))
         return Response(HplmSerializer(licensed).data)
 
     @extend_schema(responses={204: None})
-    def delete(self, request: Request, hplm: str, **_: Any) -> Response:
-        hplm_delete(hplm=hplm_of(self.tenant, hplm), actor=request_actor(request))
+    def delete(self, request: Request, **place: Any) -> Response:
+        hplm_delete(hplm=self.found(**place), actor=request_actor(request))
         return Response(status=status.HTTP_204_NO_CONTENT)
 
 
@@ -81,6 +86,7 @@ class HplmVersionsView(OwnerView):
     """The versions of an hPLM; posting a dataset makes a new one."""
 
     serializer_class = VersionSerializer
+    ordering = ("-number",)
     queryset = Version.unscoped.none()
 
     @extend_schema(responses=VersionSerializer(many=True))
@@ -101,6 +107,7 @@ class AliasesView(OwnerView):
     """The aliases of an hPLM."""
 
     serializer_class = AliasSerializer
+    ordering = ("name",)
     queryset = Alias.unscoped.none()
 
     @extend_schema(responses=AliasSerializer(many=True))
@@ -109,11 +116,14 @@ class AliasesView(OwnerView):
         return self.get_paginated_response(AliasSerializer(page, many=True).data)
 
 
-class AliasView(OwnerView):
-    """One alias: move it, or make it."""
+class AliasView(Single, OwnerView):
+    """One alias: where it points; move it, or make it."""
 
     serializer_class = AliasSerializer
     queryset = Alias.unscoped.none()
+
+    def found(self, *, hplm: str, alias: str, **_: Any) -> Alias:
+        return alias_of(hplm_of(self.tenant, hplm), alias)
 
     @extend_schema(request=AliasPutSerializer, responses=AliasSerializer)
     def put(self, request: Request, hplm: str, alias: str, **_: Any) -> Response:

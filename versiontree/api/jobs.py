@@ -8,6 +8,7 @@ from rest_framework.generics import GenericAPIView
 from rest_framework.request import Request
 from rest_framework.response import Response
 
+from tenants.api.single import Single
 from tenants.models import Tenant
 from tenants.permissions import request_actor
 from versiontree.api.access import OwnerView, PlatformView, queried
@@ -17,8 +18,9 @@ from versiontree.api.serializers import (
     JobSerializer,
     JobsQuerySerializer,
 )
+from versiontree.browsing import jobs_found
 from versiontree.models import Job
-from versiontree.selectors import job_detail, job_events, jobs_of
+from versiontree.selectors import job_detail, job_events
 from versiontree.services.jobs import job_cancel, job_retry
 
 
@@ -29,15 +31,19 @@ class _Job(GenericAPIView[Job]):
 
 
 class _Jobs(_Job):
+    ordering: tuple[str, ...] = ("-created_at", "pk")
+
     @extend_schema(parameters=[JobsQuerySerializer], responses=JobSerializer(many=True))
     def get(self, request: Request, **_: Any) -> Response:
-        page = self.paginate_queryset(jobs_of(self.owner).filter(**queried(JobsQuerySerializer, request)))
+        query = queried(JobsQuerySerializer, request)
+        found = jobs_found(self.owner, words=query["words"], kind=query["kind"])
+        page = self.paginate_queryset(found.filter(state=query["state"]) if "state" in query else found)
         return self.get_paginated_response(JobSerializer(page, many=True).data)
 
 
-class _JobDetail(_Job):
-    def get(self, request: Request, job_id: UUID, **_: Any) -> Response:
-        return Response(JobSerializer(job_detail(self.owner, job_id)).data)
+class _JobDetail(Single, _Job):
+    def found(self, *, job_id: UUID, **_: Any) -> Job:
+        return job_detail(self.owner, job_id)
 
 
 class _JobEvents(_Job):

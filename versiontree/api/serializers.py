@@ -30,7 +30,7 @@ class DomainSerializer(serializers.ModelSerializer[Domain]):
     """A domain; without a tenant it is the platform's."""
 
     root = serializers.CharField(source="root.name", read_only=True)  # type: ignore[assignment]
-    tenant = serializers.CharField(source="tenant.slug", default=None, read_only=True)
+    tenant = serializers.CharField(source="tenant.slug", default=None, allow_null=True, read_only=True)
 
     class Meta:
         model = Domain
@@ -52,9 +52,15 @@ class AliasSerializer(serializers.ModelSerializer[Alias]):
 class AliasMoveSerializer(serializers.ModelSerializer[AliasMove]):
     """One move of an alias, by version numbers."""
 
-    from_version = serializers.IntegerField(source="from_version.number", default=None, read_only=True)
-    to_version = serializers.IntegerField(source="to_version.number", default=None, read_only=True)
-    moved_by = serializers.CharField(source="moved_by.username", default=None, read_only=True)
+    from_version = serializers.IntegerField(
+        source="from_version.number", default=None, allow_null=True, read_only=True
+    )
+    to_version = serializers.IntegerField(
+        source="to_version.number", default=None, allow_null=True, read_only=True
+    )
+    moved_by = serializers.CharField(
+        source="moved_by.username", default=None, allow_null=True, read_only=True
+    )
 
     class Meta:
         model = AliasMove
@@ -130,7 +136,7 @@ class VersionSerializer(serializers.ModelSerializer[Version]):
 
     name = serializers.CharField(read_only=True, help_text="Of the root, domain or hPLM.")
     root = serializers.CharField(source="root.name", read_only=True)  # type: ignore[assignment]
-    tenant = serializers.CharField(source="tenant.slug", default=None, read_only=True)
+    tenant = serializers.CharField(source="tenant.slug", default=None, allow_null=True, read_only=True)
     parent = serializers.IntegerField(  # type: ignore[assignment]
         source="parent_id", read_only=True, allow_null=True
     )
@@ -322,6 +328,8 @@ class EventsQuerySerializer(serializers.Serializer[Any]):
 
 
 class JobsQuerySerializer(serializers.Serializer[Any]):
-    """Only jobs in this state."""
+    """Only jobs in this state, of this kind, for what has these words in its name."""
 
     state = serializers.ChoiceField(choices=Job.State.choices, required=False)
+    kind = serializers.ChoiceField(choices=Job.Kind.choices, required=False, default="")
+    words = serializers.CharField(required=False, default="")

@@ -8,6 +8,7 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 from rest_framework.utils.urls import replace_query_param
 
+from tenants.api.single import Single
 from tenants.permissions import request_actor
 from versiontree.api.access import OwnerView, PlatformView, asked, queried
 from versiontree.api.serializers import (
@@ -44,6 +45,7 @@ class RootsView(OwnerView):
     """The roots: they are everybody's."""
 
     serializer_class = RootSerializer
+    ordering = ("name",)
     queryset = Root.objects.none()
 
     @extend_schema(responses=RootSerializer(many=True))
@@ -52,20 +54,21 @@ class RootsView(OwnerView):
         return self.get_paginated_response(RootSerializer(page, many=True).data)
 
 
-class VersionView(OwnerView):
+class VersionView(Single, OwnerView):
     """One version."""
 
     serializer_class = VersionSerializer
     queryset = Version.unscoped.none()
 
-    def get(self, request: Request, version_id: int, **_: Any) -> Response:
-        return Response(VersionSerializer(version_visible_to(self.owner, version_id)).data)
+    def found(self, *, version_id: int, **_: Any) -> Version:
+        return version_visible_to(self.owner, version_id)
 
 
 class PlatformRootsView(PlatformView):
     """Registering roots."""
 
     serializer_class = RootSerializer
+    ordering = ("name",)
     queryset = Root.objects.none()
 
     @extend_schema(responses=RootSerializer(many=True))

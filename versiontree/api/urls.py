@@ -6,7 +6,19 @@ What a tenant sees stands at two addresses: ``hplms`` for keys, which know their
 
 from django.urls import include, path
 
-from versiontree.api import archives, domains, estimates, fit, hplms, jobs, predictions, tree
+from versiontree.api import (
+    archives,
+    batches,
+    coverage,
+    domains,
+    estimates,
+    fit,
+    hplms,
+    jobs,
+    orders,
+    predictions,
+    tree,
+)
 
 in_a_tenant = [
     path("tree", tree.TreeView.as_view()),
@@ -17,6 +29,8 @@ in_a_tenant = [
     path("import/adapter", archives.ImportAdapterView.as_view()),
     path("corpora/<int:corpus_id>/fit", fit.CorpusFitView.as_view()),
     path("datasets/<int:dataset_id>/fit", fit.DatasetFitView.as_view()),
+    path("corpora/<int:corpus_id>/coverage", coverage.CorpusCoverageView.as_view()),
+    path("datasets/<int:dataset_id>/coverage", coverage.DatasetCoverageView.as_view()),
     path("domains", domains.DomainsView.as_view()),
     path("domains/<int:domain_id>", domains.DomainView.as_view()),
     path("domains/<int:domain_id>/versions", domains.DomainVersionsView.as_view()),
@@ -31,6 +45,11 @@ in_a_tenant = [
     path("hplms/<slug:hplm>/aliases", hplms.AliasesView.as_view()),
     path("hplms/<slug:hplm>/aliases/<slug:alias>", hplms.AliasView.as_view()),
     path("hplms/<slug:hplm>/alias-moves", hplms.AliasMovesView.as_view()),
+    path("batches", batches.BatchesView.as_view()),
+    path("batches/<uuid:batch_id>", batches.BatchView.as_view()),
+    path("batches/<uuid:batch_id>/cancel", batches.BatchCancelView.as_view()),
+    path("batches/<uuid:batch_id>/results", batches.BatchResultsView.as_view()),
+    path("batches/<uuid:batch_id>/errors", batches.BatchErrorsView.as_view()),
     path("jobs", jobs.JobsView.as_view()),
     path("jobs/<uuid:job_id>", jobs.JobView.as_view()),
     path("jobs/<uuid:job_id>/events", jobs.JobEventsView.as_view()),
@@ -47,11 +66,16 @@ on_the_platform = [
     path("domains/<int:domain_id>/versions", domains.PlatformDomainVersionsView.as_view()),
     path("domains/<int:domain_id>/grow", domains.PlatformDomainGrowView.as_view()),
     path("domains/<int:domain_id>/compact", domains.PlatformDomainCompactView.as_view()),
+    path("domains/<int:domain_id>/publish", orders.DomainPublishView.as_view()),
+    path("domains/<int:domain_id>/retire", orders.DomainRetireView.as_view()),
     path("jobs", jobs.PlatformJobsView.as_view()),
     path("jobs/<uuid:job_id>", jobs.PlatformJobView.as_view()),
     path("jobs/<uuid:job_id>/events", jobs.PlatformJobEventsView.as_view()),
     path("jobs/<uuid:job_id>/cancel", jobs.PlatformJobCancelView.as_view()),
     path("jobs/<uuid:job_id>/retry", jobs.PlatformJobRetryView.as_view()),
+    path("jobs/<uuid:job_id>/place", orders.JobPlaceView.as_view()),
+    path("jobs/<uuid:job_id>/requeue", orders.JobRequeueView.as_view()),
+    path("tenants/<slug:slug>/hplms/<slug:hplm>/pin", orders.HplmPinView.as_view()),
 ]
 
 urlpatterns = [

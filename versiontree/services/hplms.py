@@ -6,6 +6,7 @@ from typing import Any
 from django.db import IntegrityError, transaction
 from django.utils import timezone
 
+from tenants.dependents import has_dependents
 from tenants.errors import ErrorCode, HmiError
 from tenants.models import Dataset, Tenant
 from tenants.services.audit import Actor, audit_record, person
@@ -130,13 +131,8 @@ def hplm_delete(*, hplm: Hplm, actor: Actor) -> None:
     Raises ``has_dependents`` while jobs of it are active, ``not_found`` when it is deleted already.
     """
     locked = _lock(hplm)
-    active = list(Job.unscoped.filter(version__hplm=locked, state__in=ACTIVE).values_list("pk", flat=True))
-    if active:
-        raise HmiError(
-            ErrorCode.HAS_DEPENDENTS,
-            f"Jobs of {locked.name} are still active: cancel them first, or wait.",
-            details={"jobs": [str(pk) for pk in active]},
-        )
+    if active := list(Job.unscoped.filter(version__hplm=locked, state__in=ACTIVE)):
+        raise has_dependents(f"Jobs of {locked.name} are still active; cancel them first, or wait", active)
     now = timezone.now()
     for alias in Alias.unscoped.filter(hplm=locked):
         AliasMove.unscoped.create(

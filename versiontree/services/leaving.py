@@ -6,7 +6,8 @@ from contextlib import suppress
 from django.db import transaction
 from django.db.models import Q
 
-from tenants.errors import ErrorCode, HmiError
+from tenants.dependents import has_dependents
+from tenants.errors import HmiError
 from tenants.models import Tenant
 from tenants.services.alone import alone
 from tenants.services.leaving import (
@@ -26,21 +27,14 @@ from versiontree.serving import manifest_publish_on_commit
 
 log = logging.getLogger(__name__)
 
-DEPENDENTS_NAMED = 20
-
 
 def leaving_begin(*, tenant: Tenant, **_: object) -> None:
     """Hear that a tenant is to go (``tenants.signals.tenant_leaving``): refuse with ``has_dependents`` while
     versions of others stand on its own, else have a worker begin once that is committed."""
     standing = Version.unscoped.filter(parent__tenant=tenant).filter(Q(tenant=None) | ~Q(tenant=tenant))
-    found = [str(version) for version in standing.select_related("root", "domain__root", "hplm__tenant")]
-    if found:
-        raise HmiError(
-            ErrorCode.HAS_DEPENDENTS,
-            f"What others made stands on domains of {tenant.slug}: {', '.join(found[:DEPENDENTS_NAMED])}."
-            " Delete it first.",
-            details={"versions": found},
-        )
+    if found := list(standing.select_related("root", "domain__root", "hplm__tenant")):
+        message = f"What others made stands on domains of {tenant.slug}; delete it first"
+        raise has_dependents(message, found)
     transaction.on_commit(leaving_nudge)
 
 

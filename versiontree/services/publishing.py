@@ -3,6 +3,7 @@
 from django.db import transaction
 from django.utils import timezone
 
+from tenants.dependents import has_dependents
 from tenants.errors import ErrorCode, HmiError
 from tenants.services.audit import Actor, audit_record
 from versiontree.dependents import dependents_of
@@ -49,13 +50,8 @@ def domain_retire(*, domain: Domain, actor: Actor) -> int:
     version of it is ready.
     """
     locked = _lock(domain)
-    active = Job.unscoped.filter(version__domain=locked, state__in=ACTIVE)
-    if jobs := [str(pk) for pk in active.values_list("pk", flat=True)]:
-        raise HmiError(
-            ErrorCode.HAS_DEPENDENTS,
-            f"Jobs of {locked.name} are still active: cancel them first, or wait.",
-            details={"jobs": jobs},
-        )
+    if active := list(Job.unscoped.filter(version__domain=locked, state__in=ACTIVE)):
+        raise has_dependents(f"Jobs of {locked.name} are still active; cancel them first, or wait", active)
     ready = Version.unscoped.filter(domain=locked, state=VersionState.READY).order_by("pk")
     retired = sum(
         version_move(version_id=pk, from_state=VersionState.READY, to=VersionState.RETIRED)

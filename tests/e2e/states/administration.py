@@ -1,25 +1,73 @@
-"""Every list and every form of the administration, and a page of each kind of thing."""
+"""The administration: before anything runs, then with workers; every list and form, pages of rows, and what
+is asked before something goes."""
 
 from collections.abc import Iterator
+from typing import Any
 
+from django.contrib import admin
+from django.db.models import Model
+from django.urls import reverse
 from playwright.sync_api import Page
+from redis import Redis
 
+from inference.queueing.heartbeat import Heartbeat
+from inference.queueing.status import Levels, Recently, WorkerStatus
 from tests.e2e.conftest import Enter
-from tests.e2e.world import World
+from tests.e2e.gallery import furnish
+from tests.e2e.world import ArtifactFiles, World
 from tests.integration.routes.conf import address, routes
+from versiontree.models import Version
 
 OF_OTHERS = (".select2-container", ".help-tooltip", "a[href$='password/']")
 """What Django's own widgets and django-unfold's draw, and how."""
+WITH_MUCH = ("tenant", "user", "dataset", "root", "domain", "hplm", "version", "job")
+"""Kinds of rows with pages of their own making."""
 
 
-def pages(page: Page, enter: Enter, world: World) -> Iterator[str]:
+def pages(page: Page, enter: Enter, world: World, files: ArtifactFiles, redis: Redis) -> Iterator[str]:
     """Each in turn, as far as there is something at the address."""
     enter(world.admin)
+    page.goto(reverse("admin:index"))
+    page.get_by_role("heading", name="Serving").wait_for()
+    yield "admin-nothing-runs"
+    furnish(world, files)
+    _workers(redis, world)
     for path in [*_without_parameters(), *_of_rows(world)]:
         answer = page.request.get(path)
         if answer.status == 200 and answer.headers.get("content-type", "").startswith("text/html"):
             page.goto(path)
             yield path.strip("/").replace("/", "-")
+    page.goto(_page(world.hplm.hplm, "change"))
+    page.get_by_role("button", name="Delete: stop serving").click()
+    page.get_by_label("to go on").fill("something else")
+    page.get_by_role("button", name="Delete").click()
+    yield "admin-name-asked-for"
+
+
+def _workers(redis: Redis, world: World) -> None:
+    """Two workers, of which one is drained."""
+    digest = Version.unscoped.get(pk=world.root.pk).digest
+    recently = Recently(312.4, 2210, 12.4, 40.0, 81.5, levels=Levels(7241, 420, 121, 2218))
+    for name, state in (("gpu-0", "ready"), ("gpu-1", "drained")):
+        status = WorkerStatus(
+            name,
+            state,  # type: ignore[arg-type]
+            "cuda:0",
+            "bfloat16",
+            ("minilm",),
+            (digest,),
+            revision=12,
+            hplms=10_000,
+            resident=9_120,
+            resident_bytes=18_000_000_000,
+            pinned=3,
+            pinned_resident=3,
+            host_bytes=2_400_000_000,
+            device_used_bytes=31_000_000_000,
+            device_total_bytes=80_000_000_000,
+            recently=recently,
+        )
+        Heartbeat(redis, name, status.to_json, life_s=3600).beat()
 
 
 def _without_parameters() -> list[str]:
@@ -29,5 +77,13 @@ def _without_parameters() -> list[str]:
 
 
 def _of_rows(world: World) -> list[str]:
-    of = {"tenants/tenant": world.tenant, "tenants/user": world.owner, "tenants/dataset": world.dataset}
-    return [f"/admin/{kind}/{row.pk}/change/" for kind, row in of.items()]
+    """A row of each of these kinds; of what goes with much and of what stays, what is said before it is
+    deleted."""
+    models = [model for model in admin.site._registry if model._meta.model_name in WITH_MUCH]
+    rows = [model._base_manager.order_by("pk").first() for model in models]
+    asked = [(world.viewer, "delete"), (world.dataset, "delete")]
+    return [_page(row, "change") for row in rows if row is not None] + [_page(*one) for one in asked]
+
+
+def _page(row: Model | Any, which: str) -> str:
+    return reverse(f"admin:{row._meta.app_label}_{row._meta.model_name}_{which}", args=[row.pk])

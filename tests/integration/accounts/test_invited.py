@@ -7,6 +7,7 @@ import pytest
 from allauth.account.models import EmailAddress
 from django.core.mail import EmailMessage
 from django.test import Client
+from django.urls import reverse
 from django.utils import timezone
 
 from tenants.models import Invitation, InvitationState, User
@@ -119,3 +120,21 @@ def test_whoever_invites_learns_nothing_of_accounts(world: World, email: str) ->
     anonymous = opened(Client(), answer.context["link"].removeprefix("http://testserver"))
     assert "Make an account" in anonymous
     assert "Sign in" in anonymous
+
+
+@pytest.mark.parametrize("email", ["new@example.org", "stranger@example.org"])
+def test_whoever_opens_a_link_learns_nothing_of_accounts_either(
+    client: Client, world: World, email: str, mailoutbox: list[EmailMessage]
+) -> None:
+    """An owner has the links to any address."""
+    opened(client, link_for(world, email))
+    page: Any = client.post("/signup/", NEW, follow=True)
+    assert page.redirect_chain[-1][0] == "/t/acme/"
+    assert [message.to for message in mailoutbox] == [[email]]
+    assert email in client.get(reverse("account_email")).content.decode()
+    person = User.objects.get(username="newcomer")
+    assert membership_of(person, world.tenant) is not None
+    assert not EmailAddress.objects.get(user=person).verified
+    before = Client()
+    enter(before, "stranger@example.org")
+    assert before.session["_auth_user_id"] == str(world.stranger.pk), "who was there still signs in with it"

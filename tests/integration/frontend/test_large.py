@@ -7,6 +7,7 @@ import pytest
 from django.db import connection
 from django.test import Client
 from django.test.utils import CaptureQueriesContext
+from django.utils import timezone
 
 from tenants.models import Tenant
 from tests.e2e.world import World
@@ -183,11 +184,40 @@ def test_a_form_offers_what_is_new_and_finds_what_is_old(owner: Client, world: W
         option = f"{old.name} ("
         assert option not in page_of("")
         assert "Only the first 50 are offered" in page_of("")
-        assert option in page_of(f"find={old.name.upper()}")
-        assert f"crowd {field}" not in page_of(f"find={old.name}")
+        assert option in page_of(f"find_{field}={old.name.upper()}")
+        assert f"crowd {field}" not in page_of(f"find_{field}={old.name}")
         assert f'<option value="{old.pk}" selected>{option}' in page_of(f"{field}={old.pk}")
-        assert "There is no" not in page_of("find=absent")
+        assert "There is no" not in page_of(f"find_{field}=absent")
     assert owner.post("/t/acme/hplms/triage/update/", {"dataset": world.dataset.pk}).status_code == 302
+
+
+def test_parents_are_offered_and_found_in_the_same_way(owner: Client, world: World) -> None:
+    above = Version.unscoped.get(pk=world.root.pk)
+    Version.unscoped.bulk_create(
+        Version(
+            kind="root",
+            root=above.root,
+            parent=above,
+            number=number,
+            state="ready",
+            digest=above.digest,
+            ready_at=timezone.now(),
+        )
+        for number in range(2, 53)
+    )
+
+    def parents(query: str) -> list[str]:
+        page = owner.get(f"/t/acme/domains/new/?{query}").content.decode()
+        assert f"{world.corpus.name} (" in page, "what is looked for in one field is not in the other"
+        offered = page.partition('name="parent"')[2].partition("</select>")[0]
+        return re.findall(r"> *([^<]+ v\d+)<", offered)
+
+    assert len(parents("")) == 50
+    medicine = "minilm / medicine v1"
+    assert medicine not in parents("")
+    assert parents("find_parent=MEDI") == [medicine]
+    assert parents("find_parent=absent") == []
+    assert medicine in parents(f"parent={world.domain.pk}")
 
 
 def test_the_pages_of_lists_follow_each_other(owner: Client, world: World) -> None:

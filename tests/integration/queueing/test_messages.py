@@ -40,6 +40,7 @@ requests = st.builds(
     reply_to=texts,
     miss_policy=st.sampled_from([None, *MISS_POLICIES]),
     explain=st.booleans(),
+    embed=st.booleans(),
     v=st.just(VERSION),
 )
 replies = st.builds(

@@ -5,14 +5,18 @@ import io
 from tenants.models import Corpus, Membership
 from tenants.services.api_keys import api_key_create
 from tenants.services.checks import check_create
+from tenants.services.files import file_create
 from tenants.services.invitations import invitation_create
+from tenants.services.parted_files import parted_file_create
 from tenants.services.taking_out import takeout_request
 from tenants.services.uploads import upload_receive
 from tenants.services.webhook_events import webhook_test
 from tenants.services.webhooks import webhook_create
 from tests.e2e.world import World
 from tests.integration.versiontree.grove import jobs_in_order
+from versiontree.services.batches import batch_send
 from versiontree.services.domains import domain_create
+from versiontree.services.fine_tunings import fine_tuning_create
 from versiontree.services.taking_out import takeout_run
 
 
@@ -31,6 +35,24 @@ def in_the_tenant(world: World) -> dict[str, object]:
     check = check_create(
         tenant=world.tenant, kind="corpus", files={"file": upload}, actor=world.owner, stores=False
     )
+    rows = file_create(
+        tenant=world.tenant,
+        purpose="fine-tune",
+        filename="rows.jsonl",
+        stream=io.BytesIO(b"{}"),
+        actor=world.owner,
+    )
+    tuning = fine_tuning_create(
+        tenant=world.tenant, model=str(world.root.root), training_file=rows.pk, actor=world.owner
+    )
+    batch = batch_send(
+        tenant=world.tenant,
+        model=world.hplm.name,
+        filename="in.jsonl",
+        stream=io.BytesIO(b'"text"'),
+        actor=world.owner,
+    )
+    parted = parted_file_create(tenant=world.tenant, purpose="batch", filename="a", size=9, actor=world.owner)
     takeout = takeout_request(tenant=world.tenant, actor=world.owner)
     takeout_run(takeout_id=takeout.pk)
     endpoint, _ = webhook_create(
@@ -39,6 +61,7 @@ def in_the_tenant(world: World) -> dict[str, object]:
     delivery = webhook_test(endpoint=endpoint, actor=world.owner)
     return {
         "export/pk": takeout.pk,
+        "takeout_id": takeout.pk,
         "domains/pk": own.domain_id,
         "domains/domain_id": own.domain_id,
         "kind": "domain",
@@ -49,6 +72,13 @@ def in_the_tenant(world: World) -> dict[str, object]:
         **dict.fromkeys(("members/pk", "member_id"), viewer.pk),
         **dict.fromkeys(("invitations/pk", "invitation_id"), invitation.pk),
         "token": "absent",
+        "batches/pk": batch.pk,
+        "batch_id": batch.pk,
+        "batch_key": f"batch-{batch.pk.hex}",
+        "openai_upload_id": f"upload-{parted.pk.hex}",
+        "file_id": f"file-{rows.pk.hex}",
+        "fine_tuning_id": f"ftjob-{tuning.pk.hex}",
+        "fine_tuning_key": tuning.pk.hex,
         "upload_id": upload.pk,
         "uploads/pk": upload.pk,
         "checks/pk": check.pk,

@@ -105,6 +105,8 @@ API_OF_A_TENANT: dict[str, Methods] = {
     "datasets/preview": post(write(422)),
     "datasets/<int:dataset_id>": {"GET": read(), "DELETE": write(409)},
     "datasets/<int:dataset_id>/fit": get(read(422)),
+    "corpora/<int:corpus_id>/coverage": get(read()),
+    "datasets/<int:dataset_id>/coverage": get(read()),
     "uploads": {"GET": read(), "POST": write(422)},
     "uploads/<uuid:upload_id>": {  # an owner's, and nobody else's
         "GET": Codes(401, 404, 404, 404, 200, 404),
@@ -125,8 +127,13 @@ API_OF_A_TENANT: dict[str, Methods] = {
     "hplms/<slug:hplm>/versions/<int:number>/predictions": get(read(404)),  # not stored
     "hplms/<slug:hplm>/versions/<int:number>/evaluate": post(write(201)),
     "hplms/<slug:hplm>/aliases": get(read()),
-    "hplms/<slug:hplm>/aliases/<slug:alias>": {"PUT": write(422)},
+    "hplms/<slug:hplm>/aliases/<slug:alias>": {"GET": read(), "PUT": write(422)},
     "hplms/<slug:hplm>/alias-moves": get(read()),
+    "batches": {"GET": read(), "POST": write(422)},
+    "batches/<uuid:batch_id>": get(read()),
+    "batches/<uuid:batch_id>/cancel": post(write(200)),
+    "batches/<uuid:batch_id>/results": get(read(404)),  # it has not ended
+    "batches/<uuid:batch_id>/errors": get(read(404)),
     "jobs": get(read()),
     "jobs/<uuid:job_id>": get(read()),
     "jobs/<uuid:job_id>/events": get(read()),
@@ -144,6 +151,9 @@ API_OF_A_TENANT: dict[str, Methods] = {
     "invitations": {"GET": rule(200), "POST": rule(422)},
     "invitations/<int:invitation_id>": {"GET": rule(200), "DELETE": rule(204)},
     "invitations/<int:invitation_id>/resend": post(rule(201)),
+    "takeouts": {"GET": rule(200), "POST": rule(201)},
+    "takeouts/<uuid:takeout_id>": get(rule(200)),
+    "takeouts/<uuid:takeout_id>/file": get(rule(200)),
     "usage": get(read()),
     "audit": get(rule(200)),
     "webhooks": {"GET": write(200), "POST": write(422)},
@@ -168,11 +178,16 @@ API: dict[str, Methods] = {
     "platform/domains/<int:domain_id>/versions": {"GET": run(), "POST": run(422)},
     "platform/domains/<int:domain_id>/grow": post(run(201)),
     "platform/domains/<int:domain_id>/compact": post(run(404)),  # there is no chain
+    "platform/domains/<int:domain_id>/publish": post(run()),
+    "platform/domains/<int:domain_id>/retire": post(run()),
     "platform/jobs": get(run()),
     "platform/jobs/<uuid:job_id>": get(run()),
     "platform/jobs/<uuid:job_id>/events": get(run()),
     "platform/jobs/<uuid:job_id>/cancel": post(run(409)),
     "platform/jobs/<uuid:job_id>/retry": post(run(409)),
+    "platform/jobs/<uuid:job_id>/place": {"PUT": run(422)},
+    "platform/jobs/<uuid:job_id>/requeue": post(run(409)),
+    "platform/tenants/<slug:slug>/hplms/<slug:hplm>/pin": {"PUT": run(204), "DELETE": run(204)},
 }
 
 # The Open Inference Protocol: 400 for a request that asks nothing, and nobody serves the model.
@@ -183,6 +198,31 @@ OIP: dict[str, Methods] = {
         for version in ("", "/versions/<int:version>")
         for what, methods in {"": get(read()), "/ready": get(read(503)), "/infer": post(read(400))}.items()
     },
+}
+
+# The OpenAI conventions: 400 for a request that asks nothing.
+FINE_TUNING_JOB = "v1/fine_tuning/jobs/<str:fine_tuning_id>"
+OPENAI: dict[str, Methods] = {
+    "v1/embeddings": post(Codes(401, 400, 400, 400, 400, 400)),  # the body says whose model it is
+    "v1/models": get(read()),
+    "v1/models/<path:model>": {"GET": read(), "DELETE": write(200)},
+    "v1/files": {"GET": read(), "POST": write(400)},
+    "v1/files/<str:file_id>": {"GET": read(), "DELETE": write(200)},
+    "v1/files/<str:file_id>/content": get(read()),
+    "v1/files/file-results-<hex:fine_tuning_key>": get(read(404)),  # it has not ended
+    "v1/files/file-results-<hex:fine_tuning_key>/content": get(read(404)),
+    "v1/batches": {"GET": read(), "POST": write(400)},
+    "v1/batches/<str:batch_key>": get(read()),
+    "v1/batches/<str:batch_key>/cancel": post(write(200)),
+    "v1/uploads": post(write(400)),
+    "v1/uploads/<str:openai_upload_id>/parts": post(write(400)),
+    "v1/uploads/<str:openai_upload_id>/complete": post(write(400)),
+    "v1/uploads/<str:openai_upload_id>/cancel": post(write(200)),
+    "v1/fine_tuning/jobs": {"GET": read(), "POST": write(400)},
+    FINE_TUNING_JOB: get(read()),
+    f"{FINE_TUNING_JOB}/cancel": post(write(200)),
+    f"{FINE_TUNING_JOB}/events": get(read()),
+    f"{FINE_TUNING_JOB}/checkpoints": get(read()),
 }
 
 PAGES_OF_A_TENANT: dict[str, Methods] = {
@@ -234,6 +274,11 @@ PAGES_OF_A_TENANT: dict[str, Methods] = {
     "jobs/<uuid:pk>/log/": get(page()),
     "jobs/<uuid:pk>/cancel/": post(work(302)),
     "jobs/<uuid:pk>/retry/": post(work(302)),
+    "batches/": {"GET": page(), "POST": work()},
+    "batches/<uuid:pk>/": get(page()),
+    "batches/<uuid:pk>/cancel/": post(work(302)),
+    "batches/<uuid:pk>/results.jsonl": get(page(404)),  # it has not ended
+    "batches/<uuid:pk>/errors.jsonl": get(page(404)),
     "try/": get(page()),
     "try/answer/": post(page()),
     "try/choose/": post(page()),
@@ -284,6 +329,7 @@ DECLARED: dict[str, Methods] = {
         for route, methods in API_OF_A_TENANT.items()
     },
     **OIP,
+    **OPENAI,
     **_below("t/<slug:slug>/", PAGES_OF_A_TENANT),
 }
 """Everything but the administration, all of which is the administrators' (`ADMIN`)."""

@@ -49,7 +49,7 @@ def browser_of(person: str, world: World) -> Client:
 
 def ask(client: Client, method: str, path: str) -> HttpResponseBase:
     """The answer to a request without data; whatever it changed is undone."""
-    api = path.startswith("/api/")
+    api = path.startswith(("/api/", "/v1/"))
     where = f"{path}?tenant=acme" if api and "/tenants" not in path and "/platform/" not in path else path
     sent: dict[str, Any] = {"data": "{}", "content_type": "application/json"} if api else {"data": ""}
     cookies = deepcopy(client.cookies)

@@ -2,18 +2,29 @@
 
 from datetime import timedelta
 from typing import Any
+from uuid import uuid4
 
 from django.apps import apps
 from django.db import models
 from django.utils import timezone
 
-from tenants.models import CheckKind, Invitation, Takeout, Upload, UploadCheck
+from tenants.models import (
+    CheckKind,
+    File,
+    FilePurpose,
+    Invitation,
+    KeptAnswer,
+    PartedFile,
+    Takeout,
+    Upload,
+    UploadCheck,
+)
 from tenants.row_security import ELSEWHERE, OF_PLATFORM, wall_of
 from tenants.services.api_keys import api_key_create
 from tenants.services.webhook_events import webhook_test
 from tenants.services.webhooks import webhook_create
 from tests.e2e.world import World
-from versiontree.models import Coverage, Domain, Evaluation, Job, JobShard, VersionArtifact
+from versiontree.models import Batch, Coverage, Domain, Evaluation, FineTuning, Job, JobShard, VersionArtifact
 
 SHA = "a" * 64
 
@@ -47,8 +58,13 @@ def fill(world: World) -> None:
     link = VersionArtifact.unscoped.filter(version=world.hplm).earliest("pk")
     mine: dict[str, Any] = {"tenant": tenant, "created_by": owner}
     Upload.unscoped.create(**mine, filename="a.txt", size_bytes=1, expires_at=soon)
+    File.unscoped.create(**mine, purpose=FilePurpose.BATCH, filename="b", sha256=SHA, size_bytes=1)
+    PartedFile.unscoped.create(**mine, purpose=FilePurpose.BATCH, filename="p", size_bytes=1, expires_at=soon)
+    FineTuning.unscoped.create(**mine, model="minilm", parent=world.root, name="mine", training_file=uuid4())
+    Batch.unscoped.create(**mine, filename="b", expires_at=soon)
     UploadCheck.unscoped.create(**mine, kind=CheckKind.CORPUS, stores=False, size_bytes=1)
     Takeout.unscoped.create(**mine)
+    KeptAnswer.unscoped.create(tenant=tenant, place=SHA, body=SHA, status=201, answer="")
     Invitation.unscoped.create(
         tenant=tenant, email="new@example.org", role="viewer", token_hash=SHA, expires_at=soon
     )

@@ -13,6 +13,7 @@ MAY = {
     "hmi_site/metrics/platform.py": "counts of all jobs",
     "hmi_site/request_scope.py": "the administration, for staff",
     "tenants/api/access.py": "the API of the platform, for staff",
+    "tenants/api/who.py": "a user's tenants, before it is known which is asked about",
     "tenants/authentication.py": "a key, by its plaintext, before it is known whose it is",
     "tenants/selectors.py": "a user's tenants, and a tenant by its slug, before it is known who asks",
     "tenants/services/audit.py": "what a tenant's request did that is the platform's to note",

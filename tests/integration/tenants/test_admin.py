@@ -10,11 +10,23 @@ from django.test import Client
 from django.urls import reverse
 
 from tenants.authentication import api_key_from
-from tenants.models import ApiKey, AuditEvent, Corpus, Dataset, Membership, Quota, Tenant, User
+from tenants.models import (
+    ApiKey,
+    AuditEvent,
+    Corpus,
+    Dataset,
+    File,
+    KeptAnswer,
+    Membership,
+    Quota,
+    Tenant,
+    User,
+)
 from tenants.selectors import membership_of, quota_of
 from tenants.services.checks import check_create
 from tenants.services.datasets import dataset_upload
 from tenants.services.invitations import invitation_create
+from tenants.services.parted_files import parted_file_create
 from tenants.services.taking_out import takeout_request
 from tenants.services.uploads import upload_create
 from tenants.services.usage import usage_record
@@ -54,6 +66,9 @@ def furnished(world: World) -> World:
         tenant=world.tenant, url="https://example.org/", kinds=["job.failed"], actor=world.owner
     )
     webhook_test(endpoint=endpoint, actor=world.owner)
+    File.unscoped.create(tenant=world.tenant, purpose="batch", filename="b", sha256="a" * 64, size_bytes=1)
+    parted_file_create(tenant=world.tenant, purpose="batch", filename="p", size=9, actor=world.owner)
+    KeptAnswer.unscoped.create(tenant=world.tenant, place="a" * 64, body="b" * 64, status=201, answer="")
     return world
 
 
@@ -210,6 +225,25 @@ def test_a_key_is_shown_once_and_can_be_revoked(world: World, staff: Client) -> 
     assert api_key_from(plaintext) == key
     staff.post(page(ApiKey, "changelist"), {**revoking, "typed_name": str(key)})
     assert api_key_from(plaintext) is None
+
+
+def test_before_something_is_deleted_it_says_what_goes_with_it_or_what_keeps_it(
+    furnished: World, staff: Client
+) -> None:
+    def asked(row: Any) -> str:
+        return staff.get(page(type(row), "delete", row.pk)).content.decode()
+
+    goes = asked(furnished.viewer)
+    assert "viewer in acme: viewer" in goes
+    assert 'type="submit">Delete' in goes
+    owner = asked(furnished.owner)
+    assert "is in use and stays. What needs it:" in owner
+    assert "API key" in owner
+    assert 'type="submit">Delete' not in owner
+    AuditEvent.unscoped.bulk_create(
+        AuditEvent(verb="x", subject="y", actor=furnished.staff) for _ in range(30)
+    )
+    assert "and 10 more" in asked(furnished.staff)
 
 
 def test_a_platform_corpus_is_uploaded_and_deleted(

@@ -238,6 +238,10 @@ def test_jobs_are_cancelled_and_retried_by_actions(staff: Client, root: Version,
     assert "1 retried" in act(staff, "job", "retry", job)
     job.refresh_from_db()
     assert job.state == JobState.QUEUED
+    both = [job, grove.jobs_in_order(grove.new_hplm(root, "ham", acme))[0]]
+    assert '<code dir="auto">cancel 2 jobs</code>' in act(staff, "job", "cancel", *both)
+    assert {one.state for one in Job.unscoped.filter(pk__in=[one.pk for one in both])} == {JobState.QUEUED}
+    assert "2 cancelled" in act(staff, "job", "cancel", *both, typed_name="cancel 2 jobs")
 
 
 def test_a_failed_version_is_retried_by_an_action(staff: Client, root: Version, acme: Household) -> None:

@@ -121,7 +121,7 @@ def test_a_member_names_the_tenant(root: Version, acme: Household) -> None:
     body = {"name": "spam", "parent": root.pk, "dataset": acme.dataset.pk}
     assert error(client.post(f"{V1}/hplms", body)) == (422, "missing_field", "tenant")
     assert client.post(f"{V1}/tenants/acme/hplms", body).status_code == 201
-    assert client.get(f"{V1}/hplms", {"tenant": "acme"}).json()["count"] == 1
+    assert len(client.get(f"{V1}/hplms", {"tenant": "acme"}).json()["results"]) == 1
 
 
 ADDRESSES = [

@@ -14,14 +14,16 @@ from django.db.models import Model
 from django.utils import timezone
 
 from tenants.errors import ErrorCode
-from tenants.models import AuditEvent, Takeout, TakeoutState, Tenant, UsageDay
+from tenants.models import AuditEvent, KeptAnswer, Takeout, TakeoutState, Tenant, UsageDay
 from tenants.owned import KEPT, owned_models, owned_rows
 from tenants.selectors import membership_of
 from tenants.services.api_keys import api_key_create
 from tenants.services.checks import check_create
 from tenants.services.datasets import dataset_upload
+from tenants.services.files import file_create
 from tenants.services.invitations import invitation_create
 from tenants.services.leaving import tenant_leave
+from tenants.services.parted_files import parted_file_create
 from tenants.services.taking_out import takeout_path, takeout_request
 from tenants.services.tenants import tenant_create, tenant_resume, tenant_suspend
 from tenants.services.unwritten import Count, Unwritten
@@ -37,7 +39,9 @@ from versiontree.models.evaluation import Evaluation
 from versiontree.models.job import JobState
 from versiontree.services import leaving
 from versiontree.services.aliases import alias_move
+from versiontree.services.batches import batch_create
 from versiontree.services.domains import domain_create
+from versiontree.services.fine_tunings import fine_tuning_create
 from versiontree.services.hplms import hplm_update
 from versiontree.services.leaving import tenant_leave_on
 from versiontree.services.transitions import job_move
@@ -71,6 +75,15 @@ def world(db: None, artifact_root: Path, upload_root: Path, settings: Any) -> Wo
     file = io.BytesIO(b"some text")
     upload = upload_receive(tenant=tenant, filename="a.txt", size=9, stream=file, actor=owner)
     check_create(tenant=tenant, kind="corpus", files={"file": upload}, actor=owner, stores=False)
+    rows = file_create(
+        tenant=tenant, purpose="fine-tune", filename="r", stream=io.BytesIO(b"{}"), actor=owner
+    )
+    parted_file_create(tenant=tenant, purpose="batch", filename="p", size=9, actor=owner)
+    fine_tuning_create(tenant=tenant, model=str(world.root.root), training_file=rows.pk, actor=owner)
+    lines = file_create(
+        tenant=tenant, purpose="batch", filename="b", stream=io.BytesIO(b"a text"), actor=owner
+    )
+    batch_create(tenant=tenant, file=lines, model="triage:1", actor=owner)
     Coverage.unscoped.create(tenant=tenant, dataset=world.dataset, version=world.root, trigrams=1)
     answers = Artifact.objects.create(kind="answers", digest="a" * 64, size=1, files={})
     Evaluation.unscoped.create(
@@ -80,6 +93,7 @@ def world(db: None, artifact_root: Path, upload_root: Path, settings: Any) -> Wo
     hplm_update(hplm=hplm(world), dataset=world.dataset, actor=owner)
     webhook_create(tenant=tenant, url="https://example.org/", kinds=["alias.moved"], actor=owner)
     alias_move(hplm=hplm(world), name="live", version=world.hplm, actor=owner)
+    KeptAnswer.unscoped.create(tenant=tenant, place="a" * 64, body="b" * 64, status=201, answer="")
     takeout = takeout_request(tenant=tenant, actor=owner)
     Takeout.unscoped.filter(pk=takeout.pk).update(state=TakeoutState.READY)
     takeout_path(takeout).write_bytes(b"everything")
@@ -243,4 +257,4 @@ def test_it_is_refused_while_what_others_made_stands_on_it(world: World) -> None
 
 
 def test_what_is_kept_is_a_short_list() -> None:
-    assert {model.__name__ for model in KEPT} == {"AuditEvent", "UsageDay"}
+    assert {model.__name__ for model in KEPT} == {"AuditEvent", "UsageDay", "UsageSum"}

@@ -151,7 +151,9 @@ def test_an_hplm_with_active_jobs_is_not_deleted(root: Version, acme: Household)
     version = grove.new_hplm(root, "spam", acme)
     error = refused(lambda: hplm_delete(hplm=grove.hplm_of(version), actor=None), ErrorCode.HAS_DEPENDENTS)
     assert error.details is not None
-    assert len(error.details["jobs"]) == 2
+    assert error.details["count"] == len(error.details["dependents"]) == 2
+    jobs = {str(job.pk) for job in grove.jobs_in_order(version)}
+    assert {(one["type"], one["id"]) for one in error.details["dependents"]} == {("job", job) for job in jobs}
 
 
 def test_the_jobs_of_a_deleted_hplm_are_not_retried(root: Version, acme: Household) -> None:
@@ -166,7 +168,14 @@ def test_the_jobs_of_a_deleted_hplm_are_not_retried(root: Version, acme: Househo
 
 def test_data_in_use_is_not_deleted(root: Version, acme: Household) -> None:
     model = grove.ready_hplm(root, "spam", acme)
-    refused(lambda: dataset_delete(dataset=acme.dataset, actor=None), ErrorCode.HAS_DEPENDENTS, "dataset")
+    error = refused(
+        lambda: dataset_delete(dataset=acme.dataset, actor=None), ErrorCode.HAS_DEPENDENTS, "dataset"
+    )
+    assert error.message.endswith(f"stays: {model}.")
+    assert error.details == {
+        "count": 1,
+        "dependents": [{"type": "version", "id": model.pk, "name": str(model)}],
+    }
     hplm_delete(hplm=grove.hplm_of(model), actor=None)
     dataset_delete(dataset=acme.dataset, actor=None)
 

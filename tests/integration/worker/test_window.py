@@ -151,7 +151,7 @@ def test_no_request_waits_for_the_clock_of_the_queues_server(
     """A read that blocks ends late where nothing comes: only one that has nothing to serve yet may."""
     desk = Desk(redis_url, world)
     desk.queue.submit(request_for(world.hplms[0], "the river"))
-    with redis.monitor() as monitor:
+    with redis.monitor() as monitor:  # type: ignore[no-untyped-call]
         desk.step()
         redis.echo("done")
         commands = iter(monitor.listen())

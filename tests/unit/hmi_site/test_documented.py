@@ -15,6 +15,7 @@ READERS = (
     "frontend",
     "benchmarks",
     "tests/e2e",
+    "tests/integration/fuzz",
 )
 NAME = re.compile(r"(?:HMI_[A-Z_]+|DATABASE_URL|REDIS_URL)")
 MADE_FROM_OTHERS = {"HMI_EMBEDDED_POSTGRES", "HMI_EMBEDDED_REDIS", "HMI_LOG_ROOT"}

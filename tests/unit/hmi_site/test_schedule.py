@@ -7,7 +7,13 @@ from django.conf import settings
 
 from hmi_site.celery import app
 from hmi_site.launcher import children
-from versiontree.services.nudges import TRAINING_QUEUE, UPLOADS_QUEUE, WEBHOOKS_QUEUE
+from versiontree.services.nudges import (
+    BATCH_TASK,
+    BATCHES_QUEUE,
+    TRAINING_QUEUE,
+    UPLOADS_QUEUE,
+    WEBHOOKS_QUEUE,
+)
 
 SCHEDULE: dict[str, dict[str, Any]] = settings.CELERY_BEAT_SCHEDULE
 
@@ -19,6 +25,7 @@ def queues_consumed() -> set[str]:
         children.default_worker(),
         children.uploads_worker(),
         children.webhook_worker(),
+        children.batch_worker(),
     )
     commands = [list(child.command) for child, _ in workers]
     return {queue for command in commands for queue in command[command.index("--queues") + 1].split(",")}
@@ -38,5 +45,12 @@ def test_what_the_clock_sends_is_a_task_on_a_queue_that_a_worker_takes(name: str
 
 
 def test_the_queues_of_everything_else_are_taken_too() -> None:
-    others = {settings.CELERY_TASK_DEFAULT_QUEUE, TRAINING_QUEUE, UPLOADS_QUEUE, WEBHOOKS_QUEUE}
+    others = {
+        settings.CELERY_TASK_DEFAULT_QUEUE,
+        TRAINING_QUEUE,
+        UPLOADS_QUEUE,
+        WEBHOOKS_QUEUE,
+        BATCHES_QUEUE,
+    }
     assert others <= queues_consumed()
+    assert BATCH_TASK in app.tasks

@@ -1,0 +1,79 @@
+"""Batches: files of inputs that an hPLM answers when nothing else waits."""
+
+from uuid import UUID
+
+from django.http import FileResponse, HttpResponse
+from django.views.decorators.http import require_GET, require_http_methods, require_POST
+
+from frontend.access import TenantRequest, tenant_page
+from frontend.downloads import Saved
+from frontend.forms.batches import BatchForm
+from frontend.pages import act, go, show
+from frontend.paging import page_of
+from frontend.refusals import attempt
+from tenants.errors import ErrorCode, HmiError
+from tenants.models import Role
+from versiontree.batch_selectors import batch_file_opened, batch_of, batches_of
+from versiontree.models import Batch
+from versiontree.services.batches import batch_cancel, batch_send
+
+
+@require_http_methods(["GET", "POST"])
+@tenant_page()
+def index(request: TenantRequest) -> HttpResponse:
+    """The batches, and a form for another."""
+    if request.method == "POST" and not request.place.may_write:
+        raise HmiError(ErrorCode.FORBIDDEN, "Beginning a batch needs the role developer.")
+    form = BatchForm(request.POST or None, request.FILES or None, initial=request.GET.dict())
+    batch = attempt(form, lambda: _send(request, form)) if form.is_valid() else None
+    if batch is not None:
+        return go(request, "batch", batch.pk)
+    page = page_of(request, batches_of(request.place.tenant))
+    return show(request, "batches/index.html", form=form, page=page, rows=page.object_list)
+
+
+@require_GET
+@tenant_page()
+def page(request: TenantRequest, pk: UUID) -> HttpResponse:
+    """One batch; asked by HTMX, the part of it that changes."""
+    template = "batches/progress.html" if request.htmx else "batches/page.html"
+    return show(request, template, batch=batch_of(request.place.tenant, pk))
+
+
+@require_POST
+@tenant_page(Role.DEVELOPER)
+def cancel(request: TenantRequest, pk: UUID) -> HttpResponse:
+    """End it; what is answered by then stays."""
+    batch = batch_of(request.place.tenant, pk)
+    act(request, lambda: batch_cancel(batch=batch, actor=request.user), said="The batch is cancelled.")
+    return go(request, "batch", pk)
+
+
+@require_GET
+@tenant_page()
+def results(request: TenantRequest, pk: UUID) -> FileResponse:
+    """The answers."""
+    return _saved(batch_of(request.place.tenant, pk), "results")
+
+
+@require_GET
+@tenant_page()
+def errors(request: TenantRequest, pk: UUID) -> FileResponse:
+    """The lines that have no answer, and why."""
+    return _saved(batch_of(request.place.tenant, pk), "errors")
+
+
+def _saved(batch: Batch, kind: str) -> FileResponse:
+    stream, name = batch_file_opened(batch, kind)
+    return Saved(stream, as_attachment=True, filename=name, content_type="application/jsonl")
+
+
+def _send(request: TenantRequest, form: BatchForm) -> Batch:
+    sent = form.cleaned_data["file"]
+    return batch_send(
+        tenant=request.place.tenant,
+        model=form.cleaned_data["model"],
+        filename=sent.name,
+        stream=sent,
+        actor=request.user,
+    )

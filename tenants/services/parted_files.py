@@ -1,0 +1,190 @@
+"""Files that come in parts: announced, their parts taken in any order, put together, cancelled."""
+
+import hashlib
+import shutil
+from collections.abc import Sequence
+from datetime import timedelta
+from pathlib import Path
+from uuid import UUID
+
+from django.conf import settings
+from django.db import transaction
+from django.db.models import QuerySet, Sum
+from django.utils import timezone
+
+from tenants.errors import ErrorCode, HmiError
+from tenants.models import ApiKey, File, FilePurpose, PartedFile, PartedFileState, Tenant, Upload, User
+from tenants.selectors import uploads_unexpired
+from tenants.services.audit import person
+from tenants.services.files import file_create
+from tenants.services.intake import clean_filename
+from tenants.services.quotas import quota_lock
+from tenants.services.uploads import (
+    MOST_AT_ONCE,
+    upload_append,
+    upload_create,
+    upload_delete,
+    upload_kept,
+    uploads_spend,
+)
+from tenants.storage import CHUNK_BYTES, Kept, Readable, measure, upload_store
+
+
+def parted_file_create(
+    *,
+    tenant: Tenant,
+    purpose: str,
+    filename: str,
+    size: int,
+    actor: User | ApiKey,
+    life: timedelta | None = None,
+) -> PartedFile:
+    """Announce a file of ``size`` bytes; its parts count against the quota as they come. Raises
+    ``file_too_large``, ``quota_exceeded`` (too many under way)."""
+    limit = settings.HMI_UPLOAD_MAX_BYTES
+    if size > limit:
+        raise HmiError(
+            ErrorCode.FILE_TOO_LARGE,
+            f"{clean_filename(filename)} has {size:,} bytes; at most {limit:,} are taken.",
+            param="bytes",
+            details={"size": size, "limit": limit},
+        )
+    with transaction.atomic():
+        quota_lock(tenant=tenant)
+        _check_number(tenant)
+        return _announce(tenant, purpose, filename, size, actor, life)
+
+
+def _announce(
+    tenant: Tenant, purpose: str, filename: str, size: int, actor: User | ApiKey, life: timedelta | None
+) -> PartedFile:
+    return PartedFile.unscoped.create(
+        tenant=tenant,
+        created_by=person(actor),
+        api_key=actor if isinstance(actor, ApiKey) else None,
+        purpose=FilePurpose(purpose),
+        filename=clean_filename(filename),
+        size_bytes=size,
+        life_s=None if life is None else int(life.total_seconds()),
+        expires_at=timezone.now() + timedelta(hours=settings.HMI_UPLOAD_LIFE_H),
+    )
+
+
+def part_add(*, parted: PartedFile, stream: Readable, size: int, actor: User | ApiKey) -> Upload:
+    """Take a part. Raises ``conflict`` when no more are taken, ``body_too_large`` beyond what was announced,
+    ``quota_exceeded``."""
+    _require_pending(parted)
+    there = _parts(parted).aggregate(total=Sum("size_bytes"))["total"] or 0
+    if there + size > parted.size_bytes:
+        raise HmiError(
+            ErrorCode.BODY_TOO_LARGE,
+            f"{parted.size_bytes:,} bytes were announced; with this part there would be {there + size:,}.",
+            param="data",
+            details={"announced": parted.size_bytes, "here": there, "part": size},
+        )
+    upload = upload_create(
+        tenant=parted.tenant, filename=parted.filename, size=size, actor=actor, mark=parted.mark
+    )
+    upload_append(upload=upload, stream=stream, offset=0)
+    return upload
+
+
+def parted_file_complete(
+    *, parted: PartedFile, parts: Sequence[UUID], actor: User | ApiKey, md5: str = ""
+) -> File:
+    """Put the parts together in this order; those that are not named are thrown away.
+
+    Raises ``not_found`` (a part), ``conflict`` (no more pending), ``invalid_field`` (not as many bytes as
+    announced), ``checksum_mismatch``. Not within a transaction.
+    """
+    _require_pending(parted)
+    there = {upload.pk: upload for upload in _parts(parted)}
+    if missing := next((key for key in parts if key not in there), None):
+        raise HmiError(
+            ErrorCode.NOT_FOUND, f"There is no part {missing.hex} of this upload.", param="part_ids"
+        )
+    if len(set(parts)) != len(parts):
+        raise HmiError(ErrorCode.INVALID_FIELD, "A part is named twice.", param="part_ids")
+    chosen = [there[key] for key in parts]
+    size = sum(upload.size_bytes for upload in chosen)
+    if size != parted.size_bytes:
+        message = f"The parts have {size:,} bytes; {parted.size_bytes:,} were announced."
+        raise HmiError(ErrorCode.INVALID_FIELD, message, param="part_ids")
+
+    def conclude(file: File) -> None:
+        pending = PartedFile.unscoped.filter(pk=parted.pk, state=PartedFileState.PENDING)
+        if not pending.update(state=PartedFileState.COMPLETED, file=file):
+            raise _over()
+        uploads_spend(there.values())
+
+    with upload_store().workspace() as workspace:
+        whole = _put_together(chosen, workspace / "whole", md5)
+        return file_create(
+            tenant=parted.tenant,
+            purpose=parted.purpose,
+            filename=parted.filename,
+            stream=Kept(whole, measure(whole)),
+            actor=actor,
+            life=None if parted.life_s is None else timedelta(seconds=parted.life_s),
+            frees_bytes=sum(upload.size_bytes for upload in there.values()),
+            then=conclude,
+        )
+
+
+@transaction.atomic
+def parted_file_cancel(*, parted: PartedFile) -> None:
+    """Take no more parts, and throw away those that are here. ``conflict`` when it is not pending."""
+    pending = PartedFile.unscoped.filter(pk=parted.pk, state=PartedFileState.PENDING)
+    if not pending.update(state=PartedFileState.CANCELLED):
+        raise _over()
+    for upload in _parts(parted):
+        upload_delete(upload=upload)
+
+
+def parted_files_expire() -> int:
+    """Forget those whose time is over, whatever became of them; their parts expire as uploads do."""
+    return PartedFile.unscoped.filter(expires_at__lte=timezone.now()).delete()[0]
+
+
+def _parts(parted: PartedFile) -> QuerySet[Upload]:
+    return uploads_unexpired(parted.tenant).filter(mark=parted.mark)
+
+
+def _put_together(parts: Sequence[Upload], whole: Path, md5: str) -> Path:
+    found = hashlib.md5(usedforsecurity=False)
+    with whole.open("xb") as out:
+        for part in parts:
+            with upload_kept(part).path.open("rb") as stream:
+                if not md5:
+                    shutil.copyfileobj(stream, out, CHUNK_BYTES)
+                    continue
+                while chunk := stream.read(CHUNK_BYTES):
+                    found.update(chunk)
+                    out.write(chunk)
+    if md5 and found.hexdigest() != md5.lower():
+        raise HmiError(
+            ErrorCode.CHECKSUM_MISMATCH,
+            f"The parts together have the md5 {found.hexdigest()}, not {md5}. They are still here.",
+            param="md5",
+        )
+    return whole
+
+
+def _check_number(tenant: Tenant) -> None:
+    pending = PartedFile.objects.for_tenant(tenant).filter(state=PartedFileState.PENDING)
+    there = pending.filter(expires_at__gt=timezone.now()).count()
+    if there >= MOST_AT_ONCE:
+        raise HmiError(
+            ErrorCode.QUOTA_EXCEEDED,
+            f"{there} uploads are under way; complete or cancel some before you begin more.",
+            details={"quota": "uploads", "limit": MOST_AT_ONCE, "used": there},
+        )
+
+
+def _require_pending(parted: PartedFile) -> None:
+    if parted.state != PartedFileState.PENDING:
+        raise _over()
+
+
+def _over() -> HmiError:
+    return HmiError(ErrorCode.CONFLICT, "This upload is completed or cancelled already.", param="upload_id")

@@ -1,0 +1,133 @@
+"""What an owner looks after: what was used, who did what, who is told, and a copy of everything."""
+
+import io
+from concurrent.futures import ThreadPoolExecutor
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from zipfile import ZipFile
+
+import pytest
+from django.db import connection
+from playwright.sync_api import Page, expect
+from pytest_django import Settings
+
+from tenants.models import Takeout
+from tenants.services.api_keys import api_key_create
+from tenants.services.webhook_sending import webhooks_send
+from tests.e2e.past import weeks_of_use
+from tests.e2e.test_answers import saved
+from tests.e2e.world import World
+from tests.integration.webhooks.conftest import receiver
+from tests.integration.webhooks.receiver import Receiver
+from versiontree.services.taking_out import takeout_run
+
+__all__ = ["receiver"]
+
+
+@pytest.fixture
+def exports(settings: Settings, tmp_path: Path) -> None:
+    """A folder of their own for take-outs."""
+    settings.HMI_EXPORT_ROOT = tmp_path / "exports"
+    settings.HMI_EXPORT_ROOT.mkdir()
+
+
+def send() -> None:
+    """What waits, as a worker would; in a thread, since this one has the browser's event loop."""
+
+    def work() -> None:
+        webhooks_send(for_s=5)
+        connection.close()
+
+    with ThreadPoolExecutor(1) as worker:
+        worker.submit(work).result()
+
+
+def test_usage_is_shown_for_other_days_by_other_things_and_saved_and_the_audit_log_is_searched(
+    signed_in: Page, world: World
+) -> None:
+    page, table = signed_in, signed_in.locator("#table")
+    key, _ = api_key_create(tenant=world.tenant, name="Help desk", scopes=["infer"], created_by=world.owner)
+    weeks_of_use(world, key.prefix)
+    page.get_by_role("link", name="Usage").click()
+    expect(table.locator("tbody tr")).to_have_count(25)
+    page.get_by_label("Period").select_option("Last 7 days")
+    page.get_by_role("button", name="Show").click()
+    expect(table.locator("tbody tr")).to_have_count(7)
+    table.get_by_role("link", name="API key").click()
+    expect(table.get_by_role("row", name="Help desk")).to_be_visible()
+    expect(page.get_by_label("Period")).to_have_value("7")
+    lines = saved(page, "Download CSV")
+    week_ago = datetime.now(UTC).date() - timedelta(days=6)
+    assert {line[2] for line in lines[1:]} == {"", key.prefix}
+    assert lines[-1][0] == str(week_ago)
+    page.get_by_label("Period").select_option("From and to")
+    page.get_by_role("button", name="Show").click()
+    expect(page.get_by_role("alert")).to_contain_text("Choose the first day.")
+    expect(page.get_by_role("heading", name="Limits")).to_be_visible()
+
+    events = page.locator("table.audit tbody tr")
+    page.get_by_role("link", name="Audit log").click()
+    page.get_by_label("What").select_option("API keys")
+    page.get_by_role("button", name="Show").click()
+    expect(events).to_have_count(1)
+    expect(events).to_contain_text("Help desk")
+    events.get_by_text("Details").click()
+    expect(events.locator("code").first).to_have_text("api_key.create")
+    page.get_by_label("Name").fill("nothing like it")
+    page.get_by_role("button", name="Show").click()
+    expect(page.get_by_text("Nothing like this")).to_be_visible()
+    page.get_by_label("Name").fill("")
+    page.get_by_role("button", name="Show").click()
+    assert [line[2:4] for line in saved(page, "Download CSV")[1:]] == [["api_key.create", key.prefix]]
+
+
+def test_a_webhook_is_made_tried_replayed_turned_off_and_deleted(signed_in: Page, receiver: Receiver) -> None:
+    page, sent = signed_in, signed_in.locator("table.sent tbody tr")
+    page.get_by_role("link", name="Webhooks").click()
+    page.get_by_label("Address").fill("http://127.0.0.2/hooks")
+    page.get_by_label("An alias moves to another version").check()
+    page.get_by_role("button", name="Create webhook").click()
+    expect(page.locator(".errorlist")).to_be_visible()
+    expect(page.get_by_label("An alias moves to another version")).to_be_checked()
+    page.get_by_label("Address").fill(receiver.url)
+    page.get_by_role("button", name="Create webhook").click()
+    secret = page.locator("#new-secret").text_content()
+    assert secret
+    assert secret.startswith("whsec_")
+    page.get_by_role("button", name="Send a test").click()
+    assert secret not in page.content()
+    expect(sent).to_have_count(1)
+    send()
+    page.reload()
+    expect(sent).to_contain_text("Delivered")
+    sent.get_by_role("button", name="Replay").click()
+    send()
+    page.reload()
+    expect(sent).to_have_count(2)
+    assert len({request.headers["webhook-id"] for request in receiver.received}) == 1
+    page.get_by_role("button", name="Rotate secret").click()
+    page.get_by_role("dialog", name="Rotate the secret?").get_by_role("button", name="Rotate").click()
+    assert page.locator("#new-secret").text_content() != secret
+    page.get_by_role("button", name="Turn off").click()
+    expect(page.get_by_role("heading", name="Off since")).to_be_visible()
+    page.get_by_role("button", name="Delete").click()
+    page.get_by_role("alertdialog").get_by_role("button", name="Delete").click()
+    expect(page.get_by_text("No webhooks yet")).to_be_visible()
+
+
+def test_all_data_is_taken_out_in_one_file_that_comes_without_a_reload(
+    signed_in: Page, world: World, exports: None
+) -> None:
+    page = signed_in
+    page.get_by_role("link", name="Settings").click()
+    page.get_by_role("button", name="Make the file").click()
+    expect(page.get_by_text("It will be written in a moment.")).to_be_visible()
+    takeout_run(takeout_id=Takeout.objects.for_tenant(world.tenant).get().pk)
+    download = page.get_by_role("link", name="Download")
+    expect(download).to_be_visible()
+    with page.expect_download() as coming:
+        download.click()
+    with ZipFile(io.BytesIO(coming.value.path().read_bytes())) as archive:
+        assert archive.testzip() is None
+        assert {"usage.csv", "audit.csv"} <= {Path(name).name for name in archive.namelist()}
+    expect(page.get_by_role("button", name="Make a new file")).to_be_visible()

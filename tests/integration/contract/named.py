@@ -1,0 +1,41 @@
+"""The names of what is there, so that requests find it."""
+
+from tests.e2e.world import World, corpus_file, tickets_file
+from tests.integration.contract.probing import Known
+from tests.integration.routes.places import in_the_tenant, on_the_platform
+
+
+def named_for_the_tenant(world: World) -> Known:
+    """Something of everything that a tenant has."""
+    return Known(in_the_tenant(world), _fields(world))
+
+
+def named_on_the_platform(world: World, others: Known) -> Known:
+    """The same, with what the platform has where both have it."""
+    return Known({**others.places, **on_the_platform(world)}, others.fields)
+
+
+def _fields(world: World) -> dict[str, object]:
+    return {
+        "name": "made-here",
+        "parent": world.domain.pk,
+        "corpus": world.corpus.pk,
+        "dataset": world.dataset.pk,
+        "version": 1,
+        "task": "classification",
+        "kind": "corpus",
+        "role": "viewer",
+        "email": "somebody@example.org",
+        "model": f"{world.tenant.slug}/{world.hplm.name}",
+        "inputs": ["good stone"],
+        "train": tickets_file().read(),
+        "file": corpus_file().read(),
+        "url": "https://example.org/hook",
+        "kinds": ["job.failed"],
+        "input": "good stone",
+        "scopes": ["infer"],
+        "root": world.root.name,
+        "Idempotency-Key": "a-key",
+        "Upload-Length": "9",
+        "Upload-Offset": "9",
+    }

@@ -1,0 +1,82 @@
+"""Two tenants with keys, a root and a domain to build on, over HTTP as the OpenAI conventions have it."""
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from django.core.files.uploadedfile import SimpleUploadedFile
+from rest_framework.test import APIClient
+
+from tenants.models import Tenant
+from tenants.services.api_keys import api_key_create
+from tests.integration.hmi_client.conftest import Product
+from tests.integration.hmi_client.conftest import site as site
+from tests.integration.versiontree import grove
+from tests.integration.versiontree.grove import Household
+from tests.processes import CeleryWorker, InferenceWorker
+from versiontree.models import Version
+
+
+class Caller(APIClient):
+    """Sends JSON, or forms, below /v1/, with a key."""
+
+    def __init__(self, tenant: Tenant, *scopes: str) -> None:
+        key = api_key_create(tenant=tenant, name="key", scopes=list(scopes), created_by=None)[1]
+        super().__init__(HTTP_AUTHORIZATION=f"Bearer {key}")
+
+    def sends(
+        self, content: str, *, name: str = "rows.jsonl", purpose: str = "fine-tune", **more: Any
+    ) -> Any:
+        """A file."""
+        file = SimpleUploadedFile(name, content.encode())
+        return self.post("/v1/files", {"file": file, "purpose": purpose, **more}, format="multipart")
+
+    def asks(self, path: str, **body: Any) -> Any:
+        """A POST with JSON."""
+        return self.post(f"/v1/{path}", body, format="json")
+
+
+@pytest.fixture(autouse=True)
+def own_places(artifact_root: Path, upload_root: Path, redis_url: str) -> Path:
+    """Every test has stores of its own, and a real broker."""
+    return upload_root
+
+
+@pytest.fixture
+def product(
+    site: Product, service_env: dict[str, str], redis_url: str, artifact_root: Path, tmp_path: Path
+) -> Iterator[Product]:
+    """The web server, a worker that reads files and does jobs, and an inference worker."""
+    inference = InferenceWorker(redis_url, artifact_root)
+    jobs = CeleryWorker(service_env, tmp_path, queue="training,uploads")
+    yield site
+    jobs.end()
+    inference.kill()
+
+
+@pytest.fixture
+def acme(db: None) -> Household:
+    return grove.household("acme")
+
+
+@pytest.fixture
+def globex(db: None) -> Household:
+    return grove.household("globex")
+
+
+@pytest.fixture
+def root(db: None, tmp_path: Path) -> Version:
+    return grove.ready_root(tmp_path)
+
+
+@pytest.fixture
+def client(acme: Household) -> Caller:
+    """A program of acme's."""
+    return Caller(acme.tenant, "manage", "infer")
+
+
+@pytest.fixture
+def stranger(globex: Household) -> Caller:
+    """A program of another tenant's."""
+    return Caller(globex.tenant, "manage", "infer")

@@ -1,0 +1,144 @@
+"""What every route of the API keeps to: keys for creating, tags for changing, pages for lists."""
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from django.db import transaction
+from django.test import Client
+from redis import Redis
+
+from inference.api.client import close_gateway
+from tests.e2e.world import World, world_build
+from tests.integration.routes.conf import address
+from tests.integration.routes.places import in_the_tenant, on_the_platform
+from tests.integration.routes.table import API, API_OF_A_TENANT, Methods
+
+MAKES_NOTHING = {"corpora/preview", "datasets/preview", "estimate"}
+HAS_ITS_OWN_WAY = {"infer"}
+"""Answers of infer requests are kept elsewhere (tests/integration/infer_api)."""
+NO_LIST_OF_ROWS = {"tree", "jobs/<uuid:job_id>/events", "platform/jobs/<uuid:job_id>/events"}
+"""They go on ``after`` an id, which they give."""
+SAYS_WHERE_IT_GOES_ON = {"uploads/<uuid:upload_id>"}
+"""PATCH takes the offset; DELETE is held against the tag."""
+
+Asked = tuple[str, Methods, str]
+"""A route, its methods, and its address in the world."""
+
+
+@pytest.fixture
+def world(db: None, redis_client: Redis, artifact_root: Any, upload_root: Any) -> Iterator[World]:
+    yield world_build()
+    close_gateway()
+
+
+def asked_of(world: World) -> Iterator[tuple[Client, Asked]]:
+    """Every route of the API, with somebody who may use it."""
+    owner, staff = Client(), Client()
+    owner.force_login(world.owner)
+    staff.force_login(world.admin)
+    values = in_the_tenant(world)
+    of_the_platform = values | on_the_platform(world)
+    for route, methods in API_OF_A_TENANT.items():
+        if route:
+            yield owner, (route, methods, f"/api/v1/{address(route, values).lstrip('/')}?tenant=acme")
+    yield owner, ("tenants/acme", API_OF_A_TENANT[""], "/api/v1/tenants/acme")
+    for route, methods in API.items():
+        if route not in HAS_ITS_OWN_WAY:
+            yield staff, (route, methods, f"/api/v1/{address(route, of_the_platform).lstrip('/')}")
+
+
+def ask(client: Client, method: str, path: str, body: str = "{}", **headers: str) -> Any:
+    """The answer, which changes nothing."""
+    with transaction.atomic():
+        answer = sent(client, method, path, body, **headers)
+        transaction.set_rollback(True)
+    return answer
+
+
+def sent(client: Client, method: str, path: str, body: str = "{}", **headers: str) -> Any:
+    told = {name.replace("_", "-"): value for name, value in headers.items()}
+    return client.generic(method, path, body, "application/json", headers=told)
+
+
+def test_every_post_takes_an_idempotency_key_and_answers_once(world: World) -> None:
+    faults, replayed = [], 0
+    for client, (route, methods, path) in asked_of(world):
+        if "POST" not in methods or route in MAKES_NOTHING:
+            continue
+        refused = ask(client, "POST", path, Idempotency_Key="a b")
+        if (refused.status_code, refused.json()["error"]["param"]) != (422, "Idempotency-Key"):
+            faults.append(f"{path} does not look at the key: {refused.status_code}")
+        with transaction.atomic():
+            first = sent(client, "POST", path, Idempotency_Key="once")
+            again = sent(client, "POST", path, Idempotency_Key="once")
+            other = sent(client, "POST", path, '{"other": 1}', Idempotency_Key="once")
+            transaction.set_rollback(True)
+        if first.status_code >= 300:
+            continue
+        replayed += 1
+        same = (again.status_code, again.content) == (first.status_code, first.content)
+        if not same or again.headers.get("Idempotency-Replayed") != "true":
+            faults.append(f"{path} does it again: {first.status_code}, {again.status_code}")
+        if other.status_code != 422:
+            faults.append(f"{path} takes another body: {other.status_code}")
+    assert not faults, "\n".join(faults)
+    assert replayed > 5
+
+
+def test_every_single_thing_has_a_tag_and_every_change_is_held_against_it(world: World) -> None:
+    faults, changes = [], 0
+    for client, (route, methods, path) in asked_of(world):
+        if not route.endswith((">", "/acme")) or "GET" not in methods:
+            continue
+        tag = ask(client, "GET", path).headers.get("ETag", "")
+        if not tag or tag != ask(client, "GET", path).headers.get("ETag"):
+            faults.append(f"GET {path} has no lasting tag: {tag!r}")
+        for method in {"PUT", "PATCH", "DELETE"} & methods.keys():
+            if method == "PATCH" and route in SAYS_WHERE_IT_GOES_ON:
+                continue
+            changes += 1
+            stale = ask(client, method, path, If_Match='"0"')
+            if (stale.status_code, stale.json()["error"]["code"]) != (412, "precondition_failed"):
+                faults.append(f"{method} {path} is not held against the tag: {stale.status_code}")
+            for matching in (tag, "*", f'"0", {tag}'):
+                usual, held = ask(client, method, path), ask(client, method, path, If_Match=matching)
+                if held.status_code != usual.status_code:
+                    faults.append(f"{method} {path} with {matching}: {held.status_code}")
+    assert not faults, "\n".join(faults)
+    assert changes > 8
+
+
+def test_every_list_comes_in_pages_that_begin_where_the_last_ended(world: World) -> None:
+    faults, long_enough = [], 0
+    for client, (route, methods, path) in asked_of(world):
+        if "GET" not in methods or route in NO_LIST_OF_ROWS:
+            continue
+        whole = ask(client, "GET", path)
+        if whole.headers["Content-Type"] != "application/json" or "results" not in whole.json():
+            continue
+        if set(whole.json()) != {"next", "previous", "results"}:
+            faults.append(f"{path} tells {sorted(whole.json())}")
+        rows, pages = through(client, path)
+        long_enough += pages > 1
+        if rows != whole.json()["results"]:
+            faults.append(f"{path} in pages is something else")
+        sign = "&" if "?" in path else "?"
+        for wrong in ("limit=0", "limit=x", "cursor=x", "cursor=cD14", "cursor=cD0lMDA="):
+            refused = ask(client, "GET", f"{path}{sign}{wrong}")
+            if refused.status_code not in {200, 422} or (
+                wrong.startswith("l") and refused.status_code == 200
+            ):
+                faults.append(f"{path} with {wrong}: {refused.status_code}")
+    assert not faults, "\n".join(faults)
+    assert long_enough > 3
+
+
+def through(client: Client, path: str) -> tuple[list[Any], int]:
+    """All rows, one a page, and how many pages there were."""
+    rows, pages, following = [], 0, f"{path}{'&' if '?' in path else '?'}limit=1"
+    while following and pages < 50:
+        page = ask(client, "GET", following).json()
+        rows += page["results"]
+        pages, following = pages + 1, page["next"]
+    return rows, pages

@@ -1,0 +1,175 @@
+"""The header Idempotency-Key where something is made: the same request twice makes one thing."""
+
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor, as_completed
+from datetime import timedelta
+from functools import partial
+from threading import Barrier, Event
+from typing import Any
+
+import pytest
+from django.db import connection, transaction
+from django.utils import timezone
+from rest_framework.test import APIClient
+
+from tenants.models import Corpus, KeptAnswer, Upload, WebhookEndpoint
+from tenants.services import kept_answers
+from tenants.services.kept_answers import KEPT_FOR, answers_forget
+from tenants.services.quotas import quota_lock
+from tests.integration.tenants.content import CORPUS, upload
+from tests.integration.world import World, make_world
+
+V1 = "/api/v1"
+HOOK = {"url": "https://example.org/hook", "kinds": ["job.failed"]}
+
+
+def post(client: APIClient, where: str, body: Any, key: str, **more: Any) -> Any:
+    more.setdefault("format", "json")
+    return client.post(f"{V1}/{where}", body, headers={"Idempotency-Key": key}, **more)
+
+
+def code_of(answer: Any) -> tuple[int, str, str | None]:
+    error = answer.json()["error"]
+    return answer.status_code, error["code"], error["param"]
+
+
+def with_key(world: World) -> APIClient:
+    return world.client(key=world.key()[1])
+
+
+def test_a_secret_is_shown_again_to_who_asked_and_stands_nowhere_in_the_open(world: World) -> None:
+    client = with_key(world)
+    first = post(client, "webhooks", HOOK, "k1")
+    again = post(client, "webhooks", dict(reversed(HOOK.items())), "k1")
+    assert (first.status_code, again.status_code) == (201, 201)
+    assert again.content == first.content
+    assert "Idempotency-Replayed" not in first.headers
+    assert again.headers["Idempotency-Replayed"] == "true"
+    assert first["X-Request-Id"] != again["X-Request-Id"]
+    kept = KeptAnswer.objects.for_tenant(world.tenant).get()
+    assert first.json()["secret"] not in kept.answer
+    assert code_of(post(client, "webhooks", {**HOOK, "description": "b"}, "k1")) == (
+        422,
+        "invalid_field",
+        "Idempotency-Key",
+    )
+    other_key, other_person = with_key(world), world.client(world.developer)
+    made = [post(client, "webhooks", HOOK, "k2"), post(other_key, "webhooks", HOOK, "k1")]
+    made.append(post(other_person, "tenants/acme/webhooks", HOOK, "k1"))
+    assert len({answer.json()["id"] for answer in [first, *made]}) == 4
+    assert WebhookEndpoint.unscoped.count() == 4
+
+
+def test_files_are_compared_by_their_bytes_and_errors_are_not_kept(world: World) -> None:
+    client = with_key(world)
+
+    def send(content: str, name: str = "news") -> Any:
+        body = {"name": name, "file": upload("a.txt", content)}
+        return post(client, "corpora", body, "k1", format="multipart")
+
+    assert send("").status_code == 422
+    assert KeptAnswer.unscoped.count() == 0
+    first, again = send(CORPUS), send(CORPUS)
+    assert (first.status_code, again.status_code) == (201, 201)
+    assert again.content == first.content
+    assert send(CORPUS + "more\n").status_code == send(CORPUS, "other").status_code == 422
+    assert Corpus.unscoped.count() == 1
+
+
+def test_uploads_are_told_apart_by_what_their_headers_say(world: World) -> None:
+    client = with_key(world)
+
+    def begin(size: int) -> Any:
+        headers = {"Idempotency-Key": "k1", "Upload-Length": str(size), "Tus-Resumable": "1.0.0"}
+        return client.post(f"{V1}/uploads", headers=headers)
+
+    first, again = begin(9), begin(9)
+    assert again.headers["Location"] == first.headers["Location"]
+    assert again.headers["Upload-Offset"] == "0"
+    assert code_of(begin(10))[0] == 422
+    assert Upload.unscoped.count() == 1
+
+
+def test_after_a_day_a_key_is_free_and_of_a_tenant_so_many_are_kept(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    client = with_key(world)
+    first = post(client, "webhooks", HOOK, "k1").json()["id"]
+    KeptAnswer.unscoped.update(created_at=timezone.now() - KEPT_FOR - timedelta(seconds=1))
+    second = post(client, "webhooks", {**HOOK, "description": "b"}, "k1").json()["id"]
+    assert second != first
+    KeptAnswer.unscoped.update(created_at=timezone.now() - KEPT_FOR)
+    assert answers_forget() == 1
+    monkeypatch.setattr(kept_answers, "MOST_OF_A_TENANT", 2)
+    for key in ("k1", "k2", "k3"):
+        post(client, "webhooks", HOOK, key)
+    assert KeptAnswer.unscoped.count() == 2
+    assert post(client, "webhooks", HOOK, "k3").headers.get("Idempotency-Replayed") == "true"
+    monkeypatch.setattr(kept_answers, "MOST_BYTES_EACH", 10)
+    post(client, "webhooks", HOOK, "k4")
+    assert "Idempotency-Replayed" not in post(client, "webhooks", HOOK, "k4").headers
+
+
+def at_once(count: int, act: Callable[[], Any]) -> list[Any]:
+    """What each of so many threads gets that begin together."""
+    start = Barrier(count)
+
+    def run(_: int) -> Any:
+        start.wait()
+        try:
+            return act()
+        finally:
+            connection.close()
+
+    with ThreadPoolExecutor(count) as pool:
+        return list(pool.map(run, range(count)))
+
+
+def test_of_many_at_once_one_is_done_and_others_are_told_to_wait(
+    transactional_db: None, upload_root: Any
+) -> None:
+    world = make_world()
+    client = with_key(world)
+    for key in ("k1", "k2", "k3"):
+        answers = at_once(8, partial(post, client, "webhooks", HOOK, key))
+        assert {answer.status_code for answer in answers} <= {201, 409}
+        assert len({answer.content for answer in answers if answer.status_code == 201}) == 1
+        told = [answer for answer in answers if answer.status_code == 409]
+        assert all(code_of(answer)[1] == "in_flight" and answer["Retry-After"] == "1" for answer in told)
+    assert WebhookEndpoint.unscoped.count() == 3
+
+
+def test_while_the_first_is_under_way_the_second_is_in_flight(
+    transactional_db: None, upload_root: Any
+) -> None:
+    world = make_world()
+    client, held, waiting = with_key(world), Event(), Event()
+
+    def send() -> Any:
+        try:
+            body = {"name": "news", "file": upload("a.txt", CORPUS)}
+            return post(client, "corpora", body, "k1", format="multipart")
+        finally:
+            connection.close()
+
+    def hold() -> None:
+        with transaction.atomic():
+            quota_lock(tenant=world.tenant)
+            held.set()
+            waiting.wait()
+        connection.close()
+
+    with ThreadPoolExecutor(3) as pool:
+        holding = pool.submit(hold)
+        held.wait()
+        sent = [pool.submit(send), pool.submit(send)]
+        try:
+            refused = next(as_completed(sent, timeout=30)).result()
+        finally:
+            waiting.set()
+        holding.result()
+        answers = sorted((one.result() for one in sent), key=lambda answer: answer.status_code)
+    assert code_of(refused) == (409, "in_flight", "Idempotency-Key")
+    assert [answer.status_code for answer in answers] == [201, 409]
+    assert send().content == answers[0].content
+    assert Corpus.unscoped.count() == 1

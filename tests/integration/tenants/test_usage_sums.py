@@ -1,0 +1,150 @@
+"""Whatever happens to the rows of usage, the sums by day and key are theirs."""
+
+import itertools
+from collections.abc import Callable
+from datetime import date, timedelta
+from functools import partial
+from typing import Any
+
+import pytest
+from django.db import connection, transaction
+from django.db.models import F, Sum
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from tenants.models import UsageDay, UsageSum
+from tenants.selectors import requests_today
+from tenants.services.leaving import tenant_names_blank
+from tenants.services.unwritten import Count, Unwritten
+from tenants.usage_selectors import SUMMED, UsageBy, usage_by, usage_parts, usage_total
+from tests.integration.world import World
+
+FIRST = date(2026, 1, 1)
+KEYS = ("", "k1", "k2")
+HPLMS = ("mood", "spam")
+later = itertools.count(10, 10)
+"""Days, of which none is taken yet."""
+
+days = st.integers(0, 2).map(lambda days: FIRST + timedelta(days=days))
+places = st.tuples(st.booleans(), days, st.sampled_from(HPLMS), st.sampled_from(KEYS))
+ranges = st.tuples(st.booleans(), days, st.sampled_from(HPLMS))
+counts = st.builds(Count, requests=st.integers(1, 9), inputs=st.integers(0, 9), tokens=st.integers(0, 10**12))
+steps = st.one_of(
+    st.tuples(st.just("count"), st.lists(st.tuples(places, counts), min_size=1, max_size=4)),
+    st.tuples(st.sampled_from(["double", "delete", "rename", "undo"]), ranges),
+    st.tuples(st.just("leave"), st.booleans()),
+)
+
+
+@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(done=st.lists(steps, max_size=8))
+def test_sums_are_those_of_the_rows_whatever_is_done_to_them(world: World, done: list[Any]) -> None:
+    with transaction.atomic():
+        for name, told in done:
+            STEPS[name](world, told)
+            assert kept() == added_up()
+        transaction.set_rollback(True)
+
+
+def count(world: World, told: list[Any]) -> None:
+    unwritten = Unwritten()
+    for (other, day, hplm, key), counted in told:
+        tenant = world.other if other else world.tenant
+        unwritten.add(tenant.pk, day, hplm, counted, key)
+    unwritten.write()
+
+
+def some(world: World, chosen: Any) -> Any:
+    """Those of an hPLM up to a day."""
+    other, day, hplm = chosen
+    tenant = world.other if other else world.tenant
+    return UsageDay.objects.for_tenant(tenant).filter(day__lte=day, hplm_name=hplm)
+
+
+def undo(world: World, chosen: Any) -> None:
+    with transaction.atomic():
+        some(world, chosen).delete()
+        transaction.set_rollback(True)
+
+
+STEPS: dict[str, Callable[[World, Any], object]] = {
+    "count": count,
+    "double": lambda world, chosen: some(world, chosen).update(requests=F("requests") * 2),
+    "delete": lambda world, chosen: some(world, chosen).delete(),
+    "rename": lambda world, chosen: some(world, chosen).update(day=F("day") + timedelta(days=next(later))),
+    "undo": undo,
+    "leave": lambda world, other: tenant_names_blank(tenant=world.other if other else world.tenant),
+}
+
+
+def kept() -> list[Any]:
+    """What the product says, those of nothing left out."""
+    rows = UsageSum.unscoped.exclude(requests=0, inputs=0, tokens=0, failed=0)
+    return list(rows.order_by("tenant", "day", "key_prefix").values_list(*COLUMNS))
+
+
+def added_up() -> list[Any]:
+    rows = UsageDay.unscoped.filter(requests__gt=0)
+    by = rows.order_by("tenant", "day", "key_prefix").values_list("tenant", "day", "key_prefix")
+    return list(by.annotate(*(Sum(name) for name in WHOLE)))
+
+
+WHOLE = [name for name in SUMMED if name != "busy_ms"]
+COLUMNS = ("tenant", "day", "key_prefix", *WHOLE)
+
+
+def test_of_a_key_whose_rows_go_nothing_is_known_any_more(world: World) -> None:
+    count(world, [((False, FIRST, "mood", "k1"), Count(3, 4, 5, 1, 2.5))])
+    assert UsageSum.objects.for_tenant(world.tenant).values_list("key_prefix", "busy_ms").get() == ("k1", 2.5)
+    some(world, (False, FIRST, "mood")).delete()
+    assert not UsageSum.unscoped.exists()
+
+
+def test_sums_that_were_there_before_are_made_by_the_migration(world: World) -> None:
+    """The statement that it fills the table with gives what the triggers do."""
+    from importlib import import_module
+
+    count(world, [((False, FIRST, hplm, key), Count(2, 3, 4)) for hplm in HPLMS for key in KEYS])
+    before = kept()
+    migration = import_module("tenants.migrations.0012_usage_sums")
+    fill = migration._FILL.format(changed=migration._ROWS.format(table="tenants_usageday"))
+    UsageSum.unscoped.all().delete()
+    with connection.cursor() as cursor:
+        cursor.execute(fill)
+    assert kept() == before != []
+
+
+def test_all_that_is_shown_of_a_period_agrees(world: World) -> None:
+    told = [
+        ((False, FIRST + timedelta(days=day), hplm, key), Count(day + 1, 2, 3, 1))
+        for day in range(3)
+        for hplm in HPLMS
+        for key in KEYS
+    ]
+    count(world, [*told, ((True, FIRST, "mood", ""), Count(1000, 1, 1))])
+    period = (world.tenant, FIRST + timedelta(days=1), FIRST + timedelta(days=2))
+    total = usage_total(*period)
+    assert (total.requests, total.failed) == (30, 12)
+    for by in UsageBy:
+        assert sum(row["requests"] for row in usage_by(period[0], by, *period[1:])) == 30, by
+    assert [row["name"] for row in usage_by(period[0], UsageBy.MODEL, *period[1:], only=["spam"])] == ["spam"]
+    read = partial(usage_parts, *period, ("day", "hplm_name", "key_prefix", "requests"))
+    for at_once in (1, 2, 100):
+        rows = [row for part in read(at_once=at_once) for row in part]
+        newest_first = sorted(rows, key=lambda row: (-row[0].toordinal(), row[1], row[2]))
+        assert rows == newest_first
+        assert (len(rows), sum(row[3] for row in rows)) == (12, 30)
+    assert requests_today(world.tenant) == 0
+
+
+@pytest.mark.django_db(transaction=True)
+def test_between_two_parts_nothing_is_open(transactional_db: None) -> None:
+    from tests.integration.world import make_world
+
+    world = make_world()
+    count(world, [((False, FIRST, hplm, ""), Count(1, 1, 1)) for hplm in HPLMS])
+    parts = usage_parts(world.tenant, FIRST, FIRST, ("requests",), at_once=1)
+    assert next(parts) == [(1,)]
+    assert connection.connection is None
+    assert next(parts) == [(1,)]
+    assert list(parts) == []

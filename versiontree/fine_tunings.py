@@ -1,0 +1,98 @@
+"""Reads of fine-tunings: where one stands, and what happened to it."""
+
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any, Final
+from uuid import UUID
+
+from django.db.models import QuerySet
+
+from tenants.models import Tenant
+from versiontree.errors import not_found
+from versiontree.models import FineTuning, FineTuningState, Job, JobEvent, Version
+from versiontree.models.job import JobKind, JobState
+from versiontree.models.version import VersionState
+
+VALIDATING: Final = "validating_files"
+QUEUED, RUNNING = "queued", "running"
+SUCCEEDED, FAILED, CANCELLED = "succeeded", "failed", "cancelled"
+STATUSES: Final = (VALIDATING, QUEUED, RUNNING, SUCCEEDED, FAILED, CANCELLED)
+BUILT: Final = (VersionState.READY, VersionState.RETIRED)
+METRICS: Final = "metrics"
+
+
+@dataclass(frozen=True, slots=True)
+class Standing:
+    """Where a fine-tuning stands, in the words of the OpenAI conventions; ``error`` says why it failed."""
+
+    status: str
+    finished_at: datetime | None = None
+    remaining_s: float | None = None
+    error: dict[str, Any] | None = None
+
+
+def fine_tunings_of(tenant: Tenant) -> QuerySet[FineTuning]:
+    """The tenant's, with their versions and jobs."""
+    rows = FineTuning.objects.for_tenant(tenant).select_related("tenant", "version__hplm__tenant")
+    return rows.prefetch_related("version__jobs")
+
+
+def fine_tuning_of(tenant: Tenant, key: UUID) -> FineTuning:
+    """One of them, or ``not_found``."""
+    found = fine_tunings_of(tenant).filter(pk=key).first()
+    if found is None:
+        raise not_found("fine-tuning job", param="fine_tuning_job_id")
+    return found
+
+
+def training_events(fine_tuning: FineTuning) -> QuerySet[JobEvent]:
+    """What happened to the jobs of its version, newest first."""
+    return JobEvent.unscoped.filter(job__in=_jobs(fine_tuning)).order_by("-pk")
+
+
+def training_curve(fine_tuning: FineTuning) -> list[dict[str, Any]]:
+    """The figures that its training told, in their order."""
+    jobs = [job for job in _jobs(fine_tuning) if job.kind == JobKind.FINE_TUNE]
+    told = JobEvent.unscoped.filter(job__in=jobs, kind=METRICS).order_by("pk")
+    return list(told.values_list("data", flat=True))
+
+
+def standing_of(fine_tuning: FineTuning) -> Standing:
+    """Where it stands."""
+    version = fine_tuning.version
+    if version is None:
+        return Standing(
+            _NOT_BEGUN[FineTuningState(fine_tuning.state)], fine_tuning.finished_at, None, _error(fine_tuning)
+        )
+    if version.state in BUILT:
+        return Standing(SUCCEEDED, version.ready_at)
+    jobs = _jobs(fine_tuning)
+    ended = max((job.finished_at for job in jobs if job.finished_at), default=None)
+    failed = next((job for job in jobs if job.state == JobState.FAILED), None)
+    if failed is not None:
+        told = {"code": failed.error_code, "message": failed.error_message, "param": None}
+        return Standing(FAILED, ended, None, told)
+    if any(job.state == JobState.CANCELLED for job in jobs):
+        return Standing(CANCELLED, ended)
+    at_work = next((job for job in jobs if job.state == JobState.RUNNING), None)
+    if at_work is not None or any(job.state == JobState.SUCCEEDED for job in jobs):
+        return Standing(RUNNING, None, at_work.eta_seconds if at_work else None)
+    return Standing(QUEUED)
+
+
+_NOT_BEGUN: Final = {
+    FineTuningState.VALIDATING: VALIDATING,
+    FineTuningState.FAILED: FAILED,
+    FineTuningState.CANCELLED: CANCELLED,
+}
+
+
+def _jobs(fine_tuning: FineTuning) -> list[Job]:
+    """Those that built the version, the first first; it may have been evaluated again later."""
+    version: Version | None = fine_tuning.version
+    return sorted(version.jobs.all(), key=lambda job: job.created_at)[:2] if version else []
+
+
+def _error(fine_tuning: FineTuning) -> dict[str, Any] | None:
+    told = fine_tuning.error
+    return {name: told.get(name) for name in ("code", "message", "param")} if told else None
