@@ -31,11 +31,11 @@ def error_of(reply: InferReply) -> ReplyError:
 def test_requests_of_several_tenants_and_tasks_share_a_batch_and_get_their_own_answers(
     desk: Desk, world: TinyWorld
 ) -> None:
-    requests = [request_for(hplm, *tiny_texts(1, seed=n)) for n, hplm in enumerate(world.hplms)]
+    requests = [request_for(hplm, *tiny_texts(3, seed=n)) for n, hplm in enumerate(world.hplms)]
     replies = desk.ask(*requests)
     for request, reply in zip(requests, replies, strict=True):
         assert_right(world, request, reply)
-        assert (reply.batch.rows, reply.batch.tenants) == (6, 2)
+        assert (reply.batch.rows, reply.batch.tenants) == (18, 2)
     assert desk.catalogue.counters.batches == 1
 
 

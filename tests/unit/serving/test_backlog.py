@@ -121,7 +121,7 @@ def test_how_many_keep_each_other_company_is_for_their_own_root_to_say() -> None
     desk = Desk(executor=Executor(costs(fixed_s=3.0 * 10, token_s=1.0)))
     desk.add("b", 9, length=20, executor=Executor(costs(fixed_s=1.0, token_s=0.0)))
     desk.add("a", 6)
-    assert [waiting.tenant for waiting in desk.take().waiting] == ["a"] * 2  # a quarter longer than one
+    assert [waiting.tenant for waiting in desk.take().waiting] == ["a"] * 4  # two rows for each of both
 
 
 def test_a_row_is_charged_when_taken_and_put_right_when_known() -> None:
