@@ -10,96 +10,48 @@ processors; the two are asked in turn. Its tables answer all fragments (HMI_MISS
 
 import argparse
 import sys
-import tempfile
 import time
 from collections import defaultdict
 from collections.abc import Sequence
-from contextlib import closing
 from dataclasses import replace
-from pathlib import Path
 from statistics import fmean, median
 from typing import Any
 
 import torch
-from rich.console import Console
 
 from benchmarks import harness
-from benchmarks.over_http.clients import Call, Clients, cpu_seconds
-from benchmarks.over_http.engine import Engine
-from benchmarks.over_http.made import Texts
-from benchmarks.over_http.surroundings import surround
-from benchmarks.runs import bench_dir
+from benchmarks.over_http.clients import cpu_seconds
+from benchmarks.over_http.product import Product, arguments, running, settings_told, told
 from benchmarks.serving.timing import Sample, interleaved, rates
-from benchmarks.serving.world import DEMO, ENCODERS, PETS
 from hmi_site.launcher.cpus import usable_cpus
 
-TENANTS, CLIENTS = 16, 32
 CALLS, QUICK_CALLS, REPEATS, QUICK_REPEATS = 96, 64, 7, 3
 STAGES = ("queue", "retrieval", "adapter_load", "compute", "total")
 
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Start the product, measure, print the tables."""
-    parser = harness.arguments(__doc__ or "")
-    parser.add_argument("--encoder", choices=sorted(ENCODERS), default=DEMO.name)
-    parser.add_argument("--pet", choices=sorted(PETS), default="adapter-64")
+    parser = arguments(__doc__ or "")
     parser.add_argument("--rows", type=int, default=32, help="inputs of a call, and rows of a batch")
-    parser.add_argument("--tokens", type=int, default=128, help="of an input")
-    parser.add_argument("--repeats", type=int, help="of every measurement")
-    parser.add_argument("--clients", type=int, default=CLIENTS, help="that call at the same time")
-    parser.add_argument("--tenants", type=int, default=TENANTS, help="of a model each, called in turn")
-    parser.add_argument(
-        "--client-cpus", help="processors for the clients alone, such as 2,3 (default: as the product)"
-    )
     options = parser.parse_args(argv)
     options.repeats = options.repeats or (QUICK_REPEATS if options.quick else REPEATS)
     torch.set_num_threads(usable_cpus())
-    with tempfile.TemporaryDirectory(dir=bench_dir(), prefix="http-") as home:
-        surround(Path(home), options.rows)
-        report = _measure(Path(home), options)
-    print(harness.markdown_table(report.rows))
-    print({name: round(value, 3) for name, value in report.figures.items()})
-    if options.json:
-        harness.write_json(report, options.json)
-    return 0
-
-
-def _measure(home: Path, options: argparse.Namespace) -> harness.Report:
-    """Start the product and fill it; then measure."""
-    import django
-
-    django.setup()
-    # These read the settings, which are known only now.
-    from benchmarks.over_http.site import fill, tokenizer_file
-    from hmi_site.launcher.stack import Stack
-    from tenants.scope import process_of_platform
-
-    process_of_platform()
-    texts = Texts(tokenizer_file())
-    with Stack(Console(stderr=True)) as stack:
-        served = fill(home / "scratch", ENCODERS[options.encoder], options.pet, texts, options.tenants)
-        calls = [
-            replace(served[number % len(served)], inputs=texts.draw(options.rows, options.tokens))
-            for number in range(QUICK_CALLS if options.quick else CALLS)
-        ]
-        cpus = [int(cpu) for cpu in (options.client_cpus or "").split(",") if cpu]
-        with (
-            Clients(stack.url, options.clients, cpus) as clients,
-            closing(Engine(home / "home" / "artifacts")) as engine,
-        ):
-            clients.wait_until_served(calls[: len(served)])
-            return Bench(clients, engine, calls, options).report()
-    raise SystemExit("It was stopped before its end.")
+    with running(options, rows=options.rows) as product:
+        report = Bench(product, options).report()
+    return told(report, options)
 
 
 class Bench:
     """Both ways of answering the same inputs."""
 
-    def __init__(
-        self, clients: Clients, engine: Engine, calls: Sequence[Call], options: argparse.Namespace
-    ) -> None:
-        self._clients, self._engine, self._calls, self._options = clients, engine, calls, options
-        self._batches = engine.batches(calls, mixed=options.tenants)
+    def __init__(self, product: Product, options: argparse.Namespace) -> None:
+        self._clients, self._engine, self._options = product.clients, product.engine, options
+        served = product.served
+        self._calls = [
+            replace(served[number % len(served)], inputs=product.texts.draw(options.rows, options.tokens))
+            for number in range(QUICK_CALLS if options.quick else CALLS)
+        ]
+        self._batches = product.engine.batches(self._calls, mixed=options.tenants)
         self._answers: list[dict[str, Any]] = []
         self._cpu: defaultdict[str, float] = defaultdict(float)
 
@@ -144,20 +96,10 @@ class Bench:
         }
 
     def _settings(self) -> dict[str, Any]:
-        options = self._options
-        return {
-            "device": str(self._engine.device),
-            "dtype": str(self._engine.dtype),
+        return settings_told(self._options, self._engine) | {
             "threads": torch.get_num_threads(),
-            "encoder": options.encoder,
-            "pet": options.pet,
-            "inputs_a_call": options.rows,
-            "tokens": options.tokens,
-            "tenants": options.tenants,
-            "clients": options.clients,
-            "client_cpus": options.client_cpus or "those of the product",
+            "inputs_a_call": self._options.rows,
             "calls": len(self._calls),
-            "repeats": options.repeats,
         }
 
 
