@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import TypeVar
+from typing import Final, TypeVar
 
 import torch
 from safetensors import SafetensorError
@@ -12,6 +12,11 @@ from torch import Tensor, nn
 from inference.hplm.errors import HplmError
 
 Module = TypeVar("Module", bound=nn.Module)
+TYPES: Final = frozenset(
+    {torch.float64, torch.float32, torch.float16, torch.bfloat16}
+    | {torch.int64, torch.int32, torch.int16, torch.int8, torch.uint8, torch.bool}
+)
+"""Of other ones, such as floats of eight bits, PyTorch cannot even say whether they are finite."""
 
 
 def read_weights(
@@ -20,7 +25,7 @@ def read_weights(
     """Every tensor of a safetensors file, on the CPU, in the type it is stored in.
 
     Raises HplmError with code `missing` when there is no such file, `damaged` when it is truncated, is no
-    safetensors file or holds a number that is not finite.
+    safetensors file, has tensors of other `TYPES` or holds a number that is not finite.
     """
     if not path.is_file():
         raise HplmError(missing, f"{path.name} is missing")
@@ -31,6 +36,8 @@ def read_weights(
     except (SafetensorError, OSError, ValueError, KeyError) as error:
         raise HplmError(damaged, f"{path.name} cannot be read as safetensors: {error}") from error
     for name, value in weights.items():
+        if value.dtype not in TYPES:
+            raise HplmError(damaged, f"{path.name}: {name} is stored as {value.dtype}")
         if value.is_floating_point() and not bool(torch.isfinite(value).all()):
             raise HplmError(damaged, f"{path.name}: {name} holds NaN or infinite numbers")
     return weights

@@ -4,7 +4,6 @@ import django.db.models.deletion
 import django.db.models.manager
 from django.db import migrations, models
 
-# Rows of sums are locked in their order, so that two processes cannot wait for each other.
 _FILL = """
     INSERT INTO tenants_usagesum AS kept (tenant_id, day, key_prefix, requests, inputs, tokens, failed, busy_ms)
     SELECT tenant_id, day, key_prefix, sum(requests), sum(inputs), sum(tokens), sum(failed), sum(busy_ms)
@@ -28,9 +27,12 @@ _CLEAN = """
             = (old_rows.tenant_id, old_rows.day, old_rows.key_prefix)
         AND (empty.requests, empty.inputs, empty.tokens, empty.failed) = (0, 0, 0, 0);
 """
+# One at a time, to the end of its transaction: a statement that inserts some rows and updates others adds up
+# twice, and two of them would wait for each other's sums. By then each has all the rows of usage that it wants.
 _TRIGGER = """
 CREATE FUNCTION tenants_usageday_sum_{event}() RETURNS trigger LANGUAGE plpgsql AS $$
 BEGIN
+    PERFORM pg_advisory_xact_lock(4738378);
     {body}
     RETURN NULL;
 END $$;

@@ -20,11 +20,11 @@ class FineTuningAdmin(ReadOnly):
     list_select_related = ("tenant",)
     search_fields = ("name", "model", "tenant__slug")
     exclude = ("asked", "options", "settings", "error")
-    readonly_fields = ("request", "why")
+    readonly_fields = ("sent", "why")
     show_full_result_count = False
 
     @admin.display(description="As it was sent")
-    def request(self, tuning: Any) -> SafeString:
+    def sent(self, tuning: Any) -> SafeString:
         """The request's body."""
         return pretty_json(tuning.asked)
 

@@ -66,9 +66,9 @@ def site(
 def product(
     site: Product, service_env: dict[str, str], redis_url: str, artifact_root: Path, tmp_path: Path
 ) -> Iterator[Product]:
-    """The web server, a worker of jobs and batches, and an inference worker."""
+    """The web server, a worker of jobs, batches and files, and an inference worker."""
     inference = InferenceWorker(redis_url, artifact_root)
-    jobs = CeleryWorker(service_env, tmp_path, queue="training,batches")
+    jobs = CeleryWorker(service_env, tmp_path, queue="training,batches,uploads")
     yield site
     jobs.end()
     inference.kill()

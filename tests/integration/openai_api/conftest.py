@@ -1,6 +1,5 @@
 """Two tenants with keys, a root and a domain to build on, over HTTP as the OpenAI conventions have it."""
 
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -10,11 +9,10 @@ from rest_framework.test import APIClient
 
 from tenants.models import Tenant
 from tenants.services.api_keys import api_key_create
-from tests.integration.hmi_client.conftest import Product
+from tests.integration.hmi_client.conftest import product as product
 from tests.integration.hmi_client.conftest import site as site
 from tests.integration.versiontree import grove
 from tests.integration.versiontree.grove import Household
-from tests.processes import CeleryWorker, InferenceWorker
 from versiontree.models import Version
 
 
@@ -41,18 +39,6 @@ class Caller(APIClient):
 def own_places(artifact_root: Path, upload_root: Path, redis_url: str) -> Path:
     """Every test has stores of its own, and a real broker."""
     return upload_root
-
-
-@pytest.fixture
-def product(
-    site: Product, service_env: dict[str, str], redis_url: str, artifact_root: Path, tmp_path: Path
-) -> Iterator[Product]:
-    """The web server, a worker that reads files and does jobs, and an inference worker."""
-    inference = InferenceWorker(redis_url, artifact_root)
-    jobs = CeleryWorker(service_env, tmp_path, queue="training,uploads")
-    yield site
-    jobs.end()
-    inference.kill()
 
 
 @pytest.fixture

@@ -90,4 +90,8 @@ def test_it_sends_data_follows_a_fine_tuning_to_the_end_and_hears_of_errors_as_i
     assert got["parts"] == ["completed", True, True, "cancelled"]
     assert got["deleted"] == [True, True]
 
-    assert run(tmp_path, product.key, "-", sent=examples(product)).strip() == "acme/tickets:1"
+    made, *lines = run(tmp_path, product.key, "-", sent=examples(product)).strip().splitlines()
+    assert made == "acme/tickets:1"
+    answers = [json.loads(line) for line in lines]
+    assert [answer["custom_id"] for answer in answers] == ["text 0", "text 1"]
+    assert all(len(answer["response"]["body"]["data"][0]["embedding"]) == 32 for answer in answers)

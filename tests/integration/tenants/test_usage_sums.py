@@ -1,9 +1,12 @@
 """Whatever happens to the rows of usage, the sums by day and key are theirs."""
 
 import itertools
+import threading
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from datetime import date, timedelta
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -17,7 +20,7 @@ from tenants.selectors import requests_today
 from tenants.services.leaving import tenant_names_blank
 from tenants.services.unwritten import Count, Unwritten
 from tenants.usage_selectors import SUMMED, UsageBy, usage_by, usage_parts, usage_total
-from tests.integration.world import World
+from tests.integration.world import World, make_world
 
 FIRST = date(2026, 1, 1)
 KEYS = ("", "k1", "k2")
@@ -44,6 +47,42 @@ def test_sums_are_those_of_the_rows_whatever_is_done_to_them(world: World, done:
             STEPS[name](world, told)
             assert kept() == added_up()
         transaction.set_rollback(True)
+
+
+@pytest.fixture
+def committed(transactional_db: None, upload_root: Path) -> World:
+    """One that other connections see."""
+    return make_world()
+
+
+def test_who_adds_up_waits_for_who_came_first(committed: World) -> None:
+    """Else one that has this tenant's sums and wants that one's would meet another that has them the other
+    way round."""
+    first, second = Unwritten(), Unwritten()
+    first.add(committed.tenant.pk, FIRST, "mood", Count(1, 1, 1))
+    second.add(committed.other.pk, FIRST, "mood", Count(2, 2, 2))
+    done = threading.Event()
+
+    def write() -> None:
+        second.write()
+        connection.close()
+        done.set()
+
+    with ThreadPoolExecutor(1) as pool:
+        with transaction.atomic():
+            first.write()
+            writing = pool.submit(write)
+            while not waiting_for_locks():
+                assert not done.is_set()
+        writing.result()
+    assert kept() == added_up()
+    assert len(kept()) == 2
+
+
+def waiting_for_locks() -> bool:
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND NOT granted")
+        return bool(cursor.fetchone()[0])
 
 
 def count(world: World, told: list[Any]) -> None:

@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
+from uuid import uuid4
 
 import pytest
 from django.apps import apps
@@ -11,6 +12,7 @@ from django.db import connection
 from django.test import Client
 from django.test.utils import CaptureQueriesContext
 from django.urls import reverse
+from django.utils import timezone
 from rest_framework_api_key.models import APIKey
 
 from inference.api.client import close_gateway
@@ -18,7 +20,19 @@ from tenants.models import User
 from tests.integration.versiontree import grove
 from tests.integration.versiontree.admin_pages import NO_INLINES, act, plain
 from tests.integration.versiontree.grove import Household
-from versiontree.models import Alias, Coverage, Domain, Evaluation, Hplm, Job, JobShard, Root, Version
+from versiontree.models import (
+    Alias,
+    Batch,
+    Coverage,
+    Domain,
+    Evaluation,
+    FineTuning,
+    Hplm,
+    Job,
+    JobShard,
+    Root,
+    Version,
+)
 from versiontree.models.job import JobState
 from versiontree.services.domains import domain_update
 from versiontree.services.hplms import hplm_update
@@ -44,6 +58,10 @@ def test_every_model_has_a_list_and_a_page_for_each_row(
     Coverage.unscoped.create(tenant=acme.tenant, dataset=version.dataset, version=domain)
     made = version.artifact_links.get().artifact
     Evaluation.unscoped.create(tenant=acme.tenant, version=version, artifact=made, test="a" * 64, dataset="d")
+    FineTuning.unscoped.create(
+        tenant=acme.tenant, model="m", parent=domain, name="mine", training_file=uuid4()
+    )
+    Batch.unscoped.create(tenant=acme.tenant, filename="b", expires_at=timezone.now())
     assert staff.get(reverse(f"admin:versiontree_{model}_changelist")).status_code == 200
     row = apps.get_model("versiontree", model)._default_manager.first()
     assert row is not None

@@ -16,12 +16,15 @@ from tenants.formats.splits import LEAK_LIMIT
 from tenants.models import Quota
 from tenants.receiving import PIECES_AT_ONCE
 from tenants.services.api_keys import LONGEST_OVERLAP
+from tenants.services.files import MOST_FILES
 from tenants.services.invitations import LASTS
 from tenants.services.taking_out import KEPT_FOR
 from tenants.services.uploads import MOST_AT_ONCE
 from tenants.services.webhook_sending import FAILING_FOR, KEPT
 from tenants.services.webhooks import MOST_ENDPOINTS
 from tenants.webhooks.posting import TOTAL_S
+from versiontree.models.batch import MOST_LINES
+from versiontree.services import batches
 
 DOCUMENT = Path(__file__).resolve().parents[3] / "docs" / "limits.md"
 FIXED: dict[str, Any] = {
@@ -30,6 +33,11 @@ FIXED: dict[str, Any] = {
     "Line of a file": LONGEST_LINE_BYTES,
     "Rows of a dataset": MOST_ROWS,
     "Labels of a dataset": MOST_LABELS,
+    "[Batches](batches.md#limits) that wait or run": batches.MOST_AT_ONCE,
+    "Files under `/v1/files`": MOST_FILES,
+    "Lines of a [batch](batches.md)": MOST_LINES,
+    "Time of a [batch](batches.md)": batches.WINDOW,
+    "Files of a batch": batches.KEPT_FOR,
     "Rows that splits may share": LEAK_LIMIT,
     "Answers kept for an `Idempotency-Key`": KEPT_S,
     "Link of an invitation": LASTS,
