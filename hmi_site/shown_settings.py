@@ -39,7 +39,8 @@ UNFOLD = {
     "SHOW_HISTORY": True,
     "SHOW_VIEW_ON_SITE": False,
     "STYLES": ["/static/hmi_site/admin.css"],
-    "COLORS": {"primary": {"500": "oklch(76% .17 305)"}},  # of links on dark: its own is too dim
+    # Of links and labels on dark: their own are too dim.
+    "COLORS": {"primary": {"400": "oklch(82.7% .119 306.383)", "500": "oklch(76% .17 305)"}},
     "DASHBOARD_CALLBACK": "hmi_site.dashboard.board.board",
     "SIDEBAR": {
         "show_search": True,

@@ -1,0 +1,67 @@
+"""Lists that are searched and turned over, a batch that is begun, an adapter that comes from elsewhere."""
+
+import pytest
+from playwright.sync_api import FilePayload, Page, expect
+
+from tests.e2e.world import World
+from tests.integration.frontend.crowd import crowd
+
+
+@pytest.fixture
+def many(world: World) -> World:
+    """With more hPLMs and jobs than a page has."""
+    crowd(world.tenant, world.hplm, hplms=40, jobs=40)
+    return world
+
+
+def test_hplms_and_jobs_are_found_by_name_kind_and_state(signed_in: Page, many: World) -> None:
+    page, rows = signed_in, signed_in.locator("table").last.locator("tbody tr")
+    page.get_by_role("link", name="hPLMs", exact=True).click()
+    expect(rows).to_have_count(25)
+    page.get_by_role("link", name="Further").click()
+    expect(rows).to_have_count(16)
+    page.get_by_role("searchbox").fill("crowd-0003")
+    page.get_by_role("button", name="Search").click()
+    expect(rows).to_have_count(10)
+    page.get_by_role("link", name="Jobs", exact=True).click()
+    page.get_by_role("link", name="Failed", exact=True).click()
+    expect(page.get_by_role("link", name="Failed", exact=True)).to_have_attribute("aria-current", "true")
+    page.get_by_role("link", name="Finished", exact=True).click()
+    page.get_by_label("Kind").select_option("Evaluate")
+    page.get_by_role("searchbox").fill("triage")
+    page.get_by_role("button", name="Search").click()
+    expect(rows).to_have_count(1)
+    expect(rows).to_contain_text("triage")
+
+
+def test_a_batch_is_begun_and_cancelled(signed_in: Page, world: World) -> None:
+    page = signed_in
+    page.get_by_role("link", name="Batches", exact=True).click()
+    page.get_by_label("hPLM", exact=True).fill("triag")
+    inputs = FilePayload(name="texts.jsonl", mimeType="application/jsonl", buffer=b'"a parcel"\n"a pill"\n')
+    page.get_by_label("Inputs").set_input_files(inputs)
+    page.get_by_role("button", name="Begin").click()
+    expect(page.locator(".errorlist")).to_have_text("There is no such hPLM.")
+    page.get_by_label("hPLM", exact=True).fill("triage")
+    page.get_by_label("Inputs").set_input_files(inputs)
+    page.get_by_role("button", name="Begin").click()
+    expect(page.get_by_role("heading", name="texts.jsonl")).to_be_visible()
+    page.get_by_role("button", name="Cancel").click()
+    page.wait_for_event("response")  # the page looks how far it is, and the question stands
+    page.get_by_role("alertdialog").get_by_role("button", name="Cancel").click()
+    expect(page.locator("#batch").get_by_role("status")).to_contain_text("Cancelled")
+
+
+def test_an_adapter_that_does_not_fit_is_refused_and_the_form_keeps_the_rest(
+    signed_in: Page, world: World
+) -> None:
+    page = signed_in
+    page.goto(f"{page.url.split('/t/')[0]}/t/acme/hplms/import/")
+    page.get_by_role("link", name="adapter").first.click()
+    page.get_by_label("Name").fill("from-elsewhere")
+    archive = FilePayload(name="adapter.zip", mimeType="application/zip", buffer=b"not a zip file")
+    page.get_by_label("Adapter", exact=True).set_input_files(archive)
+    page.get_by_label("Parent").select_option(index=1)
+    page.get_by_role("button", name="Import").click()
+    expect(page.locator(".errorlist, [role=alert]").first).to_be_visible()
+    expect(page.get_by_label("Name")).to_have_value("from-elsewhere")
