@@ -279,7 +279,7 @@ REST_FRAMEWORK = {
     "DEFAULT_THROTTLE_CLASSES": ["inference.api.rates.throttles.ManageRate"],
     "DEFAULT_PARSER_CLASSES": [
         "hmi_site.parsers.StrictJSONParser",
-        "rest_framework.parsers.MultiPartParser",
+        "tenants.api.forms.FormParser",
     ],
     "DEFAULT_RENDERER_CLASSES": ["rest_framework.renderers.JSONRenderer"],
     "DEFAULT_SCHEMA_CLASS": "hmi_site.reference.view_headers.ViewSchema",

@@ -1,4 +1,4 @@
-"""How many pieces of files one tenant may be sending to this process at a time.
+"""How many pieces of files, and forms with files, one tenant may be sending to this process at a time.
 
 Each holds a thread of the web server for as long as its client likes, so that one tenant with slow
 connections could take them all.
@@ -16,26 +16,26 @@ PIECES_AT_ONCE: Final = 4
 RETRY_AFTER_S: Final = 5
 
 _lock = threading.Lock()
-_under_way: Counter[int] = Counter()
-"""By the tenant's id; a tenant that sends nothing is not in it."""
+_under_way: Counter[int | str] = Counter()
+"""By the tenant's id, or who else sends; who sends nothing is not in it."""
 
 
 @contextmanager
-def receiving(tenant_id: int) -> Iterator[None]:
-    """Hold one of the tenant's places. Raises ``queue_full`` while all are taken."""
+def receiving(sender: int | str) -> Iterator[None]:
+    """Hold one of the sender's places: a tenant's, by its id. Raises ``queue_full`` while all are taken."""
     with _lock:
-        if _under_way[tenant_id] >= PIECES_AT_ONCE:
+        if _under_way[sender] >= PIECES_AT_ONCE:
             raise HmiError(
                 ErrorCode.QUEUE_FULL,
                 f"{PIECES_AT_ONCE} pieces of uploads are on their way already; send this one in a moment.",
                 details={"limit": PIECES_AT_ONCE},
                 retry_after=RETRY_AFTER_S,
             )
-        _under_way[tenant_id] += 1
+        _under_way[sender] += 1
     try:
         yield
     finally:
         with _lock:
-            _under_way[tenant_id] -= 1
-            if not _under_way[tenant_id]:
-                del _under_way[tenant_id]
+            _under_way[sender] -= 1
+            if not _under_way[sender]:
+                del _under_way[sender]

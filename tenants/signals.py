@@ -9,6 +9,10 @@ tenant_leaving = Signal()
 """All data of a tenant is to be deleted; sent inside the transaction, with ``tenant``. Who hears of it may
 refuse, by raising."""
 
+file_deleting = Signal()
+"""A file is to be deleted; sent inside the transaction, which holds its row, with ``file``. Who hears of it
+may refuse, by raising."""
+
 takeout_requested = Signal()
 """All data of a tenant is to be put into a file; sent after the commit, with ``takeout_id``."""
 

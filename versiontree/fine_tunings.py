@@ -1,7 +1,7 @@
 """Reads of fine-tunings: where one stands, and what happened to it."""
 
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any, Final
 from uuid import UUID
 
@@ -17,6 +17,7 @@ VALIDATING: Final = "validating_files"
 QUEUED, RUNNING = "queued", "running"
 SUCCEEDED, FAILED, CANCELLED = "succeeded", "failed", "cancelled"
 STATUSES: Final = (VALIDATING, QUEUED, RUNNING, SUCCEEDED, FAILED, CANCELLED)
+ENDED: Final = (SUCCEEDED, FAILED, CANCELLED)
 BUILT: Final = (VersionState.READY, VersionState.RETIRED)
 METRICS: Final = "metrics"
 
@@ -27,7 +28,7 @@ class Standing:
 
     status: str
     finished_at: datetime | None = None
-    remaining_s: float | None = None
+    expected_at: datetime | None = None
     error: dict[str, Any] | None = None
 
 
@@ -47,14 +48,20 @@ def fine_tuning_of(tenant: Tenant, key: UUID) -> FineTuning:
 
 def training_events(fine_tuning: FineTuning) -> QuerySet[JobEvent]:
     """What happened to the jobs of its version, newest first."""
-    return JobEvent.unscoped.filter(job__in=_jobs(fine_tuning)).order_by("-pk")
+    return JobEvent.unscoped.filter(job__in=own_jobs(fine_tuning)).order_by("-pk")
 
 
 def training_curve(fine_tuning: FineTuning) -> list[dict[str, Any]]:
     """The figures that its training told, in their order."""
-    jobs = [job for job in _jobs(fine_tuning) if job.kind == JobKind.FINE_TUNE]
+    jobs = [job for job in own_jobs(fine_tuning) if job.kind == JobKind.FINE_TUNE]
     told = JobEvent.unscoped.filter(job__in=jobs, kind=METRICS).order_by("pk")
     return list(told.values_list("data", flat=True))
+
+
+def own_jobs(fine_tuning: FineTuning) -> list[Job]:
+    """Those that built the version, the first first; it may have been evaluated again later."""
+    version: Version | None = fine_tuning.version
+    return sorted(version.jobs.all(), key=lambda job: job.created_at)[:2] if version else []
 
 
 def standing_of(fine_tuning: FineTuning) -> Standing:
@@ -66,7 +73,7 @@ def standing_of(fine_tuning: FineTuning) -> Standing:
         )
     if version.state in BUILT:
         return Standing(SUCCEEDED, version.ready_at)
-    jobs = _jobs(fine_tuning)
+    jobs = own_jobs(fine_tuning)
     ended = max((job.finished_at for job in jobs if job.finished_at), default=None)
     failed = next((job for job in jobs if job.state == JobState.FAILED), None)
     if failed is not None:
@@ -76,7 +83,7 @@ def standing_of(fine_tuning: FineTuning) -> Standing:
         return Standing(CANCELLED, ended)
     at_work = next((job for job in jobs if job.state == JobState.RUNNING), None)
     if at_work is not None or any(job.state == JobState.SUCCEEDED for job in jobs):
-        return Standing(RUNNING, None, at_work.eta_seconds if at_work else None)
+        return Standing(RUNNING, None, _expected(at_work) if at_work else None)
     return Standing(QUEUED)
 
 
@@ -87,10 +94,11 @@ _NOT_BEGUN: Final = {
 }
 
 
-def _jobs(fine_tuning: FineTuning) -> list[Job]:
-    """Those that built the version, the first first; it may have been evaluated again later."""
-    version: Version | None = fine_tuning.version
-    return sorted(version.jobs.all(), key=lambda job: job.created_at)[:2] if version else []
+def _expected(job: Job) -> datetime | None:
+    """When it will be done, as it told when it was last heard of."""
+    if job.eta_seconds is None or job.heartbeat_at is None:
+        return None
+    return job.heartbeat_at + timedelta(seconds=job.eta_seconds)
 
 
 def _error(fine_tuning: FineTuning) -> dict[str, Any] | None:

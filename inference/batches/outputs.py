@@ -1,7 +1,7 @@
 """What a batch answers, on its way to becoming two files."""
 
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from types import TracebackType
 from typing import IO, Final, Self
@@ -29,11 +29,13 @@ class Outputs:
         self.sizes = dict(sizes)
         sync(folder)
 
-    def write(self, kind: str, lines: Iterable[bytes]) -> None:
-        """At the end of the one or the other."""
-        whole = b"".join(lines)
-        self._files[kind].write(whole)
-        self.sizes[kind] += len(whole)
+    def write(self, lines: Mapping[str, Iterable[bytes]]) -> None:
+        """At the ends of both. Raises OSError with nothing counted."""
+        whole = {kind: b"".join(those) for kind, those in lines.items()}
+        for kind, content in whole.items():
+            _write(self._files[kind], content)
+        for kind, content in whole.items():
+            self.sizes[kind] += len(content)
 
     def sync(self) -> None:
         """Put all of it on disk."""
@@ -49,6 +51,12 @@ class Outputs:
     ) -> None:
         for file in self._files.values():
             file.close()
+
+
+def _write(file: IO[bytes], content: bytes) -> None:
+    left = memoryview(content)
+    while left:  # on a disk that is almost full a write is short before it fails
+        left = left[file.write(left) :]
 
 
 def _opened(path: Path, size: int) -> IO[bytes]:

@@ -1,5 +1,6 @@
 """One turn of work at a batch: its lines go to the inference workers, what they answer to a file."""
 
+import math
 import time
 from collections import deque
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -19,13 +20,16 @@ from tenants.services.usage import usage_record
 from versiontree.batch_selectors import others_wait
 from versiontree.models import Batch
 from versiontree.resolving import ResolvedModel, resolve_model_lately
-from versiontree.services.batches import batch_note
+from versiontree.services.batches import batch_check_room, batch_note
 from workers.processes import is_stopping
 
 ASKED_AT_ONCE: Final = 4
 """Requests of one batch that wait or are computed: the next is there when one is done."""
 NOTED_EVERY_S: Final = 1.0
 LOOKS_EVERY_S: Final = 0.5
+STALLED_AFTER_S: Final = 60.0
+"""Without an answer for so long it may be that nobody serves the root: others need not wait for one."""
+MEASURED_EVERY_S: Final = 10.0
 
 
 class Interrupted(Exception):
@@ -71,7 +75,8 @@ class Work:
             name: int(getattr(batch, name))
             for name in ("read_bytes", "read_lines", "lines", "succeeded", "failed", "tokens")
         }
-        self._noted_at = time.monotonic()
+        self._noted_at = self._answered_at = time.monotonic()
+        self._measured_at = -math.inf
 
     def through(self, source: Path) -> None:
         """To the end of the file. Raises Interrupted, Unwanted, HmiError and OSError; what was answered by
@@ -83,17 +88,21 @@ class Work:
             Outputs(batch.folder, sizes) as outputs,
             _pool() as pool,
         ):
+            self._measure()
             stream.seek(batch.read_bytes)
             lines = lines_of(stream, after=batch.read_lines)
             try:
                 for block in blocks_of(lines, self._model.form.read):
                     while len(self._waiting) >= ASKED_AT_ONCE:
                         self._take(outputs)
+                    self._check_quota()
                     first = block.lines[0].number
                     self._waiting.append((block, pool.submit(self._asker.ask, first, block.inputs)))
                     self._check_turn()
                 while self._waiting:
                     self._take(outputs)
+                if not self._note(outputs):
+                    raise Unwanted
             except Interrupted:
                 while self._waiting and not is_stopping():
                     self._take(outputs)
@@ -103,9 +112,12 @@ class Work:
                 self._note(outputs)
 
     def _check_turn(self) -> None:
-        """Raises Interrupted when others shall have theirs, and when the day's quota is used up."""
+        """Raises Interrupted when others shall have theirs."""
         if is_stopping() or (time.monotonic() > self._until and others_wait(self._batch)):
             raise Interrupted(soon=True)
+
+    def _check_quota(self) -> None:
+        """Raises Interrupted when the day's is used up."""
         try:
             quota_check_requests(tenant=self._batch.tenant)
         except HmiError as error:
@@ -121,7 +133,10 @@ class Work:
             except TimeoutError:
                 if is_stopping():
                     raise Interrupted(soon=True) from None
+                if time.monotonic() - self._answered_at > STALLED_AFTER_S:
+                    self._check_turn()
                 self._look(outputs)
+        self._answered_at = time.monotonic()
         self._waiting.popleft()
         self._write(block, answers, outputs)
         self._look(outputs)
@@ -132,8 +147,7 @@ class Work:
         for asked in block.lines:
             kind, line = self._model.form.written(asked, [next(left) for _ in asked.inputs])
             written[kind].append(line)
-        for kind, lines in written.items():
-            outputs.write(kind, lines)
+        outputs.write(written)
         reached = self._reached
         reached["read_bytes"], reached["read_lines"] = block.end, block.last
         reached["lines"] += len(block.lines)
@@ -157,7 +171,14 @@ class Work:
             return
         if not self._note(outputs):
             raise Unwanted
+        self._measure()
         resolve_model_lately(self._batch.tenant, self._model.reference)
+
+    def _measure(self) -> None:
+        """Now and then: raise ``quota_exceeded`` where what is written goes too far beyond the storage."""
+        if time.monotonic() - self._measured_at >= MEASURED_EVERY_S:
+            self._measured_at = time.monotonic()
+            batch_check_room(batch=self._batch)
 
     def _note(self, outputs: Outputs) -> bool:
         outputs.sync()

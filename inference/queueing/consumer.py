@@ -87,7 +87,11 @@ class RequestConsumer:
 
     def read_background(self) -> list[Entry]:
         """A new request of each root's background, where there is one."""
-        return self._read_lanes(self._lanes[len(self.roots) :], 1, 0) if self.roots else []
+        return self._read_lanes(self._lanes_behind, 1, 0) if self.roots else []
+
+    @property
+    def _lanes_behind(self) -> list[str]:
+        return self._lanes[len(self.roots) :]
 
     def _read_lanes(self, lanes: list[str], each: int, block_ms: int) -> list[Entry]:
         roots = {keys.requests(lane).encode(): lane for lane in lanes}
@@ -106,14 +110,15 @@ class RequestConsumer:
             ]
         )
 
-    def claim_abandoned(self, count: int = 1) -> list[Entry]:
-        """Up to ``count`` requests whose worker has lost its heartbeat, or whose delivery never arrived here.
+    def claim_abandoned(self, count: int = 1, *, background: bool = False) -> list[Entry]:
+        """Up to ``count`` requests whose worker has lost its heartbeat, or whose delivery never arrived here;
+        those of the background or the others.
 
         One that has been delivered MAX_DELIVERIES times is answered with an error instead. Claim few at a
         time and run them alone: a request that kills workers then takes no others with it.
         """
         claimed: list[Entry] = []
-        for root in self._lanes:
+        for root in self._lanes_behind if background else self.roots:
             if len(claimed) < count:
                 claimed += self._claim(root, count - len(claimed))
         return claimed

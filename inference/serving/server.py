@@ -61,13 +61,14 @@ class Server:
         self._clock = clock
         self._shares = FairShares(lambda tenant: catalogue.manifest.weight(tenant))
         self._backlog = Backlog(shares=self._shares)
-        self._background = Backlog(shares=FairShares(lambda tenant: catalogue.manifest.weight(tenant)))
+        self._shares_behind = FairShares(lambda tenant: catalogue.manifest.weight(tenant))
+        self._background = Backlog(shares=self._shares_behind)
         self._busy_until = 0.0
         self._ahead: Underway | None = None
         self._ahead_failed: Exception | None = None
         self._early: list[Entry] = []
         self._outbox = Outbox(consumer, catalogue.counters, self.recent, metrics, clock)
-        self._next_claim = self._next_drop = 0.0
+        self._next_claim = self._next_claim_behind = self._next_drop = 0.0
 
     @property
     def backlog_rows(self) -> int:
@@ -125,6 +126,7 @@ class Server:
             if not self._ahead:
                 waiting = self._backlog or self._background
                 self._take(0.0 if waiting else self._pace.idle_wait_s, self._pace.batch_wait_s)
+            self._claim_background()
             self._outbox.send()
         self._drop_cancelled()
         advanced = self._advance(taking)
@@ -144,13 +146,25 @@ class Server:
             self._next_claim = time.monotonic() + self._pace.claim_every_s
             for late in self._consumer.overdue_elsewhere(self._clock()):
                 self._outbox.answer(late, expiry(late))
+        self._serve_claimed(entries)
+
+    def _claim_background(self) -> None:
+        """The same of the background, when no other row waits."""
+        if self._others_wait or time.monotonic() < self._next_claim_behind:
+            return
+        entries = self._consumer.claim_abandoned(1, background=True)
+        if not entries:
+            self._next_claim_behind = time.monotonic() + self._pace.claim_every_s
+        self._serve_claimed(entries)
+
+    def _serve_claimed(self, entries: list[Entry]) -> None:
         for entry in entries:
             request, own = entry.request, whose(entry.request)
             log.warning("request %s is delivered for the %d. time", request.id, entry.deliveries, extra=own)
             self._serve_alone(entry)
 
     def _serve_alone(self, entry: Entry) -> None:
-        alone = Backlog(shares=self._shares)
+        alone = Backlog(shares=self._shares_behind if entry.is_background else self._shares)
         self._admit_all([entry], alone)
         while (underway := self._begin(alone)) is not None:
             self._finish(underway, lambda: None)
@@ -173,12 +187,16 @@ class Server:
                 # times a second.
                 time.sleep(company_s)
             wait_ms, company_s = 0, 0.0
-        if not self._backlog and len(self._background) < BATCHES_BEHIND * self._limits.rows:
+        behind = len(self._background) + self._early_rows(background=True)
+        if not self._backlog and behind < BATCHES_BEHIND * self._limits.rows:
             self._admit_all(self._consumer.read_background(), self._background)
 
     def _room(self) -> int:
-        early = sum(len(entry.request.inputs) for entry in self._early)
-        return self._pace.backlog_rows - len(self._backlog) - early
+        return self._pace.backlog_rows - len(self._backlog) - self._early_rows(background=False)
+
+    def _early_rows(self, *, background: bool) -> int:
+        early = [entry for entry in self._early if entry.is_background == background]
+        return sum(len(entry.request.inputs) for entry in early)
 
     def _admit_all(self, entries: list[Entry], backlog: Backlog) -> None:
         self._catalogue.keep_up()  # a request may name what was published while it was waited for
@@ -189,7 +207,9 @@ class Server:
         """Ask again for what named an hPLM before its revision was there."""
         early, self._early = self._early, []
         for entry in early:
-            if entry.deliveries > 1:
+            if entry.deliveries > 1 and entry.is_background and self._others_wait:
+                self._early.append(entry)
+            elif entry.deliveries > 1:
                 self._serve_alone(entry)
             else:
                 self._admit(entry, self._background if entry.is_background else self._backlog)

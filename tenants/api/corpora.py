@@ -4,11 +4,11 @@ from typing import Any
 
 from drf_spectacular.utils import extend_schema
 from rest_framework import status
-from rest_framework.parsers import MultiPartParser
 from rest_framework.request import Request
 from rest_framework.response import Response
 
 from tenants.api.access import StaffView, TenantView
+from tenants.api.forms import FormParser
 from tenants.api.serializers import (
     CorpusFileSerializer,
     CorpusSerializer,
@@ -41,7 +41,7 @@ def _upload(request: Request, tenant: Tenant | None) -> Response:
 class CorporaView(TenantView):
     """The tenant's corpora."""
 
-    parser_classes = [MultiPartParser]
+    parser_classes = [FormParser]
     serializer_class = CorpusSerializer
     queryset = Corpus.unscoped.none()
 
@@ -62,7 +62,7 @@ class CorporaView(TenantView):
 class CorpusPreviewView(TenantView):
     """What an upload would say. Nothing is stored."""
 
-    parser_classes = [MultiPartParser]
+    parser_classes = [FormParser]
     serializer_class = PreviewSerializer
     makes = False
 
@@ -92,7 +92,7 @@ class CorpusView(Single, TenantView):
 class PlatformCorporaView(StaffView):
     """The platform's corpora, for its staff: what roots and platform domains learn from."""
 
-    parser_classes = [MultiPartParser]
+    parser_classes = [FormParser]
     serializer_class = CorpusSerializer
     queryset = Corpus.unscoped.none()
 

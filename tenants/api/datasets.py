@@ -4,11 +4,11 @@ from typing import Any
 
 from drf_spectacular.utils import extend_schema
 from rest_framework import status
-from rest_framework.parsers import MultiPartParser
 from rest_framework.request import Request
 from rest_framework.response import Response
 
 from tenants.api.access import TenantView
+from tenants.api.forms import FormParser
 from tenants.api.serializers import (
     DatasetFilesSerializer,
     DatasetSerializer,
@@ -40,7 +40,7 @@ def _content(asked: dict[str, Any]) -> dict[str, Any]:
 class DatasetsView(TenantView):
     """The tenant's datasets."""
 
-    parser_classes = [MultiPartParser]
+    parser_classes = [FormParser]
     serializer_class = DatasetSerializer
     queryset = Dataset.unscoped.none()
 
@@ -69,7 +69,7 @@ class DatasetsView(TenantView):
 class DatasetPreviewView(TenantView):
     """What an upload would say. Nothing is stored."""
 
-    parser_classes = [MultiPartParser]
+    parser_classes = [FormParser]
     serializer_class = PreviewSerializer
     makes = False
 

@@ -119,6 +119,13 @@ class DatasetSerializer(serializers.ModelSerializer[Dataset]):
 class ColumnsField(serializers.JSONField):
     """Canonical column -> the file's, as JSON text in a form."""
 
+    def to_internal_value(self, data: Any) -> dict[str, str]:
+        """An object of texts."""
+        columns = super().to_internal_value(data)
+        if not isinstance(columns, dict) or not all(isinstance(name, str) for name in columns.values()):
+            raise serializers.ValidationError("An object that maps columns to names in the file is needed.")
+        return columns
+
 
 class DatasetFilesSerializer(serializers.Serializer[Any]):
     """The files of the splits; dev and test are taken from train when they are not given."""
@@ -134,12 +141,6 @@ class DatasetFilesSerializer(serializers.Serializer[Any]):
     allow_leaks = serializers.BooleanField(
         required=False, default=False, help_text="Take splits that share more texts than they should."
     )
-
-    def validate_columns(self, columns: Any) -> dict[str, str]:
-        """An object of texts."""
-        if not isinstance(columns, dict) or not all(isinstance(name, str) for name in columns.values()):
-            raise serializers.ValidationError("An object that maps columns to names in the file is needed.")
-        return columns
 
 
 class DatasetUploadSerializer(DatasetFilesSerializer):

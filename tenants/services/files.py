@@ -6,7 +6,6 @@ from datetime import timedelta
 from typing import Final
 
 from django.db import transaction
-from django.db.models import ProtectedError
 from django.utils import timezone
 
 from tenants.errors import ErrorCode, HmiError
@@ -15,6 +14,7 @@ from tenants.models import File, FilePurpose, Tenant
 from tenants.services.audit import Actor, audit_record, person
 from tenants.services.intake import clean_filename, filed, files_release, take_in
 from tenants.services.quotas import quota_check_storage, quota_lock
+from tenants.signals import file_deleting
 from tenants.storage import Kept, Measured, Readable, stored_path, upload_store
 
 MOST_FILES: Final = 10_000
@@ -46,7 +46,8 @@ def file_create(
             raise bad_file(ErrorCode.EMPTY_FILE, "the file is empty.", file=name)
         with filed({source.path: measured}):
             quota_lock(tenant=tenant)
-            _check_number(tenant)
+            if purpose != FilePurpose.BATCH_OUTPUT:  # what was computed is not lost for a number
+                _check_number(tenant)
             quota_check_storage(tenant=tenant, adding_bytes=measured.size, beside_uploads=-frees_bytes)
             file = File(
                 tenant=tenant,
@@ -67,15 +68,10 @@ def file_delete(*, file: File, actor: Actor) -> None:
     """Delete a file, and its bytes unless others have the same. In use: ``has_dependents``."""
     with transaction.atomic():
         digest = file.sha256
+        list(File.unscoped.select_for_update().filter(pk=file.pk))  # a batch that would begin waits
+        file_deleting.send(File, file=file)
         _record("file.delete", file, actor)
-        try:
-            file.delete()
-        except ProtectedError as error:
-            raise HmiError(
-                ErrorCode.HAS_DEPENDENTS,
-                f"The file {file.filename!r} is in use and stays.",
-                param="file_id",
-            ) from error
+        file.delete()
         transaction.on_commit(lambda: files_release([digest]))
 
 

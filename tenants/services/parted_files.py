@@ -5,16 +5,18 @@ import shutil
 from collections.abc import Sequence
 from datetime import timedelta
 from pathlib import Path
+from typing import BinaryIO, Final
 from uuid import UUID
 
 from django.conf import settings
 from django.db import transaction
-from django.db.models import QuerySet, Sum
+from django.db.models import QuerySet
 from django.utils import timezone
 
 from tenants.errors import ErrorCode, HmiError
 from tenants.models import ApiKey, File, FilePurpose, PartedFile, PartedFileState, Tenant, Upload, User
 from tenants.selectors import uploads_unexpired
+from tenants.services.alone import alone
 from tenants.services.audit import person
 from tenants.services.files import file_create
 from tenants.services.intake import clean_filename
@@ -28,6 +30,8 @@ from tenants.services.uploads import (
     uploads_spend,
 )
 from tenants.storage import CHUNK_BYTES, Kept, Readable, measure, upload_store
+
+RETRY_AFTER_S: Final = 2
 
 
 def parted_file_create(
@@ -71,16 +75,16 @@ def _announce(
 
 
 def part_add(*, parted: PartedFile, stream: Readable, size: int, actor: User | ApiKey) -> Upload:
-    """Take a part. Raises ``conflict`` when no more are taken, ``body_too_large`` beyond what was announced,
-    ``quota_exceeded``."""
+    """Take a part, also one that is here already: a client whose answer was lost sends it again, and names
+    the later one. Raises ``conflict`` when no more are taken, ``body_too_large`` for more than was announced
+    of the whole, ``quota_exceeded``."""
     _require_pending(parted)
-    there = _parts(parted).aggregate(total=Sum("size_bytes"))["total"] or 0
-    if there + size > parted.size_bytes:
+    if size > parted.size_bytes:
         raise HmiError(
             ErrorCode.BODY_TOO_LARGE,
-            f"{parted.size_bytes:,} bytes were announced; with this part there would be {there + size:,}.",
+            f"{parted.size_bytes:,} bytes were announced; this part has {size:,}.",
             param="data",
-            details={"announced": parted.size_bytes, "here": there, "part": size},
+            details={"announced": parted.size_bytes, "part": size},
         )
     upload = upload_create(
         tenant=parted.tenant, filename=parted.filename, size=size, actor=actor, mark=parted.mark
@@ -95,8 +99,17 @@ def parted_file_complete(
     """Put the parts together in this order; those that are not named are thrown away.
 
     Raises ``not_found`` (a part), ``conflict`` (no more pending), ``invalid_field`` (not as many bytes as
-    announced), ``checksum_mismatch``. Not within a transaction.
+    announced), ``checksum_mismatch``, and ``conflict`` while another call does so. Not within a transaction.
     """
+    with alone(f"upload {parted.pk}") as ours:
+        if not ours:
+            message = "This upload is being completed; ask again in a moment."
+            raise HmiError(ErrorCode.CONFLICT, message, param="upload_id", retry_after=RETRY_AFTER_S)
+        parted.refresh_from_db(fields=["state"])
+        return _complete(parted, parts, actor, md5)
+
+
+def _complete(parted: PartedFile, parts: Sequence[UUID], actor: User | ApiKey, md5: str) -> File:
     _require_pending(parted)
     there = {upload.pk: upload for upload in _parts(parted)}
     if missing := next((key for key in parts if key not in there), None):
@@ -154,7 +167,7 @@ def _put_together(parts: Sequence[Upload], whole: Path, md5: str) -> Path:
     found = hashlib.md5(usedforsecurity=False)
     with whole.open("xb") as out:
         for part in parts:
-            with upload_kept(part).path.open("rb") as stream:
+            with _opened(part) as stream:
                 if not md5:
                     shutil.copyfileobj(stream, out, CHUNK_BYTES)
                     continue
@@ -168,6 +181,14 @@ def _put_together(parts: Sequence[Upload], whole: Path, md5: str) -> Path:
             param="md5",
         )
     return whole
+
+
+def _opened(part: Upload) -> BinaryIO:
+    try:
+        return upload_kept(part).path.open("rb")
+    except FileNotFoundError:  # cancelled, or its time was over, while it was put together
+        message = f"The part {part.pk.hex} was thrown away meanwhile. Send it again."
+        raise HmiError(ErrorCode.CONFLICT, message, param="part_ids") from None
 
 
 def _check_number(tenant: Tenant) -> None:

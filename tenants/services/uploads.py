@@ -11,6 +11,7 @@ from typing import Final
 from uuid import UUID
 
 from django.conf import settings
+from django.core.files import File as Local
 from django.db import connection, transaction
 from django.utils import timezone
 
@@ -110,7 +111,8 @@ def upload_append(
         upload.promised_sha256 = promised_sha256.lower()
     path = upload_store().arriving(upload.pk)
     pieces: Iterable[bytes] = pieces_of(stream)
-    _release_database()
+    if not isinstance(stream, Local):
+        _release_database()
     if checksum is None:
         length = append(path, pieces, at=offset, most=upload.size_bytes)
     else:
@@ -237,7 +239,8 @@ def _from_base64(text: str, param: str) -> bytes:
 
 
 def _release_database() -> None:
-    """A client may take minutes over a piece; the connection goes back to the pool first."""
+    """A client may take minutes over a piece; the connection goes back to the pool first. What is here
+    already needs none of this, and whoever sends it may hold a lock of this connection (``alone``)."""
     if not connection.in_atomic_block:
         connection.close()
 

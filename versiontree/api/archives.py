@@ -7,10 +7,10 @@ from drf_spectacular.types import OpenApiTypes
 from drf_spectacular.utils import OpenApiParameter, extend_schema
 from rest_framework import status
 from rest_framework.generics import GenericAPIView
-from rest_framework.parsers import MultiPartParser
 from rest_framework.request import Request
 from rest_framework.response import Response
 
+from tenants.api.forms import FormParser
 from tenants.models import Role, Tenant
 from tenants.permissions import request_actor
 from versiontree.api.access import OwnerView, PlatformView, asked, queried
@@ -60,7 +60,7 @@ class _VersionExport(GenericAPIView[Version]):
 
 
 class _Import(GenericAPIView[Version]):
-    parser_classes = [MultiPartParser]
+    parser_classes = [FormParser]
     serializer_class = VersionSerializer
     owner: Tenant | None
 
@@ -96,7 +96,7 @@ class ImportAdapterView(OwnerView):
     """A LoRA adapter of Hugging Face PEFT, or a bottleneck adapter of AdapterHub, that was trained elsewhere
     on a root's checkpoint becomes an hPLM."""
 
-    parser_classes = [MultiPartParser]
+    parser_classes = [FormParser]
     serializer_class = VersionSerializer
 
     @extend_schema(request=ImportAdapterSerializer, responses={201: VersionSerializer})

@@ -9,11 +9,12 @@ from uuid import UUID
 
 from django.conf import settings
 from django.db import transaction
-from django.db.models import F, QuerySet
+from django.db.models import F, QuerySet, Sum
 from django.utils import timezone
 
 from tenants.errors import ErrorCode, HmiError
 from tenants.models import ApiKey, File, FilePurpose, Tenant, Upload
+from tenants.selectors import quota_of, storage_used
 from tenants.services.audit import Actor, audit_record, person
 from tenants.services.files import file_create
 from tenants.services.quotas import quota_lock
@@ -31,6 +32,8 @@ KEPT_FOR: Final = timedelta(days=30)
 LOST_AFTER: Final = timedelta(seconds=30)
 MOST_ATTEMPTS: Final = 5
 """So often it may be taken up without getting on."""
+BEYOND_BYTES: Final = 1024**3
+"""So far what a tenant's batches answer may go beyond its storage: no small answer is lost to a full one."""
 
 
 def batch_create(
@@ -157,6 +160,21 @@ def batch_note(*, batch: Batch, **reached: int) -> bool:
     return bool(running.update(nudged_at=timezone.now(), **reached))
 
 
+def batch_check_room(*, batch: Batch) -> None:
+    """Raises ``quota_exceeded`` where what the tenant's batches have written goes more than ``BEYOND_BYTES``
+    beyond its storage."""
+    tenant, limit = batch.tenant, quota_of(batch.tenant).max_storage_bytes
+    active = Batch.objects.for_tenant(tenant).filter(state__in=ACTIVE_BATCHES)
+    written = active.aggregate(total=Sum(F("results_bytes") + F("errors_bytes")))["total"] or 0
+    used = storage_used(tenant) + int(written)
+    if used > limit + BEYOND_BYTES:
+        raise HmiError(
+            ErrorCode.QUOTA_EXCEEDED,
+            f"The quota allows {limit:,} bytes of storage; with what batches answered {used:,} are taken.",
+            details={"quota": "bytes of storage", "limit": limit, "used": used},
+        )
+
+
 def batch_rest(*, batch: Batch) -> None:
     """Give it back, to be gone on with later."""
     running = Batch.unscoped.filter(pk=batch.pk, state=BatchState.RUNNING)
@@ -195,7 +213,7 @@ def batches_nudge_lost() -> None:
         Batch.unscoped.filter(pk=key).update(nudged_at=now)
         batch_nudge_send(batch_id=key)
     for folder in _folders():
-        if lost.filter(pk=folder.name).exclude(state__in=ACTIVE_BATCHES).exists():
+        if lost.filter(pk=folder.name).exclude(state__in=ACTIVE_BATCHES).update(nudged_at=now):
             batch_nudge_send(batch_id=UUID(folder.name))
 
 

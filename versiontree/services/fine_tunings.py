@@ -4,7 +4,7 @@ What goes wrong once one was accepted stands in it; it has then failed.
 """
 
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from datetime import timedelta
 from pathlib import Path
 from typing import Any, Final
@@ -12,7 +12,7 @@ from uuid import UUID
 
 from django.conf import settings as django_settings
 from django.db import transaction
-from django.db.models import F, Q
+from django.db.models import F, Q, QuerySet
 from django.utils import timezone
 
 from tenants.errors import ErrorCode, HmiError
@@ -27,10 +27,11 @@ from tenants.services.alone import alone
 from tenants.services.audit import Actor, audit_record, person
 from tenants.services.datasets import dataset_delete, dataset_upload
 from tenants.services.files import file_kept
-from tenants.services.quotas import quota_check_hplms
+from tenants.services.quotas import quota_check_hplms, quota_lock
 from tenants.storage import Kept, measure, upload_store
 from versiontree.bases import base_named, base_version
-from versiontree.models import FineTuning, FineTuningState, Hplm, Job, Version
+from versiontree.fine_tunings import ENDED, own_jobs, standing_of
+from versiontree.models import FineTuning, FineTuningState, Hplm, Version
 from versiontree.models.job import ACTIVE, JobKind
 from versiontree.models.version import VersionKind
 from versiontree.names import require_slug
@@ -86,8 +87,8 @@ def fine_tuning_create(
         **files,
     )
     with transaction.atomic():
-        room_for_version(tenant=tenant, jobs=JOBS_OF_ONE)
-        _check_number(tenant)
+        waiting = _check_number(tenant)
+        room_for_version(tenant=tenant, jobs=JOBS_OF_ONE * (waiting + 1))
         if isinstance(base, Hplm):
             _go_on_from(row, base, number, name)
         else:
@@ -125,6 +126,7 @@ def fine_tuning_begin(*, fine_tuning_id: UUID) -> None:
                 error=storable(error.to_json()["error"]),
                 finished_at=timezone.now(),
             )
+            _forget_dataset(row, row.created_by or row.api_key)
 
 
 def fine_tuning_cancel(*, fine_tuning: FineTuning, actor: Actor) -> FineTuning:
@@ -135,9 +137,10 @@ def fine_tuning_cancel(*, fine_tuning: FineTuning, actor: Actor) -> FineTuning:
             row.state, row.finished_at = FineTuningState.CANCELLED, timezone.now()
             row.save(update_fields=["state", "finished_at"])
             _record("fine_tuning.cancel", row, actor)
+            _forget_dataset(row, actor)
             return row
-        jobs = Job.unscoped.filter(version=row.version_id, state__in=ACTIVE).select_related("tenant")
-        first = jobs.order_by("created_at").first() if row.version_id else None
+        has_ended = standing_of(row).status in ENDED
+        first = None if has_ended else next((job for job in own_jobs(row) if job.state in ACTIVE), None)
         if first is None:
             raise HmiError(
                 ErrorCode.INVALID_TRANSITION, "This fine-tuning has ended; it cannot be cancelled."
@@ -159,18 +162,13 @@ def fine_tunings_nudge_lost() -> None:
 def _begin(row: FineTuning) -> None:
     actor = row.created_by or row.api_key
     dataset = _dataset(row, actor)
-    try:
-        with transaction.atomic():
-            locked = FineTuning.unscoped.select_for_update(of=("self",)).get(pk=row.pk)
-            wanted = locked.state == FineTuningState.VALIDATING
-            if wanted:
-                version = _plant(row, dataset, actor)
-                FineTuning.unscoped.filter(pk=row.pk).update(state=FineTuningState.BEGUN, version=version)
-    except HmiError:
-        dataset_delete(dataset=dataset, actor=actor)
-        raise
-    if not wanted:
-        dataset_delete(dataset=dataset, actor=actor)
+    with transaction.atomic():
+        locked = FineTuning.unscoped.select_for_update(of=("self",)).get(pk=row.pk)
+        if locked.state != FineTuningState.VALIDATING:
+            _forget_dataset(row, actor)
+            return
+        version = _plant(row, dataset, actor)
+        FineTuning.unscoped.filter(pk=row.pk).update(state=FineTuningState.BEGUN, version=version)
 
 
 def _plant(row: FineTuning, dataset: Dataset, actor: Actor) -> Version:
@@ -183,8 +181,7 @@ def _plant(row: FineTuning, dataset: Dataset, actor: Actor) -> Version:
 
 def _dataset(row: FineTuning, actor: Actor) -> Dataset:
     """That of an earlier attempt, whose worker died, or a new one."""
-    name = f"{row.name} {row.pk.hex[:12]}"
-    made = datasets_of(row.tenant).filter(name=name).first()
+    made = _datasets(row).first()
     if made is not None:
         return made
     splits = {"train": ("training_file", row.training_file), "dev": ("validation_file", row.validation_file)}
@@ -198,7 +195,24 @@ def _dataset(row: FineTuning, actor: Actor) -> Dataset:
             with brought_by(param):
                 files[split] = (file.filename, _rows(file, workspace / split, options))
         with _brought_by_splits({split: param for split, (param, _) in splits.items()}):
-            return dataset_upload(tenant=row.tenant, name=name, files=files, actor=actor, **options)
+            return dataset_upload(
+                tenant=row.tenant, name=_dataset_name(row), files=files, actor=actor, **options
+            )
+
+
+def _forget_dataset(row: FineTuning, actor: Actor) -> None:
+    """Delete what an attempt has made, on which nothing was planted."""
+    for dataset in _datasets(row):
+        with suppress(HmiError):  # somebody has found a use for it
+            dataset_delete(dataset=dataset, actor=actor)
+
+
+def _datasets(row: FineTuning) -> QuerySet[Dataset]:
+    return datasets_of(row.tenant).filter(name=_dataset_name(row))
+
+
+def _dataset_name(row: FineTuning) -> str:
+    return f"{row.name} {row.pk.hex[:12]}"
 
 
 def _rows(file: File, target: Path, options: dict[str, Any]) -> Kept:
@@ -246,7 +260,8 @@ def _go_on_from(row: FineTuning, hplm: Hplm, number: int | None, name: str) -> N
     row.hplm, row.name = hplm, hplm.name
 
 
-def _check_number(tenant: Tenant) -> None:
+def _check_number(tenant: Tenant) -> int:
+    quota_lock(tenant=tenant)
     limit = django_settings.HMI_CHECKS_AT_ONCE
     waiting = FineTuning.objects.for_tenant(tenant).filter(state=FineTuningState.VALIDATING).count()
     if waiting >= limit:
@@ -256,6 +271,7 @@ def _check_number(tenant: Tenant) -> None:
             details={"quota": "checks", "limit": limit, "used": waiting},
             retry_after=RETRY_AFTER_S,
         )
+    return waiting
 
 
 def _require_rows(file: File, param: str) -> None:

@@ -5,10 +5,10 @@ from typing import Any
 from django.http import FileResponse
 from drf_spectacular.types import OpenApiTypes
 from drf_spectacular.utils import OpenApiParameter, extend_schema
-from rest_framework.parsers import MultiPartParser
 from rest_framework.request import Request
 from rest_framework.response import Response
 
+from tenants.api.forms import FormParser
 from tenants.api.openai.access import OpenAiView, errors
 from tenants.api.openai.lists import ListQuerySerializer, list_of, listed
 from tenants.api.openai.names import FILE, read_id, written_id
@@ -32,7 +32,7 @@ MOST_AT_ONCE = 10_000
 class OpenAiFilesView(OpenAiView):
     """The tenant's files."""
 
-    parser_classes = (MultiPartParser,)
+    parser_classes = (FormParser,)
     serializer_class = OpenAiFileSerializer
     queryset = File.unscoped.none()
 

@@ -4,11 +4,11 @@ from datetime import timedelta
 from typing import Any
 
 from drf_spectacular.utils import extend_schema
-from rest_framework.parsers import MultiPartParser
 from rest_framework.request import Request
 from rest_framework.response import Response
 from rest_framework.serializers import Serializer
 
+from tenants.api.forms import FormParser
 from tenants.api.openai.access import OpenAiView, errors
 from tenants.api.openai.names import PART, UPLOAD, read_id, unix, written_id
 from tenants.api.openai.serializers import (
@@ -67,7 +67,7 @@ class OpenAiUploadsView(_UploadView):
 class OpenAiPartsView(_UploadView):
     """The parts of one."""
 
-    parser_classes = (MultiPartParser,)
+    parser_classes = (FormParser,)
     serializer_class = ShownPartSerializer
 
     @extend_schema(

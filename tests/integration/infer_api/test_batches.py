@@ -214,6 +214,13 @@ def test_a_batch_of_requests_is_as_the_openai_conventions_have_it(
         (None, 422),
     ]
     assert [one["id"] for one in api.get("/v1/batches").json()["data"]] == [made["id"]]
+    row = Batch.unscoped.get(pk=uuid.UUID(made["id"].removeprefix("batch-")))
+    row.folder.mkdir()
+    Batch.unscoped.filter(pk=row.pk).update(results=None)  # it has ended, and its files are still to be kept
+    told = api.get(f"/v1/batches/{made['id']}").json()
+    assert (told["status"], told["completed_at"]) == ("finalizing", None)
+    assert told["finalizing_at"]
+    row.folder.rmdir()
     again = api.post(f"/v1/batches/{made['id']}/cancel")
     assert (again.status_code, again.json()["error"]["code"]) == (409, "invalid_transition")
     for wrong in (
@@ -250,4 +257,6 @@ def test_a_batch_of_texts_becomes_vectors_as_one_by_one(
         assert one["embedding"] == pytest.approx(other["embedding"], abs=1e-3)
     assert [len(one["embedding"]) for one in short] == [4, 4]
     (refused,) = fetched(api, {"id": str(row.pk)}, "errors")
-    assert refused["response"]["body"]["error"]["param"] == "dimensions"
+    alone = api.post(url, body | {"dimensions": 10**6}, format="json")
+    assert refused["response"]["status_code"] == alone.status_code == 400
+    assert refused["response"]["body"] == alone.json()

@@ -89,6 +89,27 @@ def test_a_file_goes_when_its_time_is_over(client: Caller, acme: Household, uplo
     assert not File.unscoped.exists()
 
 
+def test_a_file_in_use_stays_until_what_uses_it_has_ended(
+    client: Caller, root: Version, upload_root: Path, redis_url: str
+) -> None:
+    life: dict[str, Any] = {"expires_after[anchor]": "created_at", "expires_after[seconds]": 3600}
+    asked, tuned = (
+        client.sends(ROWS, purpose=purpose, **life).json()["id"] for purpose in ("batch", "fine-tune")
+    )
+    batch = client.asks(
+        "batches", input_file_id=asked, endpoint="/v1/embeddings", completion_window="24h"
+    ).json()
+    job = client.asks("fine_tuning/jobs", model="bert", training_file=tuned).json()
+    for file in (asked, tuned):
+        refused = client.delete(f"/v1/files/{file}")
+        assert (refused.status_code, refused.json()["error"]["code"]) == (409, "has_dependents")
+    File.unscoped.update(expires_at=timezone.now() - timedelta(seconds=1))
+    assert files_expire() == 0
+    for path in (f"batches/{batch['id']}/cancel", f"fine_tuning/jobs/{job['id']}/cancel"):
+        assert client.asks(path).status_code == 200
+    assert files_expire() == 2
+
+
 @pytest.mark.parametrize(
     ("sent", "status", "code", "param"),
     [

@@ -1,11 +1,13 @@
 """Fine-tuning jobs: from a file to a version, as the OpenAI conventions tell it."""
 
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
 import pytest
+from django.utils import timezone
 
-from tenants.models import Dataset
+from tenants.models import Dataset, Quota
 from tenants.services.datasets import dataset_upload
 from tests.integration.openai_api.conftest import Caller
 from tests.integration.tenants.content import stream
@@ -85,6 +87,12 @@ def test_a_job_goes_from_files_to_a_model_and_its_results(
     assert worker
     grove.do_job(tuning, test={"metric": "accuracy", "value": 0.75, "rows": 6}, labels=["bad", "good"])
     assert now(client, job)["status"] == "running"
+    grove.claim(evaluating)
+    heard = timezone.now()
+    Job.unscoped.filter(pk=evaluating.pk).update(heartbeat_at=heard, eta_seconds=50)
+    Job.unscoped.filter(pk=tuning.pk).update(heartbeat_at=heard - timedelta(hours=1))
+    assert now(client, job)["estimated_finish"] == int(heard.timestamp() + 50)
+    Job.unscoped.filter(pk=evaluating.pk).update(state="queued", worker="", lease_until=None)
     grove.do_job(evaluating)
 
     done = now(client, job)
@@ -123,8 +131,11 @@ def test_a_job_goes_from_files_to_a_model_and_its_results(
     assert [row["id"] for row in client.get("/v1/fine_tuning/jobs").json()["data"]] == [job["id"]]
     assert stranger.get("/v1/fine_tuning/jobs").json()["data"] == []
 
+    later = Job.unscoped.create(kind="evaluate", tenant=version.tenant, version=version, state="queued")
     again = client.asks(f"fine_tuning/jobs/{job['id']}/cancel")
     assert (again.status_code, again.headers["x-should-retry"]) == (409, "false")
+    later.refresh_from_db()
+    assert later.state == "queued"
 
 
 def test_what_was_tuned_goes_on_to_a_further_version(client: Caller, root: Version) -> None:
@@ -255,6 +266,8 @@ def test_what_is_asked_wrongly_is_refused_at_once(
         (400, "invalid_field", "method.type", {"method": {"type": "dpo"}}),
         (400, "invalid_field", "settings.nonsense", {"hmi": {"settings": {"nonsense": 1}}}),
         (400, "invalid_field", "integrations", {"integrations": [{"type": "wandb"}]}),
+        (400, "invalid_field", "hmi.columns", {"hmi": {"columns": [1]}}),
+        (400, "invalid_field", "hmi.columns", {"hmi": {"columns": {"text": 1}}}),
         (400, "missing_field", "training_file", {"training_file": ...}),
     ]:
         whole = {"model": "bert", "training_file": file, **body}
@@ -268,18 +281,38 @@ def test_what_is_asked_wrongly_is_refused_at_once(
 def test_a_worker_that_died_over_the_files_is_followed_by_another_but_not_for_ever(
     client: Caller, root: Version, acme: Household
 ) -> None:
+    def left_behind(job: dict[str, Any]) -> Dataset:
+        key = job["id"].removeprefix("ftjob-")
+        return dataset_upload(
+            tenant=acme.tenant,
+            name=f"{FineTuning.unscoped.get(pk=key).name} {key[:12]}",
+            task="classification",
+            files={"train": ("rows.jsonl", stream(jsonl(texts(60))))},
+            actor=None,
+        )
+
     job = asked(client)
-    name = f"{FineTuning.unscoped.get().name} {job['id'].removeprefix('ftjob-')[:12]}"
-    stored = dataset_upload(
-        tenant=acme.tenant,
-        name=name,
-        task="classification",
-        files={"train": ("rows.jsonl", stream(jsonl(texts(60))))},
-        actor=None,
-    )
+    stored = left_behind(job)
     begin(job)
     assert version_of(job).dataset == stored
     other = asked(client)
     FineTuning.unscoped.filter(pk=other["id"].removeprefix("ftjob-")).update(attempts=3)
+    of_no_use = [left_behind(other)]
     begin(other)
     assert now(client, other)["error"]["code"] == "internal"
+    cancelled = asked(client)
+    of_no_use.append(left_behind(cancelled))
+    client.asks(f"fine_tuning/jobs/{cancelled['id']}/cancel")
+    assert not Dataset.unscoped.filter(pk__in=[dataset.pk for dataset in of_no_use]).exists()
+
+
+def test_what_waits_for_its_files_to_be_read_has_its_jobs_reserved(
+    client: Caller, root: Version, acme: Household
+) -> None:
+    Quota.unscoped.update_or_create(tenant=acme.tenant, defaults={"max_active_jobs": 3})
+    job = asked(client)
+    file = client.sends(jsonl(texts(60))).json()["id"]
+    refused = client.asks("fine_tuning/jobs", model="bert", training_file=file)
+    assert (refused.status_code, refused.json()["error"]["code"]) == (429, "insufficient_quota")
+    begin(job)
+    assert now(client, job)["status"] == "queued"

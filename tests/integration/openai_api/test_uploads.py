@@ -1,14 +1,20 @@
 """Files in parts: any order, all or nothing, one quota."""
 
 import hashlib
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from threading import Event
 from typing import Any
+from uuid import UUID
 
 import pytest
 from django.core.files.uploadedfile import SimpleUploadedFile
+from django.db import connection
 
-from tenants.models import PartedFile, Quota, Upload
+from tenants.models import File, PartedFile, Quota, Upload
 from tenants.selectors import storage_used
+from tenants.services.alone import alone
+from tenants.storage import upload_store
 from tests.integration.openai_api.conftest import Caller
 from tests.integration.tenants.content import stored
 from tests.integration.versiontree.grove import Household
@@ -43,12 +49,13 @@ def test_parts_in_any_order_become_one_file(
     upload = announced(client, expires_after={"anchor": "created_at", "seconds": 7200})
     ids = {number: part(client, upload, PARTS[number]).json()["id"] for number in (2, 0, 1)}
     assert storage_used(acme.tenant) == before + len(WHOLE)
-    assert part(client, upload, b"x").json()["error"]["code"] == "body_too_large"
+    sent_again = part(client, upload, PARTS[1]).json()["id"]  # its answer was lost
+    assert part(client, upload, WHOLE + b"x").json()["error"]["code"] == "body_too_large"
     for path, body in (("complete", {"part_ids": [ids[0]]}), ("cancel", {})):
         assert stranger.asks(f"uploads/{upload}/{path}", **body).status_code == 404
     assert part(stranger, upload, b"x").status_code == 404
 
-    in_order = [ids[0], ids[1], ids[2]]
+    in_order = [ids[0], sent_again, ids[2]]
     md5 = hashlib.md5(WHOLE, usedforsecurity=False).hexdigest()
     cases: list[tuple[dict[str, Any], str]] = [
         ({"part_ids": in_order[:2]}, "invalid_field"),
@@ -74,6 +81,37 @@ def test_parts_in_any_order_become_one_file(
     for path, body in (("complete", {"part_ids": in_order}), ("cancel", {})):
         again = client.asks(f"uploads/{upload}/{path}", **body)
         assert (again.status_code, again.headers["x-should-retry"]) == (409, "false")
+
+
+def test_parts_are_put_together_by_one_call_at_a_time_and_only_while_they_are_here(
+    client: Caller, upload_root: Path
+) -> None:
+    upload = announced(client)
+    ids = [part(client, upload, data).json()["id"] for data in PARTS]
+    key, done, begun = PartedFile.unscoped.get().pk, Event(), Event()
+
+    def elsewhere() -> None:
+        try:
+            with alone(f"upload {key}") as ours:
+                assert ours
+                begun.set()
+                done.wait(30)
+        finally:
+            connection.close()
+
+    with ThreadPoolExecutor(1) as threads:
+        other = threads.submit(elsewhere)
+        assert begun.wait(30)
+        refused = client.asks(f"uploads/{upload}/complete", part_ids=ids)
+        done.set()
+        other.result()
+    assert (refused.status_code, refused.json()["error"]["code"]) == (409, "conflict")
+    assert "Retry-After" in refused.headers
+
+    upload_store().arriving(UUID(ids[1].removeprefix("part-"))).unlink()
+    refused = client.asks(f"uploads/{upload}/complete", part_ids=ids)
+    assert (refused.status_code, refused.json()["error"]["param"]) == (409, "part_ids")
+    assert not File.unscoped.exists()
 
 
 def test_what_is_cancelled_or_too_large_leaves_nothing(

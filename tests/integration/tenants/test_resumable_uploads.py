@@ -4,12 +4,14 @@ import hashlib
 import os
 import threading
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
 import pytest
+from django.core.files.uploadedfile import SimpleUploadedFile
 from django.db import connection
 from django.utils import timezone
 from pytest_django import Settings
@@ -19,11 +21,13 @@ from tenants.errors import HmiError
 from tenants.models import Quota, Upload
 from tenants.receiving import PIECES_AT_ONCE, receiving
 from tenants.selectors import storage_used
+from tenants.services.alone import alone
 from tenants.services.uploads import (
     Checksum,
     upload_append,
     upload_create,
     upload_delete,
+    upload_receive,
     uploads_expire,
     uploads_spend,
 )
@@ -132,6 +136,8 @@ class Watching:
         self.connected.append(connection.connection is not None)
         return b""
 
+    readline = read
+
 
 @pytest.mark.parametrize("checksum", [None, Checksum("sha256", b64(hashlib.sha256(b"").digest()))])
 def test_no_connection_to_the_database_is_held_while_a_client_sends(
@@ -141,6 +147,48 @@ def test_no_connection_to_the_database_is_held_while_a_client_sends(
     upload = upload_create(tenant=world.tenant, filename="a", size=100, actor=world.developer)
     upload_append(upload=upload, stream=body, offset=0, checksum=checksum, promised_sha256=SHA256)
     assert body.connected == [False]
+
+
+def test_forms_are_read_without_a_connection_in_one_of_the_tenants_places(
+    transactional_db: None, upload_root: Path
+) -> None:
+    world = make_world()
+    client: Any = world.client(key=world.key()[1])
+    form = {"file": SimpleUploadedFile("rows.jsonl", b"x"), "purpose": "batch", "name": "texts"}
+    for path in ("/v1/files", "/api/v1/corpora", "/api/v1/datasets", "/api/v1/domains"):
+        body = Watching()
+        client.post(path, form, format="multipart", **{"wsgi.input": body})
+        assert set(body.connected) == {False}, path
+        with ExitStack() as others:
+            for _ in range(PIECES_AT_ONCE):
+                others.enter_context(receiving(world.tenant.pk))
+            refused = client.post(path, form, format="multipart")
+        assert (refused.status_code, refused.json()["error"]["code"]) == (429, "queue_full"), path
+
+
+def test_what_is_here_already_is_taken_without_giving_up_a_lock(
+    transactional_db: None, upload_root: Path
+) -> None:
+    world = make_world()
+    with alone("a request") as ours:
+        assert ours
+        upload_receive(
+            tenant=world.tenant,
+            filename="a",
+            size=1,
+            stream=SimpleUploadedFile("a", b"x"),
+            actor=world.developer,
+        )
+        with ThreadPoolExecutor(1) as threads:
+            assert not threads.submit(_is_free, "a request").result()
+
+
+def _is_free(name: str) -> bool:
+    try:
+        with alone(name) as ours:
+            return ours
+    finally:
+        connection.close()
 
 
 def test_one_tenant_sends_so_many_pieces_at_once_and_no_more(world: World) -> None:

@@ -3,12 +3,16 @@
 import pytest
 from redis import Redis
 
+from inference.hplm.plot import VECTORS_FILE
 from inference.queueing.consumer import RequestConsumer
 from inference.queueing.messages import InferRequest
 from inference.queueing.transport import QueueFull, RequestQueue
+from inference.serving.pace import Pace
 from tests.integration.queueing.requests import replies_in
 from tests.integration.worker.asking import request_for
 from tests.integration.worker.desk import Desk
+from tests.integration.worker.held_files import HeldFile
+from tests.processes import wait_until
 from tests.unit.tiny_world import TinyHplm, TinyWorld
 
 ROWS = 4
@@ -86,6 +90,47 @@ def test_what_a_dead_worker_had_of_the_background_is_answered_by_the_next(
     assert [entry.request.id for entry in dead.read_background()] == [request.id]
     desk = Desk(redis_url, world)
     assert served(desk, background) == [request.id]
+    desk.close()
+
+
+def test_what_a_dead_worker_had_of_the_background_waits_for_others_like_the_rest(
+    redis: Redis, redis_url: str, world: TinyWorld, background: RequestQueue
+) -> None:
+    left, live = many(of_tenant(world, "acme"), 2), [many(of_tenant(world, "globex"), 1) for _ in range(10)]
+    background.submit(left)
+    dead = RequestConsumer(redis, "dead")
+    dead.follow([left.root])
+    assert dead.read_background()
+    desk = Desk(redis_url, world, rows=ROWS)
+    for request in live:
+        desk.queue.submit(request)
+    ids = served(desk, background)
+    assert sorted(ids) == sorted([left.id, *(request.id for request in live)])
+    assert ids[-1] == left.id
+    desk.close()
+
+
+def test_the_background_of_what_was_just_published_holds_up_nobody_while_it_is_read(
+    redis_url: str, world: TinyWorld, background: RequestQueue
+) -> None:
+    desk = Desk(redis_url, world)
+    there = next(hplm for hplm in world.hplms if len(hplm.plots) == 1)
+    new = next(hplm for hplm in world.hplms if len(hplm.plots) == 2)
+    world.publish(revision=1, hplms=[there])
+    desk.step()
+    held = HeldFile(world.folder("plot", new.plots[0]) / VECTORS_FILE)
+    world.publish(revision=2, hplms=[there, new])
+    behind = [many(new, rows) for rows in (Pace().backlog_rows, 1, 1)]
+    for request in behind:
+        background.submit(request)
+    for _ in range(5):
+        desk.server.step()
+    assert len(desk.consumer.held) == 1
+    live = many(there, 1)
+    desk.queue.submit(live)
+    wait_until(lambda: desk.server.step() or live.id in answered(desk))
+    held.release()
+    assert set(served(desk, background)) == {live.id, *(request.id for request in behind)}
     desk.close()
 
 

@@ -15,6 +15,7 @@ from tenants.formats.lines import LONGEST_LINE_BYTES
 from tenants.formats.splits import LEAK_LIMIT
 from tenants.models import Quota
 from tenants.receiving import PIECES_AT_ONCE
+from tenants.services import kept_answers
 from tenants.services.api_keys import LONGEST_OVERLAP
 from tenants.services.files import MOST_FILES
 from tenants.services.invitations import LASTS
@@ -29,17 +30,21 @@ from versiontree.services import batches
 DOCUMENT = Path(__file__).resolve().parents[3] / "docs" / "limits.md"
 FIXED: dict[str, Any] = {
     "Uploads under way or unused": MOST_AT_ONCE,
-    "Pieces of uploads at the same time, in each web process": PIECES_AT_ONCE,
+    "Pieces of uploads and forms with files at the same time, in each web process": PIECES_AT_ONCE,
     "Line of a file": LONGEST_LINE_BYTES,
     "Rows of a dataset": MOST_ROWS,
     "Labels of a dataset": MOST_LABELS,
     "[Batches](batches.md#limits) that wait or run": batches.MOST_AT_ONCE,
     "Files under `/v1/files`": MOST_FILES,
+    "Answers of batches [beyond the storage](batches.md#limits)": batches.BEYOND_BYTES,
     "Lines of a [batch](batches.md)": MOST_LINES,
     "Time of a [batch](batches.md)": batches.WINDOW,
     "Files of a batch": batches.KEPT_FOR,
     "Rows that splits may share": LEAK_LIMIT,
-    "Answers kept for an `Idempotency-Key`": KEPT_S,
+    "Answers to `/infer` kept for an `Idempotency-Key`": KEPT_S,
+    "Answers to other requests kept for one": kept_answers.KEPT_FOR,
+    "Answers of a tenant kept for an `Idempotency-Key`, the newest": kept_answers.MOST_OF_A_TENANT,
+    "An answer kept for an `Idempotency-Key`; larger ones are not": kept_answers.MOST_BYTES_EACH,
     "Link of an invitation": LASTS,
     "Link of a new password": settings.PASSWORD_RESET_TIMEOUT,
     "Longest overlap of a key and its successor": LONGEST_OVERLAP,
@@ -50,7 +55,7 @@ FIXED: dict[str, Any] = {
     "Log of what was sent to webhooks": KEPT,
 }
 TIMES = {"s": 1, "min": 60, "h": 3600, "days": 24 * 3600}
-UNITS = {"": 1, "%": 0.01, "GB": 10**9, "MiB": 2**20, "GiB": 2**30, **TIMES}
+UNITS = {"": 1, "%": 0.01, "GB": 10**9, "KiB": 2**10, "MiB": 2**20, "GiB": 2**30, **TIMES}
 OF_ITS_OWN = {"HMI_LOCKOUT_MIN": 60, "HMI_UPLOAD_LIFE_H": 3600}
 """What a setting counts in, where that is not seconds, bytes or one by one."""
 

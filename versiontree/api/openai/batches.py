@@ -177,10 +177,7 @@ def shown_batch(batch: Batch) -> dict[str, Any]:
         "in_progress_at": unix(batch.started_at),
         "expires_at": unix(batch.expires_at),
         "finalizing_at": ended if batch.state == BatchState.COMPLETED else None,
-        **{
-            f"{word}_at": ended if batch.state == word else None
-            for word in ("completed", "failed", "expired")
-        },
+        **{f"{word}_at": ended if status == word else None for word in ("completed", "failed", "expired")},
         "cancelling_at": ended if batch.state == BatchState.CANCELLED else None,
         "cancelled_at": ended if status == "cancelled" else None,
         "request_counts": {

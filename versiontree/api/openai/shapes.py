@@ -88,15 +88,13 @@ def shown_job(fine_tuning: FineTuning) -> dict[str, Any]:
     standing, asked, version = standing_of(fine_tuning), fine_tuning.asked, fine_tuning.version
     done, chosen = standing.status == SUCCEEDED, asked.get("hyperparameters", {})
     jobs = sorted(version.jobs.all(), key=lambda job: job.created_at) if version else []
-    left = standing.remaining_s
-    began = jobs[0].heartbeat_at if jobs and left is not None else None
     return {
         "id": written_id(FINE_TUNING, fine_tuning.pk),
         "object": "fine_tuning.job",
         "model": fine_tuning.model,
         "created_at": unix(fine_tuning.created_at),
         "finished_at": unix(standing.finished_at),
-        "estimated_finish": None if began is None or left is None else int(began.timestamp() + left),
+        "estimated_finish": unix(standing.expected_at),
         "fine_tuned_model": _model(fine_tuning) if done else None,
         "organization_id": fine_tuning.tenant.slug,
         "status": standing.status,

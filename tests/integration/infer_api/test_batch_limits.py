@@ -1,0 +1,102 @@
+"""What ends the turn of a batch, or the batch, before its last line."""
+
+from typing import Any
+
+import pytest
+from django.utils import timezone
+from rest_framework.test import APIClient
+
+from inference.batches import work
+from inference.batches.run import batch_run
+from tenants.models import Quota, Tenant, UsageDay
+from tenants.services import files
+from tenants.services.usage import usage_record
+from tests.integration.infer_api.conftest import Served
+from tests.integration.infer_api.test_batches import TEXTS, api, fetched, lines_of, seen, send
+from tests.processes import InferenceWorker
+from versiontree.models import Batch
+from versiontree.services import batches
+
+__all__ = ["api"]  # a fixture
+
+
+def allow(served: Served, **limits: int) -> None:
+    Quota.unscoped.update_or_create(tenant=served.world.tenant, defaults=limits)
+
+
+@pytest.mark.slow
+def test_a_batch_that_nobody_answers_gives_way_to_others(
+    api: APIClient, busy: InferenceWorker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    batch, _ = send(api, lines_of(TEXTS)), send(api, lines_of(TEXTS))
+    monkeypatch.setattr(work, "STALLED_AFTER_S", 0.0)
+    batch_run(batch_id=batch["id"], slice_s=0)
+    assert (seen(api, batch)["state"], seen(api, batch)["lines"]) == ("waiting", 0)
+    busy.resume()
+    monkeypatch.undo()
+    batch_run(batch_id=batch["id"])
+    assert (seen(api, batch)["state"], seen(api, batch)["succeeded"]) == ("completed", 4)
+
+
+def test_a_batch_asks_nothing_beyond_the_quota_of_the_day(
+    api: APIClient, worker: InferenceWorker, served: Served
+) -> None:
+    batch = send(api, lines_of(TEXTS))
+    allow(served, max_requests_per_day=0)
+    batch_run(batch_id=batch["id"])
+    assert (seen(api, batch)["state"], seen(api, batch)["lines"]) == ("waiting", 0)
+    assert not UsageDay.unscoped.exists()
+
+
+def test_a_batch_is_not_completed_for_a_tenant_that_was_suspended_meanwhile(
+    api: APIClient, worker: InferenceWorker, served: Served, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    batch, ours = send(api, lines_of(TEXTS)), Tenant.objects.filter(pk=served.world.tenant.pk)
+
+    def suspend_meanwhile(**used: Any) -> None:
+        usage_record(**used)
+        ours.update(suspended_at=timezone.now())
+
+    monkeypatch.setattr(work, "usage_record", suspend_meanwhile)
+    batch_run(batch_id=batch["id"])
+    assert Batch.unscoped.get(pk=batch["id"]).state == "waiting"
+    monkeypatch.undo()
+    ours.update(suspended_at=None)
+    batch_run(batch_id=batch["id"])
+    assert (seen(api, batch)["state"], seen(api, batch)["succeeded"]) == ("completed", 4)
+
+
+def test_what_was_answered_is_kept_also_of_a_tenant_with_as_many_files_as_it_may_have(
+    api: APIClient, worker: InferenceWorker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(files, "MOST_FILES", 1)
+    batch = send(api, lines_of(TEXTS))
+    batch_run(batch_id=batch["id"])
+    assert len(fetched(api, batch, "results")) == 4
+
+
+def test_a_batch_fails_where_its_answers_go_too_far_beyond_the_storage(
+    api: APIClient, worker: InferenceWorker, served: Served, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    batch, _ = send(api, lines_of(["the city"] * 300)), send(api, lines_of(TEXTS))
+    allow(served, max_storage_bytes=0)
+    batch_run(batch_id=batch["id"], slice_s=0)
+    assert seen(api, batch)["state"] == "waiting"
+    monkeypatch.setattr(batches, "BEYOND_BYTES", 0)
+    batch_run(batch_id=batch["id"])
+    assert (seen(api, batch)["state"], seen(api, batch)["error"]["code"]) == ("failed", "quota_exceeded")
+    assert len(fetched(api, batch, "results")) == seen(api, batch)["succeeded"] == 256
+
+
+def test_files_that_could_not_be_kept_are_asked_for_again_in_their_time(
+    api: APIClient, worker: InferenceWorker
+) -> None:
+    batch, _ = send(api, lines_of(["the city"] * 300)), send(api, lines_of(TEXTS))
+    batch_run(batch_id=batch["id"], slice_s=0)
+    api.post(f"/api/v1/batches/{batch['id']}/cancel")
+    rows, long_ago = Batch.unscoped.filter(pk=batch["id"]), timezone.now() - 2 * batches.LOST_AFTER
+    rows.update(nudged_at=long_ago)
+    batches.batches_nudge_lost()
+    nudged_at = rows.get().nudged_at
+    assert nudged_at is not None
+    assert nudged_at > long_ago + batches.LOST_AFTER
