@@ -52,6 +52,13 @@ def in_the_tenant(world: World) -> dict[str, object]:
         stream=io.BytesIO(b'"text"'),
         actor=world.owner,
     )
+    unused = file_create(
+        tenant=world.tenant,
+        purpose="fine-tune",
+        filename="unused.jsonl",
+        stream=io.BytesIO(b'{"text": "a text", "label": "a"}'),
+        actor=world.owner,
+    )
     parted = parted_file_create(tenant=world.tenant, purpose="batch", filename="a", size=9, actor=world.owner)
     takeout = takeout_request(tenant=world.tenant, actor=world.owner)
     takeout_run(takeout_id=takeout.pk)
@@ -76,7 +83,7 @@ def in_the_tenant(world: World) -> dict[str, object]:
         "batch_id": batch.pk,
         "batch_key": f"batch-{batch.pk.hex}",
         "openai_upload_id": f"upload-{parted.pk.hex}",
-        "file_id": f"file-{rows.pk.hex}",
+        "file_id": f"file-{unused.pk.hex}",
         "fine_tuning_id": f"ftjob-{tuning.pk.hex}",
         "fine_tuning_key": tuning.pk.hex,
         "upload_id": upload.pk,
