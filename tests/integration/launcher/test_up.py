@@ -13,10 +13,9 @@ from tests.integration.launcher.conftest import NewSite
 from tests.integration.launcher.site import all_gone
 
 pytestmark = pytest.mark.slow
-QUICK_S = 30.0
 
 
-def test_ctrl_c_leaves_nothing_and_the_next_start_keeps_the_data_and_takes_seconds(new_site: NewSite) -> None:
+def test_ctrl_c_leaves_nothing_and_the_next_start_keeps_the_data_and_makes_none(new_site: NewSite) -> None:
     first = new_site().start().wait_until_ready()
     assert first.get("/health/ready").json()["status"] == "ready"
     assert "migrations applied" in first.output
@@ -27,10 +26,9 @@ def test_ctrl_c_leaves_nothing_and_the_next_start_keeps_the_data_and_takes_secon
     assert "Stopped." in first.output
     assert not runtime_dir(first.home).exists()
 
-    began = time.monotonic()
     second = new_site().start().wait_until_ready()
-    assert time.monotonic() - began < QUICK_S
     assert "Database: up to date" in second.output
+    assert "migrations applied" not in second.output
     assert (second.home / "secret_key").read_text() == key
     processes = second.processes()
     shutil.rmtree(runtime_dir(second.home))
