@@ -1,31 +1,40 @@
 """The application that the launcher's web server runs; `hmi_site.wsgi` is it for servers of that kind."""
 
 import os
+from concurrent.futures import ThreadPoolExecutor
+
+import django
 
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "hmi_site.settings")
+django.setup()  # what is imported next asks for the models
 
 from django.conf import settings
 from django.core.asgi import get_asgi_application
 
+from hmi_site.direct.application import Direct
 from hmi_site.streams import StreamsApart, end_streams
 from hmi_site.threaded import Threaded
 from hmi_site.wsgi import application as in_a_thread
 from inference.api.client import close_gateway
+from inference.api.soon import close_asker
 from tenants.afterwards import afterwards
 from tenants.services.usage import usage_write
 
 FINISH_S = 5.0
+LOOK_UPS = 4
+"""At a time, for infer requests that have no thread of their own."""
 
 
 def end() -> None:
     """Granian's workers run nothing that is registered with `atexit`."""
     afterwards.finish(FINISH_S)
     usage_write()
+    close_asker()
     close_gateway()
 
 
-application = StreamsApart(
-    get_asgi_application(),
-    others=Threaded(in_a_thread, threads=settings.HMI_WEB_THREADS, at_end=end),
-    end_streams=end_streams,
+with_a_thread_each = Threaded(in_a_thread, threads=settings.HMI_WEB_THREADS, at_end=end)
+application = Direct(
+    StreamsApart(get_asgi_application(), others=with_a_thread_each, end_streams=end_streams),
+    threads=ThreadPoolExecutor(LOOK_UPS, "look-ups"),
 )

@@ -46,7 +46,7 @@ def api_exception_handler(error: Exception, context: dict[str, Any]) -> Response
         return None
     set_rollback()
     bind_contextvars(code=str(known.code))
-    headers = _headers(known, context)
+    headers = headers_of(known, context)
     if speaks_openai(context["request"].path):
         return Response(openai_error(known), status=openai_status(known), headers=headers)
     return Response(known.to_json(), status=known.status, headers=headers)
@@ -114,7 +114,7 @@ def validation_error(detail: Any) -> HmiError:
 def answer(request: HttpRequest, error: HmiError, template: str = "error.html") -> HttpResponse:
     """The error as JSON under the addresses of the APIs, as a page elsewhere."""
     bind_contextvars(code=str(error.code))
-    headers = _headers(error, None)
+    headers = headers_of(error)
     if request.path.startswith(API_PREFIX):
         return JsonResponse(error.to_json(), status=error.status, headers=headers)
     if speaks_oip(request.path):
@@ -164,7 +164,8 @@ def csrf_failure(request: HttpRequest, reason: str = "") -> HttpResponse:
     return answer(request, HmiError(ErrorCode.FORBIDDEN, message))
 
 
-def _headers(error: HmiError, context: dict[str, Any] | None) -> dict[str, str]:
+def headers_of(error: HmiError, context: dict[str, Any] | None = None) -> dict[str, str]:
+    """Those that go with it; ``context`` is that of a view, whose methods a caller may need to know."""
     headers = {}
     if error.retry_after is not None:
         headers["Retry-After"] = str(error.retry_after)

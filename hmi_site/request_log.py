@@ -42,7 +42,9 @@ class RequestLog:
         response = self.get_response(request)
         response.headers[REQUEST_ID_HEADER] = request_id
         if _asks_a_model(request.path) or "model" in get_contextvars():
-            _log_infer(request, response, time.perf_counter() - begun)
+            view = request.resolver_match.view_name if request.resolver_match else UNRESOLVED
+            code = get_contextvars().get("code", "ok" if response.status_code < 400 else "")
+            log_infer(view, response.status_code, code, time.perf_counter() - begun)
         return response
 
     def process_view(self, request: HttpRequest, view: Any, args: Any, kwargs: dict[str, Any]) -> None:
@@ -55,11 +57,9 @@ def _asks_a_model(path: str) -> bool:
     return path == INFER_PATH or (speaks_oip(path) and path.endswith(INFER))
 
 
-def _log_infer(request: HttpRequest, response: HttpResponse, seconds: float) -> None:
-    view = request.resolver_match.view_name if request.resolver_match else UNRESOLVED
-    code = get_contextvars().get("code", "ok" if response.status_code < 400 else "")
-    told = {"view": view, "status": response.status_code, "code": code, "ms": round(1000 * seconds, 1)}
-    log.info("infer", extra=told)
+def log_infer(view: str, status: int, code: str, seconds: float) -> None:
+    """The line about an infer request, with what is bound of it."""
+    log.info("infer", extra={"view": view, "status": status, "code": code, "ms": round(1000 * seconds, 1)})
 
 
 def _forget(**_: Any) -> None:

@@ -207,12 +207,6 @@ CACHES = {
         "LOCATION": REDIS_URL,
         "KEY_PREFIX": "hmi:cache",
     },
-    # What infer requests ask each time, in the memory of each process.
-    "moments": {
-        "BACKEND": "django.core.cache.backends.locmem.LocMemCache",
-        "LOCATION": "moments",
-        "OPTIONS": {"MAX_ENTRIES": 50_000},
-    },
 }
 
 CELERY_BROKER_URL = services.broker_url(REDIS_URL)

@@ -1,22 +1,84 @@
-"""What was asked a moment ago, and need not be asked again."""
+"""What was asked a moment ago, and need not be asked again: in the memory of each process."""
 
-from collections.abc import Callable
-from typing import Final, TypeVar, cast
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from typing import Any, Final, NamedTuple, TypeVar, cast
 
-from django.core.cache import BaseCache, caches
+from cachetools import TLRUCache
 
 Answer = TypeVar("Answer")
 
-MOMENTS: Final = "moments"
-"""The cache of a process's own, apart from the one in which others keep what must not be crowded out."""
+MOST: Final = 50_000
 
 
-def moments() -> BaseCache:
-    """The cache."""
-    return caches[MOMENTS]
+class Forgotten(Exception):
+    """It would have to be asked, and nobody may wait for that here."""
+
+
+class Kept(NamedTuple):
+    """An answer, and for how many seconds it is good."""
+
+    answer: Any
+    seconds: float
+
+
+class Moments:
+    """Answers by name, for any number of threads, which share them: nobody changes what they are given."""
+
+    def __init__(self, *, clock: Callable[[], float] = time.monotonic) -> None:
+        self._lock = threading.Lock()
+        self._kept: TLRUCache[str, Kept, float] = TLRUCache(
+            MOST, ttu=lambda _, kept, now: now + kept.seconds, timer=clock
+        )
+
+    def get(self, name: str) -> Any:
+        """None where there is none, or none that is still good."""
+        with self._lock:
+            kept = self._kept.get(name)
+        return kept.answer if kept else None
+
+    def set(self, name: str, answer: Any, seconds: float) -> None:
+        """Keep it so long; the one that was asked least of late makes room."""
+        with self._lock:
+            self._kept[name] = Kept(answer, seconds)
+
+    def clear(self) -> None:
+        """Forget all."""
+        with self._lock:
+            self._kept.clear()
+
+
+_moments = Moments()
+_may_ask: ContextVar[bool] = ContextVar("may_ask", default=True)
+
+
+def moments() -> Moments:
+    """Those of this process."""
+    return _moments
 
 
 def remembered(name: str, ask: Callable[[], Answer], seconds: float) -> Answer:
-    """What ``ask`` says now, or said to this process under the same name so many seconds ago at most. What it
-    raised is not remembered."""
-    return cast("Answer", moments().get_or_set(name, ask, seconds))
+    """What ``ask`` says now, or said to this process under the same name so many seconds ago at most. None,
+    and what it raised, are not remembered. Raises Forgotten within ``only_remembered``."""
+    known = _moments.get(name) if seconds else None
+    if known is not None:
+        return cast("Answer", known)
+    if not _may_ask.get():
+        raise Forgotten(name)
+    answer = ask()
+    if seconds and answer is not None:
+        _moments.set(name, answer, seconds)
+    return answer
+
+
+@contextmanager
+def only_remembered() -> Iterator[None]:
+    """In here nothing is asked: for an event loop, which waits for nobody."""
+    before = _may_ask.set(False)
+    try:
+        yield
+    finally:
+        _may_ask.reset(before)

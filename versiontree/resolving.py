@@ -1,9 +1,11 @@
 """Which version a model reference means."""
 
+import json
 from dataclasses import dataclass
+from typing import Final
 
 from django.conf import settings
-from django.db.models import OuterRef, Subquery
+from django.db import connection
 
 from tenants.errors import ErrorCode, HmiError
 from tenants.models import Tenant
@@ -11,9 +13,25 @@ from tenants.remembering import remembered
 from versiontree.errors import not_found
 from versiontree.models import Version
 from versiontree.models.alias import DEFAULT_ALIAS
-from versiontree.models.version import VersionKind, VersionState
 from versiontree.references import ModelReference, parse_reference
 from versiontree.serving import takes_pairs
+
+# Asked once a moment for every hPLM in use: Django would take six times as long to put it into words.
+_FOUND: Final = """
+    SELECT version.number, version.digest, version.config, root.name, hplm.id, hplm.task,
+        (SELECT newest.digest FROM versiontree_version AS newest
+         WHERE newest.kind = 'root' AND newest.root_id = version.root_id
+         ORDER BY newest.number DESC LIMIT 1)
+    FROM versiontree_version AS version
+    JOIN versiontree_hplm AS hplm ON hplm.id = version.hplm_id
+    JOIN versiontree_root AS root ON root.id = version.root_id
+    WHERE version.tenant_id = %(tenant)s AND hplm.name = %(hplm)s AND hplm.deleted_at IS NULL AND {which}
+"""
+_ALIASED: Final = """
+    version.id = (SELECT alias.version_id FROM versiontree_alias AS alias
+                  WHERE alias.hplm_id = hplm.id AND alias.name = %(alias)s)
+"""
+_NUMBERED: Final = "version.number = %(number)s AND version.state = 'ready'"
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,19 +78,20 @@ def _own_reference(tenant: Tenant, reference: str) -> ModelReference:
 
 
 def _resolve(tenant: Tenant, wanted: ModelReference) -> ResolvedModel:
-    rows = Version.objects.for_tenant(tenant).filter(hplm__name=wanted.hplm, hplm__deleted_at=None)
-    if wanted.number is None:
-        rows = rows.filter(aliases__name=wanted.alias)
-    else:
-        rows = rows.filter(number=wanted.number, state=VersionState.READY)
-    root = Version.unscoped.filter(kind=VersionKind.ROOT, root=OuterRef("root")).order_by("-number")
-    found = rows.values_list(
-        *("number", "digest", "config", "root__name", "hplm_id", "hplm__task"),
-        Subquery(root.values("digest")[:1]),
-    ).first()
+    which = _ALIASED if wanted.number is None else _NUMBERED
+    given: dict[str, int | str | None] = {
+        "tenant": tenant.pk,
+        "hplm": wanted.hplm,
+        "alias": wanted.alias,
+        "number": wanted.number,
+    }
+    with connection.cursor() as cursor:
+        cursor.execute(_FOUND.format(which=which), given)
+        found = cursor.fetchone()
     if found is None:
         raise _why_unresolved(tenant, wanted)
-    number, digest, config, root_name, hplm_id, task, root_digest = found
+    number, digest, told, root_name, hplm_id, task, root_digest = found
+    config = json.loads(told)
     return ResolvedModel(
         tenant_slug=tenant.slug,
         hplm_name=wanted.hplm,

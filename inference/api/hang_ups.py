@@ -19,10 +19,11 @@ def cancel_on_hang_up(
 ) -> Callable[[], None]:
     """To be called once there is something to cancel."""
     watch = environ.get(ON_HANG_UP)
-    return partial(watch, partial(_react, cancel, request_id)) if watch else lambda: None
+    return partial(watch, partial(hung_up, cancel, request_id)) if watch else lambda: None
 
 
-def _react(cancel: Callable[[], bool], request_id: str) -> None:
+def hung_up(cancel: Callable[[], bool], request_id: str) -> None:
+    """Cancel, and say in the log whether it was in time."""
     whose = {"request_id": request_id}
     try:
         cancelled = cancel()

@@ -1,35 +1,28 @@
 """One infer request, from a tenant's texts to the answer; the REST view and the UI both call this."""
 
 import logging
-import uuid
 from collections.abc import Callable, Mapping, Sequence
-from functools import partial
+from contextlib import suppress
 from typing import Any
 
-from django.db import InterfaceError, OperationalError, connection
+from django.db import InterfaceError, OperationalError
 from structlog.contextvars import bind_contextvars
 
-from inference.api.admission import Asking, no_room
+from inference.api.admission import no_room
 from inference.api.answers import answer_of, failure_of
 from inference.api.client import gateway, reaching_the_queue
-from inference.api.inputs import GivenInput, check_inputs, fit_inputs
-from inference.api.rates.limits import guess_tokens, limits_of
+from inference.api.inputs import GivenInput
+from inference.api.question import Question, question
 from inference.api.rates.spending import tokens_spent
-from inference.api.validation import (
-    REQUEST_ID_HEADER,
-    check_miss_policy,
-    check_reference,
-    check_timeout,
-)
-from inference.queueing.log_fields import reply_fields, request_fields
-from inference.queueing.messages import InferInput, InferReply, ModelRef
+from inference.api.validation import REQUEST_ID_HEADER
+from inference.queueing.log_fields import reply_fields
+from inference.queueing.messages import InferReply
 from inference.queueing.replies import NoReply
 from inference.queueing.transport import CallOutstanding, QueueFull
 from tenants.errors import ErrorCode, HmiError
 from tenants.models import ApiKey, Tenant
-from tenants.services.quotas import quota_check_requests
+from tenants.receiving import release_database
 from tenants.services.usage import usage_record
-from versiontree.resolving import resolve_model_lately
 
 log = logging.getLogger(__name__)
 
@@ -57,32 +50,38 @@ def infer(
     `conflict`, `worker_unavailable` or `queue_full` when nothing was accepted; after that `cancelled`,
     `deadline_exceeded` and whatever the inference worker reports.
     """
-    request_id = request_id or uuid.uuid4().hex
-    reference, seconds = check_reference(reference), check_timeout(timeout_s)
-    given, policy = check_inputs(inputs), check_miss_policy(miss_policy)
-    resolved = resolve_model_lately(tenant, reference)
-    texts = fit_inputs(given, task="" if embed else resolved.task, pairs=resolved.pairs and not embed)
-    quota_check_requests(tenant=tenant)
-    model = ModelRef(resolved.tenant_slug, resolved.hplm_name, resolved.version_number, resolved.digest)
-    bind_contextvars(**request_fields(model, len(texts)))
-    limits = limits_of(tenant, key).tokens
-    _release_database()
-    asking = Asking(model.tenant, resolved.root_digest, resolved.root, seconds, tenant.weight)
-    try:
-        with tokens_spent(limits, guess_tokens(map(_characters, texts))) as tokens:
-            ask = partial(_ask, asking, model, texts, request_id, on_accepted)
-            reply = ask(miss_policy=policy, explain=explain, embed=embed)
-            tokens.spent = reply.usage.tokens
-    except NoReply:
-        _count(tenant, model, len(texts), key, None)
-        message = f"There was no answer within {seconds:g} s."
-        raise HmiError(ErrorCode.DEADLINE_EXCEEDED, message) from None
+    asked = question(
+        tenant=tenant,
+        reference=reference,
+        inputs=inputs,
+        timeout_s=timeout_s,
+        request_id=request_id,
+        miss_policy=miss_policy,
+        explain=explain,
+        embed=embed,
+        key=key,
+    )
+    release_database()
+    reply = None
+    with suppress(NoReply), tokens_spent(asked.limits.tokens, asked.guessed_tokens) as tokens:
+        reply = _ask(asked, on_accepted)
+        tokens.spent = reply.usage.tokens
+    return conclude(asked, reply)
+
+
+def conclude(asked: Question, reply: InferReply | None) -> dict[str, Any]:
+    """The JSON value of the answer, once the request is counted. Raises HmiError: ``deadline_exceeded``
+    without a reply, or what the reply says."""
+    if reply is None:
+        _count(asked, None)
+        message = f"There was no answer within {asked.asking.seconds:g} s."
+        raise HmiError(ErrorCode.DEADLINE_EXCEEDED, message)
     bind_contextvars(**reply_fields(reply))
-    failure = failure_of(reply, asked=model, inputs=len(texts))
-    _count(tenant, model, len(texts), key, reply, failed=failure is not None)
+    failure = failure_of(reply, asked=asked.model, inputs=len(asked.texts))
+    _count(asked, reply, failed=failure is not None)
     if failure is not None:
         raise failure
-    return answer_of(reply, request_id)
+    return answer_of(reply, asked.request_id)
 
 
 def cancel(*, tenant: Tenant, request_id: str) -> bool:
@@ -92,63 +91,41 @@ def cancel(*, tenant: Tenant, request_id: str) -> bool:
         return gateway().client.queue.cancel(tenant.slug, request_id)
 
 
-def _ask(
-    asking: Asking,
-    model: ModelRef,
-    inputs: tuple[InferInput, ...],
-    request_id: str,
-    on_accepted: Callable[[], None] | None,
-    **more: Any,
-) -> InferReply:
+def name_taken(asked: Question) -> HmiError:
+    """What a caller is told whose other request has the same name."""
+    message = f"The request {asked.request_id} has no answer yet; another one needs another id."
+    return HmiError(ErrorCode.CONFLICT, message, param=REQUEST_ID_HEADER)
+
+
+def _ask(asked: Question, on_accepted: Callable[[], None] | None) -> InferReply:
     with reaching_the_queue():
         door = gateway()
-        door.admit(asking)
+        door.admit(asked.asking)
         try:
             return door.client.ask(
-                model,
-                inputs,
-                root=asking.root,
-                seconds=asking.seconds,
-                call=request_id,
+                asked.model,
+                asked.texts,
+                seconds=asked.asking.seconds,
                 on_accepted=on_accepted,
-                **more,
+                **asked.more,
             )
         except QueueFull as full:
-            raise no_room(full, asking, door.standing) from None
+            raise no_room(full, asked.asking, door.standing) from None
         except CallOutstanding:
-            message = f"The request {request_id} has no answer yet; another one needs another id."
-            raise HmiError(ErrorCode.CONFLICT, message, param=REQUEST_ID_HEADER) from None
+            raise name_taken(asked) from None
 
 
-def _characters(given: InferInput) -> int:
-    return len(given.text) + len(given.text_pair or "")
-
-
-def _count(
-    tenant: Tenant,
-    model: ModelRef,
-    inputs: int,
-    key: ApiKey | None,
-    reply: InferReply | None,
-    *,
-    failed: bool = True,
-) -> None:
+def _count(asked: Question, reply: InferReply | None, *, failed: bool = True) -> None:
     """What was computed is answered, also when the database has gone meanwhile and nothing can be counted."""
     try:
         usage_record(
-            tenant=tenant,
-            hplm_name=model.hplm,
-            inputs=inputs,
+            tenant=asked.tenant,
+            hplm_name=asked.model.hplm,
+            inputs=len(asked.texts),
             tokens=reply.usage.tokens if reply else 0,
             failed=failed,
-            key_prefix=key.prefix if key else "",
+            key_prefix=asked.key.prefix if asked.key else "",
             busy_ms=reply.timings_ms.busy if reply else 0.0,
         )
     except (OperationalError, InterfaceError) as error:
-        log.error("A request of %s for %s was not counted: %s", model.tenant, model.hplm, error)
-
-
-def _release_database() -> None:
-    """Waiting for an answer takes seconds; the connection goes back to the pool first."""
-    if not connection.in_atomic_block:
-        connection.close()
+        log.error("A request of %s for %s was not counted: %s", asked.model.tenant, asked.model.hplm, error)

@@ -9,6 +9,7 @@ from rest_framework.parsers import BaseParser
 
 from inference.api.admission import check_body_size
 from tenants.errors import ErrorCode, HmiError
+from tenants.receiving import release_database
 
 
 def _refuse_constant(name: str) -> NoReturn:
@@ -51,5 +52,6 @@ class InferBodyParser(BaseParser):
         media_type: str | None = None,
         parser_context: Mapping[str, Any] | None = None,
     ) -> Any:
-        """The value that the body spells."""
+        """The value that the body spells. Whoever sends it slowly holds no connection to the database."""
+        release_database()
         return read_json(stream)

@@ -4,7 +4,8 @@ import logging
 import threading
 import time
 import uuid
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 from redis import Redis
@@ -26,6 +27,10 @@ log = logging.getLogger(__name__)
 
 BLOCK_MS = 1000
 GRACE_S = 2.0
+READ_KEPT = 256
+"""So many replies that were read stay in the stream at most."""
+
+OnReply = Callable[[InferReply], None]
 
 
 class NoReply(Exception):
@@ -33,36 +38,27 @@ class NoReply(Exception):
 
 
 class ReplyReader:
-    """Reads one reply stream in a thread, wakes whoever waits for the id, drops what nobody expects."""
+    """Reads one reply stream in a thread, hands each reply to whoever expects it, drops the others."""
 
     def __init__(self, redis: Redis, stream: str) -> None:
         self.stream = stream
         self._redis = redis
-        self._waiting: dict[str, _Waiter] = {}
+        self._expected: dict[str, OnReply] = {}
         self._lock = threading.Lock()
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._run, name="replies", daemon=True)
         self._thread.start()
 
-    def expect(self, request_id: str) -> None:
-        """Announce the id before the request is submitted, or its reply may pass by."""
+    def expect(self, request_id: str, on_reply: OnReply) -> None:
+        """Announce the id before the request is submitted, or its reply may pass by. ``on_reply`` is called
+        in the reading thread, and returns at once."""
         with self._lock:
-            self._waiting.setdefault(request_id, _Waiter())
-
-    def wait(self, request_id: str, timeout: float) -> InferReply | None:
-        """The reply to an expected id, or None after ``timeout`` seconds; then it is no longer expected."""
-        with self._lock:
-            waiter = self._waiting.get(request_id)
-        if waiter is None:
-            raise KeyError(f"{request_id} is not expected")
-        waiter.arrived.wait(timeout)
-        self.forget(request_id)
-        return waiter.reply
+            self._expected[request_id] = on_reply
 
     def forget(self, request_id: str) -> None:
         """Stop expecting the id; its reply will be dropped."""
         with self._lock:
-            self._waiting.pop(request_id, None)
+            self._expected.pop(request_id, None)
 
     def close(self) -> None:
         """Stop the thread, within a second, and remove the stream."""
@@ -71,7 +67,7 @@ class ReplyReader:
         self._redis.delete(self.stream)
 
     def _run(self) -> None:
-        position = b"0-0"
+        position, read = b"0-0", 0
         while not self._stop.is_set():
             try:
                 streams: Any = self._redis.xread({self.stream: position}, block=BLOCK_MS)
@@ -79,7 +75,10 @@ class ReplyReader:
                     for entry_id, fields in entries:
                         self._deliver(fields.get(keys.FIELD.encode(), b""))
                         position = entry_id
+                        read += 1
+                if read >= READ_KEPT:
                     self._redis.xtrim(self.stream, minid=position, approximate=False)
+                    read = 0
             except RedisError as error:
                 log.warning("waiting for replies: %s", error)
                 self._stop.wait(0.5)
@@ -92,10 +91,9 @@ class ReplyReader:
             log.error("unreadable reply %s: %s", error.request_id, error, extra=own)
             return
         with self._lock:
-            waiter = self._waiting.get(reply.id)
-        if waiter is not None:
-            waiter.reply = reply
-            waiter.arrived.set()
+            on_reply = self._expected.get(reply.id)
+        if on_reply is not None:
+            on_reply(reply)
 
 
 class _Waiter:
@@ -104,6 +102,10 @@ class _Waiter:
     def __init__(self) -> None:
         self.arrived = threading.Event()
         self.reply: InferReply | None = None
+
+    def __call__(self, reply: InferReply) -> None:
+        self.reply = reply
+        self.arrived.set()
 
 
 class InferClient:
@@ -135,8 +137,41 @@ class InferClient:
         Raises QueueFull and CallOutstanding; NoReply when there is no answer at all; redis errors when there
         is no server.
         """
+        request = self.request(
+            model,
+            inputs,
+            root=root,
+            seconds=seconds,
+            call=call,
+            miss_policy=miss_policy,
+            explain=explain,
+            embed=embed,
+        )
+        waiter = _Waiter()
+        with self.expecting(request, waiter):
+            self.queue.submit(request)
+            if on_accepted is not None:
+                on_accepted()
+            waiter.arrived.wait(seconds + GRACE_S)
+        if waiter.reply is None:
+            raise NoReply(f"no answer to {request.id} within {seconds:g} s")
+        return waiter.reply
+
+    def request(
+        self,
+        model: ModelRef,
+        inputs: tuple[InferInput, ...],
+        *,
+        root: str,
+        seconds: float,
+        call: str | None = None,
+        miss_policy: str | None = None,
+        explain: bool = False,
+        embed: bool = False,
+    ) -> InferRequest:
+        """What ``ask`` submits, for whoever waits in their own way."""
         now = time.time()
-        request = InferRequest(
+        return InferRequest(
             id=f"{call}{CALL_END}{uuid.uuid4().hex[:12]}" if call else uuid.uuid4().hex,
             tenant=model.tenant,
             hplm=model.hplm,
@@ -151,17 +186,15 @@ class InferClient:
             explain=explain,
             embed=embed,
         )
-        self._reader.expect(request.id)
+
+    @contextmanager
+    def expecting(self, request: InferRequest, on_reply: OnReply) -> Iterator[None]:
+        """In here a reply to the request, which is submitted in here too, is handed over as it comes."""
+        self._reader.expect(request.id, on_reply)
         try:
-            self.queue.submit(request)
-            if on_accepted is not None:
-                on_accepted()
-            reply = self._reader.wait(request.id, seconds + GRACE_S)
+            yield
         finally:
             self._reader.forget(request.id)
-        if reply is None:
-            raise NoReply(f"no answer to {request.id} within {seconds:g} s")
-        return reply
 
     def close(self) -> None:
         self._reader.close()

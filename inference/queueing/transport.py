@@ -2,10 +2,11 @@
 one answer. This is the side that asks; `consumer` is the one that answers."""
 
 from collections import defaultdict
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from redis import Redis
-from redis.exceptions import ResponseError
+from redis.exceptions import RedisError, ResponseError
 
 from inference.queueing import keys, scripts
 from inference.queueing.messages import CALL_END, InferReply, InferRequest, ModelRef
@@ -58,18 +59,36 @@ class RequestQueue:
 
         Submitting a request again within a minute, as a retry after a lost connection does, changes nothing.
         """
-        tenant, name = request.tenant, request.call
+        outcome = self._outcome(request, run(self._redis, scripts.SUBMIT, *self._given(request)))
+        if isinstance(outcome, Exception):
+            raise outcome
+        return outcome
+
+    def submit_all(
+        self, requests: Sequence[InferRequest]
+    ) -> list[int | QueueFull | CallOutstanding | RedisError]:
+        """What ``submit`` says to each, or would raise; one round trip. Raises RedisError when there is no
+        server."""
+        with self._redis.pipeline(transaction=False) as pipeline:
+            for request in requests:
+                run(pipeline, scripts.SUBMIT, *self._given(request))
+            answers = pipeline.execute(raise_on_error=False)
+        return [self._outcome(request, answer) for request, answer in zip(requests, answers, strict=True)]
+
+    def _given(self, request: InferRequest) -> tuple[list[str], list[Argument]]:
         lane = keys.background(request.root) if self._background else request.root
         life_s = CALL_LIFE_S + max(0.0, request.deadline - request.enqueued_at)
         given: list[Argument] = [lane, self._capacity, request.id, request.to_json(), keys.FIELD]
-        given += [tenant, keys.TENANT_FIELD, request.reply_to, int(life_s * 1000)]
-        touched = touched_by(lane, tenant, name)
-        accepted, depth, *own = run(self._redis, scripts.SUBMIT, touched, given)
+        given += [request.tenant, keys.TENANT_FIELD, request.reply_to, int(life_s * 1000)]
+        return touched_by(lane, request.tenant, request.call), given
+
+    def _outcome(self, request: InferRequest, answer: Any) -> int | QueueFull | CallOutstanding | RedisError:
+        if isinstance(answer, RedisError):
+            return answer
+        accepted, depth, *own = answer
         if accepted == scripts.NAME_TAKEN:
-            raise CallOutstanding(name)
-        if not accepted:
-            raise QueueFull(int(depth), int(own[0]))
-        return int(depth)
+            return CallOutstanding(request.call)
+        return int(depth) if accepted else QueueFull(int(depth), int(own[0]))
 
     def cancel(self, tenant: str, name: str) -> bool:
         """Answer the tenant's call of this name with ``cancelled``, whether or not a worker has taken it.

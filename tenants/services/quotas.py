@@ -4,7 +4,7 @@ What counts lives in several apps, so the caller says how much there already is.
 create without a race, take ``quota_lock`` first, in the same transaction.
 """
 
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, date, datetime, timedelta
 
 from django.conf import settings
 
@@ -12,8 +12,7 @@ from tenants.errors import ErrorCode, HmiError
 from tenants.models import Quota, Tenant
 from tenants.remembering import remembered
 from tenants.selectors import quota_of, requests_allowed, storage_used
-from tenants.services.unwritten import allowance_key
-from tenants.services.usage import usage_unwritten
+from tenants.services.usage import usage_counted, usage_landed, usage_settled
 
 
 def quota_lock(*, tenant: Tenant) -> Quota:
@@ -67,21 +66,22 @@ def quota_check_requests(*, tenant: Tenant) -> None:
     """May the tenant send one more infer request today (UTC)? Otherwise ``quota_exceeded``.
 
     Requests that this process counted are known at once; the quota, and what others counted, as it was
-    written down HMI_USAGE_INTERVAL_S ago.
+    HMI_KEY_CACHE_S ago.
     """
     today = datetime.now(UTC).date()
-    limit, written = remembered(
-        allowance_key(tenant.pk, today),
-        lambda: requests_allowed(tenant, today),
-        settings.HMI_USAGE_INTERVAL_S,
+    limit, others = remembered(
+        f"allowance:{tenant.pk}:{today}", lambda: _allowance(tenant, today), settings.HMI_KEY_CACHE_S
     )
-    _check(
-        limit=limit,
-        used=written + usage_unwritten(tenant=tenant, day=today),
-        asked=1,
-        what="requests a day",
-        retry_after=_seconds_to_midnight(),
-    )
+    used = others + usage_counted(tenant=tenant, day=today)
+    if used >= limit:
+        _check(limit=limit, used=used, asked=1, what="requests a day", retry_after=_seconds_to_midnight())
+
+
+def _allowance(tenant: Tenant, day: date) -> tuple[int, int]:
+    """How many requests the tenant may send that day, and how many other processes have counted."""
+    with usage_settled():
+        limit, written = requests_allowed(tenant, day)
+        return limit, written - usage_landed(tenant=tenant, day=day)
 
 
 def _check(*, limit: int, used: int, asked: int, what: str, retry_after: int | None = None) -> None:

@@ -3,6 +3,8 @@
 import logging
 import threading
 from collections import defaultdict
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import astuple, dataclass
 from datetime import date
 from typing import Final
@@ -10,7 +12,6 @@ from typing import Final
 from django.db import InterfaceError, OperationalError, connection
 
 from tenants.models import Tenant, UsageDay
-from tenants.remembering import moments
 from tenants.scope import platform_scope
 
 log = logging.getLogger(__name__)
@@ -65,6 +66,7 @@ class Unwritten:
         self._lock = threading.Lock()
         self._writing = threading.Lock()
         self._counts: Counts = _none()
+        self._landed: defaultdict[tuple[int, date], int] = defaultdict(int)
         self._timer: threading.Timer | None = None
 
     def add(self, tenant_id: int, day: date, hplm_name: str, count: Count, key_prefix: str = "") -> None:
@@ -75,8 +77,23 @@ class Unwritten:
     def requests(self, tenant_id: int, day: date) -> int:
         """How many of the tenant on that day are not written yet."""
         with self._lock:
-            rows = self._counts.get(tenant_id, {})
-            return sum(count.requests for (of, _, _), count in rows.items() if of == day)
+            return self._waiting(tenant_id, day)
+
+    def counted(self, tenant_id: int, day: date) -> int:
+        """How many of the tenant on that day this process has counted, written or not."""
+        with self._lock:
+            return self._landed.get((tenant_id, day), 0) + self._waiting(tenant_id, day)
+
+    def landed(self, tenant_id: int, day: date) -> int:
+        """How many of those are written."""
+        with self._lock:
+            return self._landed.get((tenant_id, day), 0)
+
+    @contextmanager
+    def settled(self) -> Iterator[None]:
+        """In here nothing of this process lands in the database."""
+        with self._writing:
+            yield
 
     def write(self) -> None:
         """Write all; what cannot be written is kept for the next time, and the database's error raised."""
@@ -90,9 +107,7 @@ class Unwritten:
             except Exception:
                 self._take_back(counts)
                 raise
-            moments().delete_many(
-                allowance_key(tenant_id, day) for tenant_id, rows in counts.items() for day, _, _ in rows
-            )
+            self._land(counts)
 
     def write_or_log(self) -> bool:
         """Whether all could be written."""
@@ -122,15 +137,23 @@ class Unwritten:
         if not written:
             self.write_within(seconds)
 
+    def _waiting(self, tenant_id: int, day: date) -> int:
+        rows = self._counts.get(tenant_id, {})
+        return sum(count.requests for (of, _, _), count in rows.items() if of == day)
+
+    def _land(self, counts: Counts) -> None:
+        with self._lock:
+            latest = max(day for rows in counts.values() for day, _, _ in rows)
+            for key in [key for key in self._landed if key[1] < latest]:
+                del self._landed[key]
+            for tenant_id, rows in counts.items():
+                for (day, _, _), count in rows.items():
+                    self._landed[tenant_id, day] += count.requests
+
     def _take_back(self, counts: Counts) -> None:
         for tenant_id, rows in counts.items():
             for (day, hplm_name, key_prefix), count in rows.items():
                 self.add(tenant_id, day, hplm_name, count, key_prefix)
-
-
-def allowance_key(tenant_id: int, day: date) -> str:
-    """Where the cache has how much of the tenant's quota is written down as used on that day."""
-    return f"allowance:{tenant_id}:{day}"
 
 
 def _none() -> Counts:

@@ -1,6 +1,7 @@
 """Counting infer requests."""
 
 import atexit
+from contextlib import AbstractContextManager
 from datetime import UTC, date, datetime
 
 from django.conf import settings
@@ -42,6 +43,16 @@ def usage_write() -> bool:
     return _unwritten.write_or_log()
 
 
-def usage_unwritten(*, tenant: Tenant, day: date) -> int:
-    """The tenant's requests of that day that this process has counted and not written down."""
-    return _unwritten.requests(tenant.pk, day)
+def usage_counted(*, tenant: Tenant, day: date) -> int:
+    """The tenant's requests of that day that this process has counted."""
+    return _unwritten.counted(tenant.pk, day)
+
+
+def usage_landed(*, tenant: Tenant, day: date) -> int:
+    """How many of those are written down."""
+    return _unwritten.landed(tenant.pk, day)
+
+
+def usage_settled() -> AbstractContextManager[None]:
+    """In here this process writes nothing down: what is asked of the database goes with `usage_landed`."""
+    return _unwritten.settled()

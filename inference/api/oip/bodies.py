@@ -12,6 +12,7 @@ from inference.api.admission import check_body_size
 from inference.api.inputs import invalid
 from inference.api.parsers import parse_json
 from tenants.errors import ErrorCode, HmiError
+from tenants.receiving import release_database
 
 JSON_LENGTH: Final = "Inference-Header-Content-Length"
 MOST_DIGITS: Final = 12
@@ -38,7 +39,9 @@ class OipBodyParser(BaseParser):
         media_type: str | None = None,
         parser_context: Mapping[str, Any] | None = None,
     ) -> Any:
-        """Reads at most the allowed bytes, whatever the headers claim."""
+        """Reads at most the allowed bytes, whatever the headers claim. Whoever sends them slowly holds no
+        connection to the database."""
+        release_database()
         raw = stream.read(settings.HMI_MAX_BODY_BYTES + 1)
         check_body_size(len(raw))
         headers: Mapping[str, str] = parser_context["request"].headers if parser_context else {}

@@ -17,7 +17,9 @@ Json = Mapping[str, Any]
 
 MAX_ID: Final = 256
 MICROSECONDS: Final = 1_000_000
-FIELDS: Final = ("id", "inputs", "outputs", "parameters")
+NAME: Final = "model_name"
+"""The client of KServe says it in the body, too."""
+FIELDS: Final = ("id", NAME, "inputs", "outputs", "parameters")
 OF_INPUT: Final = ("name", "shape", "datatype", "data", "parameters")
 OF_OUTPUT: Final = ("name", "parameters")
 PARAMETERS: Final = ("timeout", "miss_policy", "binary_data_output")
@@ -39,12 +41,14 @@ class OipCall:
     id: str | None = None
 
 
-def read_call(body: Body, signature: Signature) -> OipCall:
-    """What the body asks of a model with these tensors. Raises `missing_field`, `invalid_field`,
-    `invalid_encoding` and `too_many_inputs`."""
+def read_call(body: Body, signature: Signature, *, model: str = "") -> OipCall:
+    """What the body asks of a model with these tensors, which the address calls so. Raises `missing_field`,
+    `invalid_field`, `invalid_encoding` and `too_many_inputs`."""
     if body.value is None:
         raise invalid(None, "The body must be a JSON object.")
     request = _object(body.value, "The body", None, FIELDS)
+    if request.get(NAME, model) != model:
+        raise invalid(NAME, f"The address asks another model than the {NAME} of the body.")
     parameters = _object(request.get("parameters"), "parameters", "parameters", PARAMETERS)
     as_bytes = _flag(parameters, "binary_data_output", default=False)
     return OipCall(

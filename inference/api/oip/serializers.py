@@ -49,6 +49,7 @@ class OipRequestSerializer(serializers.Serializer[object]):
     """What a client sends."""
 
     id = serializers.CharField(required=False, help_text="Comes back in the answer.")
+    model_name = serializers.CharField(required=False, help_text="The same as in the address.")
     inputs = OipInputSerializer(many=True)
     outputs = OipWantedSerializer(many=True, required=False, help_text="All, if none are named.")
     parameters = serializers.DictField(

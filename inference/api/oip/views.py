@@ -173,7 +173,7 @@ class ModelInferView(OipView):
         body = sent if isinstance(sent, Body) else Body({}, memoryview(b""))
         found = resolve_model_lately(tenant, reference)
         signature = signature_of(found.task, pairs=found.pairs)
-        call = read_call(body, signature)
+        call = read_call(body, signature, model=model)
         require_choice_of_policy(request, call.miss_policy)
         take_back = partial(cancel, tenant=tenant, request_id=self.request_id)
         answer = infer(

@@ -25,18 +25,26 @@ class RateHeaders:
 
     def __call__(self, request: HttpRequest) -> HttpResponse:
         response = self.get_response(request)
-        limits: Sequence[Limit] = getattr(request, TOLD, ())
-        if limits:
-            _write(response, "tokens", [limit for limit in limits if limit.what == TOKENS])
-            _write(response, "requests", [limit for limit in limits if limit.what != TOKENS])
+        for name, value in rate_headers(getattr(request, TOLD, ())).items():
+            response.headers[name] = value
         return response
 
 
-def _write(response: HttpResponse, kind: str, limits: Iterable[Limit]) -> None:
+def rate_headers(limits: Sequence[Limit]) -> dict[str, str]:
+    """What they tell of these limits; nothing where there are none."""
+    return {
+        **_told("tokens", [limit for limit in limits if limit.what == TOKENS]),
+        **_told("requests", [limit for limit in limits if limit.what != TOKENS]),
+    }
+
+
+def _told(kind: str, limits: Iterable[Limit]) -> dict[str, str]:
     standings = [shares().standing(limit) for limit in limits]
     if not standings:
-        return
+        return {}
     nearest: Standing = min(standings, key=lambda standing: standing.left)
-    response.headers[f"x-ratelimit-limit-{kind}"] = str(nearest.limit.per_minute)
-    response.headers[f"x-ratelimit-remaining-{kind}"] = str(nearest.left)
-    response.headers[f"x-ratelimit-reset-{kind}"] = f"{nearest.reset_s:.3g}s"
+    return {
+        f"x-ratelimit-limit-{kind}": str(nearest.limit.per_minute),
+        f"x-ratelimit-remaining-{kind}": str(nearest.left),
+        f"x-ratelimit-reset-{kind}": f"{nearest.reset_s:.3g}s",
+    }

@@ -111,14 +111,34 @@ class Shares:
             _subtract(shares, amount)
             return True
 
+    def spend_in_hand(self, limits: Sequence[Limit], amount: int) -> bool:
+        """``spend``, where nobody has to be asked; otherwise False, and nothing is taken."""
+        with self._lock:
+            now = self._clock()
+            shares = [self._share(limit) for limit in limits]
+            if any(self._is_short(share, amount, now) for share in shares):
+                return False
+            _subtract(shares, amount)
+            return True
+
     def settle(self, limits: Sequence[Limit], *, guessed: int, spent: int) -> None:
         """What ``spend`` took on a guess is really this much: the rest is free again, or owed, which other
         processes are to know."""
+        if self.correct(limits, guessed=guessed, spent=spent):
+            self.pay(limits)
+
+    def correct(self, limits: Sequence[Limit], *, guessed: int, spent: int) -> bool:
+        """The first half of ``settle``, which asks nobody: whether something is owed now."""
         with self._lock:
             shares = [self._share(limit) for limit in limits]
             for share in shares:
                 share.hand += _least(share, guessed) - spent
-            owing = [share for share in shares if share.hand < 0]
+            return any(share.hand < 0 for share in shares)
+
+    def pay(self, limits: Sequence[Limit]) -> None:
+        """The second: tell what is owed of these."""
+        with self._lock:
+            owing = [share for share in map(self._share, limits) if share.hand < 0]
             if not owing or self._clock() < self._away_until:
                 return
             wishes = [_wish(share, 0) for share in owing]

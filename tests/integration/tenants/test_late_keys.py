@@ -1,17 +1,17 @@
 """How long the infer API goes on answering a key that is not good any more."""
 
+import pickle
 from collections.abc import Iterator
 from datetime import timedelta
 from typing import Any
 
 import pytest
-from django.core.cache.backends import locmem
 from django.utils import timezone
 from pytest_django import Settings
 from rest_framework.test import APIClient
 
 from tenants.models import ApiKey
-from tenants.remembering import MOMENTS, moments
+from tenants.remembering import moments
 from tenants.services.api_keys import api_key_revoke
 from tenants.services.tenants import tenant_resume, tenant_suspend
 from tests.integration.world import World
@@ -102,7 +102,7 @@ def test_a_key_that_was_refused_is_asked_for_again(world: World, for_a_minute: N
 def test_no_key_is_remembered_as_such(world: World, for_a_minute: None) -> None:
     plaintext = world.key()[1]
     assert asked(world.client(key=plaintext)) == KNOWN
-    kept = b"".join(name.encode() + content for name, content in vars(locmem)["_caches"][MOMENTS].items())
+    kept = pickle.dumps([*vars(moments())["_kept"].items()])
     assert plaintext[:8].encode() in kept
     assert plaintext[9:].encode() not in kept
 

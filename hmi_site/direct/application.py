@@ -1,0 +1,163 @@
+"""The application of ASGI that answers plain infer requests, and hands on all others."""
+
+import asyncio
+import contextvars
+import uuid
+from collections.abc import Awaitable, Callable, Sequence
+from concurrent.futures import Executor
+from functools import partial
+from typing import Any, Final, TypeVar
+
+from django.conf import settings
+from django.db import InterfaceError, OperationalError
+from structlog.contextvars import bind_contextvars, clear_contextvars
+
+from hmi_site.direct.answers import Answer
+from hmi_site.direct.plain import PlainCall, plain
+from hmi_site.threaded import HANG_UP, SILENT_AT_MOST_S
+from inference.api.hang_ups import hung_up
+from inference.api.infer import conclude
+from inference.api.question import Question
+from inference.api.rates.shares import Limit
+from inference.api.rates.spending import shares, spend
+from inference.api.soon import Call, asker
+from tenants.errors import HmiError
+from tenants.receiving import release_database
+from tenants.remembering import Forgotten, only_remembered
+from tenants.scope import nobodys_scope
+
+Message = dict[str, Any]
+Receive = Callable[[], Awaitable[Message]]
+Send = Callable[[Message], Awaitable[None]]
+Application = Callable[[Message, Receive, Send], Awaitable[None]]
+
+REQUEST: Final = "http.request"
+
+Result = TypeVar("Result")
+
+
+class Direct:
+    """``others`` answers what is not plain. What has to wait for something waits in ``threads``."""
+
+    def __init__(self, others: Application, *, threads: Executor) -> None:
+        self._others, self._threads = others, threads
+
+    async def __call__(self, scope: Message, receive: Receive, send: Send) -> None:
+        call = plain(scope)
+        # Where each request is written down at once, the database has to be waited for.
+        if call is None or not settings.HMI_USAGE_INTERVAL_S:
+            await self._others(scope, receive, send)
+            return
+        answer = Answer(call.request_id or uuid.uuid4().hex)
+        body, end = await _read(receive, call.size)
+        if end is None and await self._answer(call, body, answer, receive):
+            for message in answer.messages():
+                await send(message)
+        else:
+            await self._others(scope, _again(body, end, receive), send)
+
+    async def _answer(self, call: PlainCall, body: bytes, answer: Answer, receive: Receive) -> bool:
+        """Whether there is an answer; else the view is to be asked, and nothing has been counted."""
+        clear_contextvars()
+        bind_contextvars(request_id=answer.request_id)
+        try:
+            asked = await self._asked(call, body, answer.request_id)
+            counted = asked is not None and await self._count(asked)
+        except (HmiError, OperationalError, InterfaceError):
+            asked = None
+        if asked is None:
+            return False
+        answer.limits = [*asked.limits.requests, *asked.limits.tokens]
+        caller = asyncio.create_task(_hang_up(receive))
+        spent = 0
+        try:
+            reply = await asker().ask(asked, partial(self._watch, caller))
+            spent = reply.usage.tokens if reply else asked.guessed_tokens
+            answer.result(conclude(asked, reply))
+        except HmiError as error:
+            answer.refusal(error)
+        finally:
+            caller.cancel()
+            if counted:
+                await self._settle(asked, spent)
+        return True
+
+    async def _asked(self, call: PlainCall, body: bytes, request_id: str) -> Question | None:
+        try:
+            with only_remembered():
+                return call.question(body, request_id)
+        except Forgotten:
+            asked = await self._in_thread(_look_up, call, body, request_id)
+        if asked is not None:
+            bind_contextvars(**asked.told)  # it was another context that learnt it
+        return asked
+
+    async def _count(self, asked: Question) -> bool:
+        """Whether its tokens were counted against the limits. Raises ``rate_limited``; then nothing is."""
+        counted = await self._spend(asked.limits.tokens, asked.guessed_tokens)
+        try:
+            await self._spend(asked.limits.requests, 1)
+        except HmiError:
+            if counted:
+                await self._settle(asked, 0)
+            raise
+        return counted
+
+    async def _spend(self, limits: Sequence[Limit], amount: int) -> bool:
+        if not limits:
+            return False
+        return shares().spend_in_hand(limits, amount) or await self._in_thread(spend, limits, amount)
+
+    async def _settle(self, asked: Question, spent: int) -> None:
+        limits = asked.limits.tokens
+        if shares().correct(limits, guessed=asked.guessed_tokens, spent=spent):
+            await self._in_thread(shares().pay, limits)
+
+    def _watch(self, caller: "asyncio.Task[None]", call: Call) -> None:
+        def react(caller: "asyncio.Task[None]") -> None:
+            if not caller.cancelled():
+                self._threads.submit(hung_up, call.take_back, call.asked.request_id)
+
+        caller.add_done_callback(react)
+
+    async def _in_thread(self, step: Callable[..., Result], *given: Any) -> Result:
+        within = partial(contextvars.copy_context().run, step, *given)
+        return await asyncio.get_running_loop().run_in_executor(self._threads, within)
+
+
+def _look_up(call: PlainCall, body: bytes, request_id: str) -> Question | None:
+    with nobodys_scope():
+        try:
+            return call.question(body, request_id)
+        finally:
+            release_database()
+
+
+async def _read(receive: Receive, size: int) -> tuple[bytes, Message | None]:
+    """A body of that size, or what there is of it and what came in its place."""
+    message = await receive()
+    body = message.get("body", b"")
+    try:
+        async with asyncio.timeout(SILENT_AT_MOST_S if message.get("more_body") else None):
+            while message["type"] == REQUEST and message.get("more_body") and len(body) <= size:
+                message = await receive()
+                body += message.get("body", b"")
+    except TimeoutError:
+        message = {"type": HANG_UP}
+    return body, message if message["type"] != REQUEST else None
+
+
+def _again(body: bytes, end: Message | None, receive: Receive) -> Receive:
+    """What another application receives of which this was received already."""
+    known = [{"type": REQUEST, "body": body, "more_body": end is not None}, *([end] if end else [])]
+
+    async def receive_next() -> Message:
+        return known.pop(0) if known else await receive()
+
+    return receive_next
+
+
+async def _hang_up(receive: Receive) -> None:
+    """Returns when the caller has hung up."""
+    while (await receive())["type"] != HANG_UP:
+        continue

@@ -1,0 +1,107 @@
+"""Which requests are plain, and what they say."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any, Final
+
+from django.conf import settings
+from django.http.request import split_domain_port, validate_host
+
+from hmi_site.request_log import INFER_PATH
+from inference.api.parsers import parse_json
+from inference.api.question import Question, question
+from inference.api.validation import REQUEST_ID, parse_call
+from tenants.authentication import api_key_lately
+from tenants.models import Scope
+from tenants.permissions import require_scope
+from tenants.scope import tenant_scope
+
+MOST_BYTES: Final = 256 * 1024
+"""Of a body: reading more would keep the event loop from others."""
+ANYTHING: Final = {b"", b"*/*", b"application/json"}
+"""What a caller may accept who gets JSON."""
+BEARER: Final = b"bearer"
+
+
+@dataclass(frozen=True, slots=True)
+class PlainCall:
+    """A request to infer, by its headers. ``request_id`` is the caller's own, if any; a body of ``size``
+    bytes follows."""
+
+    key: str
+    request_id: str | None
+    timeout: str | None
+    size: int
+
+    def question(self, body: bytes, request_id: str) -> Question | None:
+        """What it asks. None for what only the view can answer. Raises HmiError for what is to be refused,
+        and Forgotten where ``only_remembered`` is in force."""
+        key = api_key_lately(self.key)
+        if key is None:
+            return None
+        require_scope(key, Scope.INFER)
+        call = parse_call(parse_json(body), timeout_header=self.timeout)
+        if call.miss_policy is not None:
+            return None
+        with tenant_scope(key.tenant):
+            return question(
+                tenant=key.tenant,
+                reference=call.model,
+                inputs=call.inputs,
+                timeout_s=call.timeout_s,
+                request_id=request_id,
+                explain=call.explain,
+                key=key,
+            )
+
+
+def plain(scope: dict[str, Any]) -> PlainCall | None:
+    """The call that a request of ASGI is; None if it is another one, or has something about it that the view
+    is to look at."""
+    if scope["type"] != "http" or scope["path"] != INFER_PATH or scope["method"] != "POST":
+        return None
+    headers = _headers(scope["headers"])
+    if headers is None or scope["query_string"] or not _is_welcome(headers):
+        return None
+    key, size = _key(headers), headers.get(b"content-length", b"")
+    request_id, timeout = (_text(headers.get(name)) for name in (b"x-request-id", b"x-timeout-s"))
+    if key is None or not size.isdigit() or not 0 < int(size) <= MOST_BYTES:
+        return None
+    if request_id is not None and not REQUEST_ID.fullmatch(request_id):
+        return None
+    return PlainCall(key, request_id, timeout, int(size))
+
+
+def _headers(given: Iterable[tuple[bytes, bytes]]) -> dict[bytes, bytes] | None:
+    """None where one stands twice: who reads such a request otherwise is to decide what it says."""
+    pairs = list(given)
+    headers = dict(pairs)
+    return headers if len(headers) == len(pairs) else None
+
+
+def _is_welcome(headers: dict[bytes, bytes]) -> bool:
+    return (
+        b"idempotency-key" not in headers
+        and b"transfer-encoding" not in headers
+        and headers.get(b"accept", b"") in ANYTHING
+        and (not settings.HMI_HTTPS or headers.get(b"x-forwarded-proto") == b"https")
+        and _is_ours(headers.get(b"host", b""), tuple(settings.ALLOWED_HOSTS))
+    )
+
+
+@lru_cache(1024)
+def _is_ours(host: bytes, allowed: tuple[str, ...]) -> bool:
+    domain, _ = split_domain_port(host.decode("latin-1"))
+    return bool(domain) and validate_host(domain, allowed)
+
+
+def _key(headers: dict[bytes, bytes]) -> str | None:
+    if (own := headers.get(b"x-api-key")) is not None:
+        return _text(own.strip())
+    scheme, _, rest = headers.get(b"authorization", b"").partition(b" ")
+    return _text(rest.strip()) if scheme.lower() == BEARER else None
+
+
+def _text(value: bytes | None) -> str | None:
+    return None if value is None else value.decode("latin-1")

@@ -1,0 +1,88 @@
+"""What is to be asked of the inference workers: a tenant's texts, once they are checked."""
+
+import uuid
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from structlog.contextvars import bind_contextvars
+
+from inference.api.admission import Asking
+from inference.api.inputs import GivenInput, check_inputs, fit_inputs
+from inference.api.rates.limits import Limits, guess_tokens, limits_of
+from inference.api.validation import check_miss_policy, check_reference, check_timeout
+from inference.queueing.log_fields import request_fields
+from inference.queueing.messages import InferInput, ModelRef
+from tenants.models import ApiKey, Tenant
+from tenants.services.quotas import quota_check_requests
+from versiontree.resolving import resolve_model_lately
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """A request that nothing speaks against but the engine's own load: who asks whom what. ``key`` is the
+    one it came with, if any; ``limits`` are those it counts against."""
+
+    request_id: str
+    tenant: Tenant
+    key: ApiKey | None
+    model: ModelRef
+    texts: tuple[InferInput, ...]
+    asking: Asking
+    limits: Limits
+    miss_policy: str | None
+    explain: bool
+    embed: bool
+
+    @property
+    def guessed_tokens(self) -> int:
+        """What they may come to."""
+        return guess_tokens(map(_characters, self.texts))
+
+    @property
+    def more(self) -> dict[str, Any]:
+        """What an `InferClient` is told of it, beyond model, texts and time."""
+        return {
+            "root": self.asking.root,
+            "call": self.request_id,
+            "miss_policy": self.miss_policy,
+            "explain": self.explain,
+            "embed": self.embed,
+        }
+
+    @property
+    def told(self) -> dict[str, Any]:
+        """What every line of the log about it says."""
+        return request_fields(self.model, len(self.texts))
+
+
+def question(
+    *,
+    tenant: Tenant,
+    reference: str,
+    inputs: Sequence[str | Mapping[str, str] | GivenInput],
+    timeout_s: float | None = None,
+    request_id: str | None = None,
+    miss_policy: str | None = None,
+    explain: bool = False,
+    embed: bool = False,
+    key: ApiKey | None = None,
+) -> Question:
+    """What is to be asked of the inference workers. Raises what `infer` raises before anything is asked."""
+    request_id = request_id or uuid.uuid4().hex
+    reference, seconds = check_reference(reference), check_timeout(timeout_s)
+    given, policy = check_inputs(inputs), check_miss_policy(miss_policy)
+    resolved = resolve_model_lately(tenant, reference)
+    texts = fit_inputs(given, task="" if embed else resolved.task, pairs=resolved.pairs and not embed)
+    quota_check_requests(tenant=tenant)
+    model = ModelRef(resolved.tenant_slug, resolved.hplm_name, resolved.version_number, resolved.digest)
+    asking = Asking(model.tenant, resolved.root_digest, resolved.root, seconds, tenant.weight)
+    asked = Question(
+        request_id, tenant, key, model, texts, asking, limits_of(tenant, key), policy, explain, embed
+    )
+    bind_contextvars(**asked.told)
+    return asked
+
+
+def _characters(given: InferInput) -> int:
+    return len(given.text) + len(given.text_pair or "")
