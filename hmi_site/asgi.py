@@ -3,18 +3,15 @@
 import os
 from concurrent.futures import ThreadPoolExecutor
 
-import django
-
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "hmi_site.settings")
-django.setup()  # what is imported next asks for the models
 
 from django.conf import settings
 from django.core.asgi import get_asgi_application
 
+from hmi_site import wsgi  # first: it sets Django up, whose models the others ask for
 from hmi_site.direct.application import Direct
 from hmi_site.streams import StreamsApart, end_streams
 from hmi_site.threaded import Threaded
-from hmi_site.wsgi import application as in_a_thread
 from inference.api.client import close_gateway
 from inference.api.soon import close_asker
 from tenants.afterwards import afterwards
@@ -33,7 +30,7 @@ def end() -> None:
     close_gateway()
 
 
-with_a_thread_each = Threaded(in_a_thread, threads=settings.HMI_WEB_THREADS, at_end=end)
+with_a_thread_each = Threaded(wsgi.application, threads=settings.HMI_WEB_THREADS, at_end=end)
 application = Direct(
     StreamsApart(get_asgi_application(), others=with_a_thread_each, end_streams=end_streams),
     threads=ThreadPoolExecutor(LOOK_UPS, "look-ups"),
