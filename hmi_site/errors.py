@@ -147,8 +147,12 @@ def internal(request: HttpRequest) -> HttpResponse:
     failed = sys.exception()
     if isinstance(failed, OperationalError | InterfaceError) and (known := as_hmi_error(failed)):
         return answer(request, known)
-    error = HmiError(ErrorCode.INTERNAL, "An internal error; the operator's log has the details.")
-    return answer(request, error, "500.html")
+    return answer(request, unexpected(), "500.html")
+
+
+def unexpected() -> HmiError:
+    """What is told of an error that nobody foresaw, once it is in the log."""
+    return HmiError(ErrorCode.INTERNAL, "An internal error; the operator's log has the details.")
 
 
 def too_often(request: HttpRequest) -> HttpResponse:

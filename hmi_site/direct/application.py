@@ -2,6 +2,7 @@
 
 import asyncio
 import contextvars
+import logging
 import uuid
 from collections.abc import Awaitable, Callable, Sequence
 from concurrent.futures import Executor
@@ -14,6 +15,7 @@ from structlog.contextvars import bind_contextvars, clear_contextvars
 
 from hmi_site.direct.answers import Answer
 from hmi_site.direct.plain import PlainCall, plain
+from hmi_site.errors import unexpected
 from hmi_site.threaded import HANG_UP, SILENT_AT_MOST_S
 from inference.api.hang_ups import hung_up
 from inference.api.infer import conclude
@@ -25,6 +27,8 @@ from tenants.errors import HmiError
 from tenants.receiving import release_database
 from tenants.remembering import Forgotten, only_remembered
 from tenants.scope import nobodys_scope
+
+log = logging.getLogger(__name__)
 
 Message = dict[str, Any]
 Receive = Callable[[], Awaitable[Message]]
@@ -76,6 +80,9 @@ class Direct:
             answer.result(conclude(asked, reply))
         except HmiError as error:
             answer.refusal(error)
+        except Exception:
+            log.exception("an infer request failed")
+            answer.refusal(unexpected())
         finally:
             caller.cancel()
             if counted:

@@ -180,6 +180,16 @@ def test_without_a_queue_there_is_no_answer_and_it_says_so(loop: Loop, settings:
     assert (status, answer["error"]["code"]) == (503, "worker_unavailable")
 
 
+@pytest.mark.usefixtures("worker")
+def test_what_nobody_foresaw_is_in_the_log_and_answered(
+    loop: Loop, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr("inference.api.infer.answer_of", None)
+    [(status, answer)] = loop.ask(BODY)
+    assert (status, answer["error"]["code"]) == (500, "internal")
+    assert "TypeError" in caplog.text
+
+
 def test_who_has_gone_before_the_workers_had_the_request_has_cancelled_it(
     loop: Loop, busy: InferenceWorker, redis_url: str
 ) -> None:
