@@ -17,7 +17,6 @@ from hmi_site.direct.answers import Answer
 from hmi_site.direct.plain import PlainCall, plain
 from hmi_site.errors import unexpected
 from hmi_site.threaded import HANG_UP, SILENT_AT_MOST_S
-from inference.api.hang_ups import hung_up
 from inference.api.infer import conclude
 from inference.api.question import Question
 from inference.api.rates.shares import Limit
@@ -36,6 +35,8 @@ Send = Callable[[Message], Awaitable[None]]
 Application = Callable[[Message, Receive, Send], Awaitable[None]]
 
 REQUEST: Final = "http.request"
+MOST_LOOK_UPS: Final = 8
+"""At a time, those that wait for a thread among them."""
 
 Result = TypeVar("Result")
 
@@ -45,6 +46,7 @@ class Direct:
 
     def __init__(self, others: Application, *, threads: Executor) -> None:
         self._others, self._threads = others, threads
+        self._looking = 0
 
     async def __call__(self, scope: Message, receive: Receive, send: Send) -> None:
         call = plain(scope)
@@ -68,6 +70,9 @@ class Direct:
             asked = await self._asked(call, body, answer.request_id)
             counted = asked is not None and await self._count(asked)
         except (HmiError, OperationalError, InterfaceError):
+            asked = None
+        except Exception:
+            log.exception("an infer request was handed on")
             asked = None
         if asked is None:
             return False
@@ -94,7 +99,13 @@ class Direct:
             with only_remembered():
                 return call.question(body, request_id)
         except Forgotten:
+            if self._looking >= MOST_LOOK_UPS:
+                return None  # the view has more threads to wait in
+        self._looking += 1
+        try:
             asked = await self._in_thread(_look_up, call, body, request_id)
+        finally:
+            self._looking -= 1
         if asked is not None:
             bind_contextvars(**asked.told)  # it was another context that learnt it
         return asked
@@ -104,7 +115,7 @@ class Direct:
         counted = await self._spend(asked.limits.tokens, asked.guessed_tokens)
         try:
             await self._spend(asked.limits.requests, 1)
-        except HmiError:
+        except BaseException:
             if counted:
                 await self._settle(asked, 0)
             raise
@@ -123,7 +134,7 @@ class Direct:
     def _watch(self, caller: "asyncio.Task[None]", call: Call) -> None:
         def react(caller: "asyncio.Task[None]") -> None:
             if not caller.cancelled():
-                self._threads.submit(hung_up, call.take_back, call.asked.request_id)
+                call.hang_up()
 
         caller.add_done_callback(react)
 
@@ -145,10 +156,9 @@ async def _read(receive: Receive, size: int) -> tuple[bytes, Message | None]:
     message = await receive()
     body = message.get("body", b"")
     try:
-        async with asyncio.timeout(SILENT_AT_MOST_S if message.get("more_body") else None):
-            while message["type"] == REQUEST and message.get("more_body") and len(body) <= size:
-                message = await receive()
-                body += message.get("body", b"")
+        while message["type"] == REQUEST and message.get("more_body") and len(body) <= size:
+            message = await asyncio.wait_for(receive(), SILENT_AT_MOST_S)
+            body += message.get("body", b"")
     except TimeoutError:
         message = {"type": HANG_UP}
     return body, message if message["type"] != REQUEST else None

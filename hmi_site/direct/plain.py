@@ -18,7 +18,7 @@ from tenants.permissions import require_scope
 from tenants.scope import tenant_scope
 
 MOST_BYTES: Final = 256 * 1024
-"""Of a body: reading more would keep the event loop from others."""
+"""Of a body: reading more, and explaining each token, would keep the event loop from others."""
 ANYTHING: Final = {b"", b"*/*", b"application/json"}
 """What a caller may accept who gets JSON."""
 BEARER: Final = b"bearer"
@@ -42,7 +42,7 @@ class PlainCall:
             return None
         require_scope(key, Scope.INFER)
         call = parse_call(parse_json(body), timeout_header=self.timeout)
-        if call.miss_policy is not None:
+        if call.miss_policy is not None or call.explain:
             return None
         with tenant_scope(key.tenant):
             return question(
@@ -51,7 +51,6 @@ class PlainCall:
                 inputs=call.inputs,
                 timeout_s=call.timeout_s,
                 request_id=request_id,
-                explain=call.explain,
                 key=key,
             )
 
@@ -66,7 +65,8 @@ def plain(scope: dict[str, Any]) -> PlainCall | None:
         return None
     key, size = _key(headers), headers.get(b"content-length", b"")
     request_id, timeout = (_text(headers.get(name)) for name in (b"x-request-id", b"x-timeout-s"))
-    if key is None or not size.isdigit() or not 0 < int(size) <= MOST_BYTES:
+    most = min(MOST_BYTES, settings.HMI_MAX_BODY_BYTES)
+    if key is None or not size.isdigit() or not 0 < int(size) <= most:
         return None
     if request_id is not None and not REQUEST_ID.fullmatch(request_id):
         return None

@@ -32,9 +32,13 @@ class Gateway:
     @property
     def standing(self) -> Standing:
         """How serving stood a moment ago. Raises RedisError."""
-        if time.monotonic() - self._looked_at > SEEN_FOR_S:
-            return self._look()
+        self.look_if_stale()
         return self._standing
+
+    def look_if_stale(self) -> None:
+        """So that ``admit`` has somewhere to look. Raises RedisError."""
+        if time.monotonic() - self._looked_at > SEEN_FOR_S:
+            self._look()
 
     def admit(self, asking: Asking) -> None:
         """`admission.admit`, as serving stands. Raises RedisError too."""

@@ -53,7 +53,7 @@ class Question:
     @property
     def told(self) -> dict[str, Any]:
         """What every line of the log about it says."""
-        return request_fields(self.model, len(self.texts))
+        return {"tenant": self.tenant.slug, **request_fields(self.model, len(self.texts))}
 
 
 def question(

@@ -3,7 +3,10 @@
 import asyncio
 import logging
 import threading
+import time
 from collections.abc import Callable
+from concurrent.futures import Executor, ThreadPoolExecutor
+from functools import partial
 from queue import Empty, SimpleQueue
 from typing import Final
 
@@ -11,6 +14,7 @@ from redis.exceptions import RedisError
 
 from inference.api.admission import no_room
 from inference.api.client import Gateway, gateway, reaching_the_queue
+from inference.api.hang_ups import hung_up
 from inference.api.infer import cancel, name_taken
 from inference.api.question import Question
 from inference.queueing.messages import InferReply, InferRequest
@@ -21,13 +25,19 @@ from tenants.errors import ErrorCode, HmiError
 log = logging.getLogger(__name__)
 
 AT_ONCE: Final = 64
+AWAY_S: Final = 1.0
+"""For so long nobody asks again for a queue that cannot be reached."""
+HANG_UPS: Final = 2
+CLOSE_S: Final = 5.0
 
 
 class Call:
-    """One question that is asked, and the reply to come: for the task of an event loop that awaits it."""
+    """One question that is asked, and the reply to come: for the task of an event loop that awaits it.
+    ``later`` does what may take long."""
 
-    def __init__(self, asked: Question, request: InferRequest) -> None:
+    def __init__(self, asked: Question, request: InferRequest, later: Executor) -> None:
         self.asked, self.request = asked, request
+        self._later = later
         self._loop = asyncio.get_running_loop()
         self._reply: asyncio.Future[InferReply | None] = self._loop.create_future()
         self._accepted = self._unwanted = False
@@ -37,27 +47,31 @@ class Call:
         seconds = self.asked.asking.seconds + GRACE_S
         timer = self._loop.call_later(seconds, self._end, lambda: self._reply.set_result(None))
         try:
-            return await self._reply
+            reply = await self._reply
+            self._unwanted = reply is None
+            return reply
         finally:
             timer.cancel()
 
-    def take_back(self) -> bool:
-        """Nobody waits for it any more, in any thread: whether it had no answer yet. Raises HmiError."""
-        self._unwanted = True
-        return cancel(tenant=self.asked.tenant, request_id=self.asked.request_id) if self._accepted else True
+    def hang_up(self) -> None:
+        """Nobody waits for it any more."""
+        if not self._reply.done():
+            self._unwanted = True
+            if self._accepted:
+                self._take_back()
 
     # The rest is for the threads that submit and that read replies.
 
     @property
     def is_wanted(self) -> bool:
-        """Until it is taken back."""
+        """Until who asked has gone, or its time is over."""
         return not self._unwanted
 
     def accept(self) -> None:
         """The workers have it."""
         self._accepted = True
-        if self._unwanted:  # nobody else knew where it was
-            self.take_back()
+        if self._unwanted:  # until now nobody could have found it
+            self._take_back()
 
     def refuse(self, error: HmiError) -> None:
         """They will not have it."""
@@ -66,6 +80,10 @@ class Call:
     def answer(self, reply: InferReply) -> None:
         """This is it."""
         self._tell(lambda: self._reply.set_result(reply))
+
+    def _take_back(self) -> None:
+        named = partial(cancel, tenant=self.asked.tenant, request_id=self.asked.request_id)
+        self._later.submit(hung_up, named, self.asked.request_id)
 
     def _tell(self, end: Callable[[], None]) -> None:
         try:
@@ -83,34 +101,39 @@ class Asker:
 
     def __init__(self, door: Gateway) -> None:
         self._door = door
+        self._away: HmiError | None = None
+        self._away_until = float("-inf")
         self._calls: SimpleQueue[Call | None] = SimpleQueue()
+        self._later = ThreadPoolExecutor(HANG_UPS, "hang-ups")
         self._thread = threading.Thread(target=self._run, name="asker", daemon=True)
         self._thread.start()
 
     async def ask(self, asked: Question, on_call: Callable[[Call], None]) -> InferReply | None:
         """`Call.reply` to the question; ``on_call`` is told of the call once it is on its way."""
-        seconds = asked.asking.seconds
-        call = Call(asked, self._door.client.request(asked.model, asked.texts, seconds=seconds, **asked.more))
-        with self._door.client.expecting(call.request, call.answer):
+        request = self._door.client.request(
+            asked.model, asked.texts, seconds=asked.asking.seconds, **asked.more
+        )
+        call = Call(asked, request, self._later)
+        with self._door.client.expecting(request, call.answer):
             self._calls.put(call)
             on_call(call)
             return await call.reply()
 
     def close(self) -> None:
-        """Submit what was asked, and end."""
+        """Submit what was asked, and end, within CLOSE_S."""
         self._calls.put(None)
-        self._thread.join()
+        self._thread.join(CLOSE_S)
+        self._later.shutdown(wait=False, cancel_futures=True)
 
     def _run(self) -> None:
         while (call := self._calls.get()) is not None:
             calls = [call, *self._waiting()]
             try:
-                self._submit([one for one in calls if one.is_wanted])
+                self._submit([one for one in calls if self._is_wanted(one)])
             except Exception:
                 log.exception("infer requests could not be submitted")
-                error = HmiError(ErrorCode.INTERNAL, "An internal error; the operator's log has the details.")
                 for one in calls:
-                    one.refuse(error)
+                    one.refuse(HmiError(ErrorCode.INTERNAL, "An internal error; the operator's log has it."))
 
     def _waiting(self) -> list[Call]:
         waiting: list[Call] = []
@@ -125,27 +148,40 @@ class Asker:
             pass
         return waiting
 
+    def _is_wanted(self, call: Call) -> bool:
+        if not call.is_wanted:
+            call.refuse(HmiError(ErrorCode.CANCELLED, "The request was cancelled."))
+        return call.is_wanted
+
     def _submit(self, calls: list[Call]) -> None:
-        admitted = [call for call in calls if self._is_admitted(call)]
-        if not admitted:
-            return
+        """A queue that cannot be reached takes seconds to say so: it is asked once for all."""
+        if self._away is None or time.monotonic() > self._away_until:
+            self._away = self._tried(calls)
+            self._away_until = time.monotonic() + AWAY_S
+        if self._away is not None:
+            for call in calls:
+                call.refuse(self._away)
+
+    def _tried(self, calls: list[Call]) -> HmiError | None:
+        """Why none could be submitted, if so."""
         try:
             with reaching_the_queue():
-                outcomes = self._door.client.queue.submit_all([call.request for call in admitted])
-        except HmiError as error:
-            for call in admitted:
-                call.refuse(error)
-            return
+                self._door.look_if_stale()
+                admitted = [call for call in calls if self._is_admitted(call)]
+                requests = [call.request for call in admitted]
+                outcomes = self._door.client.queue.submit_all(requests) if requests else []
+        except HmiError as away:
+            return away
         for call, outcome in zip(admitted, outcomes, strict=True):
             if isinstance(outcome, Exception):
                 call.refuse(self._refusal(call.asked, outcome))
             else:
                 call.accept()
+        return None
 
     def _is_admitted(self, call: Call) -> bool:
         try:
-            with reaching_the_queue():
-                self._door.admit(call.asked.asking)
+            self._door.admit(call.asked.asking)
         except HmiError as error:
             call.refuse(error)
             return False

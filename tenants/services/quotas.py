@@ -7,6 +7,7 @@ create without a race, take ``quota_lock`` first, in the same transaction.
 from datetime import UTC, date, datetime, timedelta
 
 from django.conf import settings
+from django.db import connection
 
 from tenants.errors import ErrorCode, HmiError
 from tenants.models import Quota, Tenant
@@ -79,6 +80,7 @@ def quota_check_requests(*, tenant: Tenant) -> None:
 
 def _allowance(tenant: Tenant, day: date) -> tuple[int, int]:
     """How many requests the tenant may send that day, and how many other processes have counted."""
+    connection.ensure_connection()  # who waits for one holds nobody up
     with usage_settled():
         limit, written = requests_allowed(tenant, day)
         return limit, written - usage_landed(tenant=tenant, day=day)

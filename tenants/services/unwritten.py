@@ -66,6 +66,7 @@ class Unwritten:
         self._lock = threading.Lock()
         self._writing = threading.Lock()
         self._counts: Counts = _none()
+        self._going: Counts = {}
         self._landed: defaultdict[tuple[int, date], int] = defaultdict(int)
         self._timer: threading.Timer | None = None
 
@@ -97,9 +98,14 @@ class Unwritten:
 
     def write(self) -> None:
         """Write all; what cannot be written is kept for the next time, and the database's error raised."""
+        with self._lock:
+            if not self._counts:
+                return
+        connection.ensure_connection()  # who waits for one holds nobody up
         with self._writing:
             with self._lock:
                 counts, self._counts = self._counts, _none()
+                self._going = counts
             if not counts:
                 return
             try:
@@ -138,8 +144,12 @@ class Unwritten:
             self.write_within(seconds)
 
     def _waiting(self, tenant_id: int, day: date) -> int:
-        rows = self._counts.get(tenant_id, {})
-        return sum(count.requests for (of, _, _), count in rows.items() if of == day)
+        return sum(
+            count.requests
+            for counts in (self._counts, self._going)
+            for (of, _, _), count in counts.get(tenant_id, {}).items()
+            if of == day
+        )
 
     def _land(self, counts: Counts) -> None:
         with self._lock:
@@ -149,11 +159,14 @@ class Unwritten:
             for tenant_id, rows in counts.items():
                 for (day, _, _), count in rows.items():
                     self._landed[tenant_id, day] += count.requests
+            self._going = {}
 
     def _take_back(self, counts: Counts) -> None:
         for tenant_id, rows in counts.items():
             for (day, hplm_name, key_prefix), count in rows.items():
                 self.add(tenant_id, day, hplm_name, count, key_prefix)
+        with self._lock:
+            self._going = {}
 
 
 def _none() -> Counts:

@@ -91,6 +91,7 @@ def loop(db: None, served: Served, settings: Settings) -> Iterator[Loop]:
 
 @pytest.mark.usefixtures("worker")
 def test_many_calls_at_once_have_their_own_answers(loop: Loop) -> None:
+    assert loop.ask(BODY)[0][0] == 200
     texts = [f"{TEXT} {'and more ' * number}" for number in range(12)]
     given = [[text] * (1 + at % 2) for at, text in enumerate(texts)]
     answers = loop.ask(*({"model": "mood", "inputs": inputs} for inputs in given))
@@ -110,8 +111,7 @@ def test_the_database_is_asked_once_a_moment(loop: Loop, monkeypatch: pytest.Mon
     monkeypatch.setattr("hmi_site.direct.application._look_up", None)
     assert [status for status, _ in loop.ask(BODY, BODY, BODY)] == [200] * 3
     moments().clear()
-    with pytest.raises(TypeError):
-        loop.ask(BODY)
+    assert loop.ask(BODY) == [(599, None)]  # whatever went wrong, the view says what
 
 
 @pytest.mark.parametrize(
@@ -169,15 +169,25 @@ def test_where_each_request_is_written_down_at_once_the_view_does_it(loop: Loop,
     assert loop.ask(BODY) == [(599, None)]
 
 
-def test_without_a_queue_there_is_no_answer_and_it_says_so(loop: Loop, settings: Settings) -> None:
+def test_without_a_queue_there_is_no_answer_and_all_hear_it_soon(
+    loop: Loop, settings: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("hmi_site.direct.application.MOST_LOOK_UPS", 20)
     close_gateway()
     settings.REDIS_URL = "redis://127.0.0.1:1/0"
     try:
-        [(status, answer)] = loop.ask(BODY)
+        answers = loop.ask(*[BODY] * 20)
     finally:
         close_asker()
         close_gateway()
-    assert (status, answer["error"]["code"]) == (503, "worker_unavailable")
+    assert {(status, answer["error"]["code"]) for status, answer in answers} == {(503, "worker_unavailable")}
+
+
+@pytest.mark.usefixtures("worker")
+def test_where_many_look_ups_wait_the_view_is_asked(loop: Loop, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("hmi_site.direct.application.MOST_LOOK_UPS", 1)
+    statuses = [status for status, _ in loop.ask(BODY, BODY, BODY)]
+    assert sorted(statuses) == [200, 599, 599]
 
 
 @pytest.mark.usefixtures("worker")
@@ -193,12 +203,9 @@ def test_what_nobody_foresaw_is_in_the_log_and_answered(
 def test_who_has_gone_before_the_workers_had_the_request_has_cancelled_it(
     loop: Loop, busy: InferenceWorker, redis_url: str
 ) -> None:
-    calls: list[Call] = []
-
     class Gone(Call):
         def accept(self) -> None:
-            calls.append(self)
-            assert self.take_back()  # it cannot be found yet
+            self.hang_up()  # it cannot be found yet
             super().accept()
 
     with pytest.MonkeyPatch.context() as patch:
@@ -206,7 +213,19 @@ def test_who_has_gone_before_the_workers_had_the_request_has_cancelled_it(
         [(status, answer)] = loop.ask(BODY)
     assert (status, answer["error"]["code"]) == (409, "cancelled")
     with Redis.from_url(redis_url) as client:
-        assert (len(calls), depth(client)) == (1, 0)
+        assert depth(client) == 0
+
+
+def test_who_has_gone_before_that_is_not_submitted(loop: Loop, busy: InferenceWorker, redis_url: str) -> None:
+    class Gone(Call):
+        is_wanted = False
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("inference.api.soon.Call", Gone)
+        [(status, answer)] = loop.ask(BODY)
+    assert (status, answer["error"]["code"]) == (409, "cancelled")
+    with Redis.from_url(redis_url) as client:
+        assert depth(client) == 0
 
 
 def test_answers_are_those_of_the_view(web: str, worker: InferenceWorker, served: Served) -> None:

@@ -57,7 +57,7 @@ def test_the_answer_is_that_of_the_infer_api(
     client: APIClient, ask: Ask, worker: InferenceWorker, served: Served
 ) -> None:
     usual = ask("acme/mood", TEXTS).json()
-    answer = infer(client, {"id": "mine", "inputs": [TEXT]})
+    answer = infer(client, {"id": "mine", "model_name": "acme/mood", "inputs": [TEXT]})
     value = answer.json()
     assert (value["model_name"], value["model_version"], value["id"]) == ("acme/mood", "1", "mine")
     assert value["parameters"]["digest"] == usual["model"]["digest"]
@@ -143,6 +143,7 @@ WRONG: list[tuple[object, str]] = [
     ({"inputs": [3]}, "inputs[0] must be a JSON object"),
     ({"inputs": [{}]}, "inputs[0] must have a name"),
     ({"inputs": [TEXT], "model": "mood"}, "'model' is not known here"),
+    ({"inputs": [TEXT], "model_name": "places"}, "asks another model"),
     ({"inputs": [TEXT, TEXT]}, "The tensor TEXT is there twice"),
     (changed(name="TOKENS"), "TOKENS is not one of this hPLM, which takes TEXT"),
     (changed(datatype="INT64"), "must have the datatype BYTES"),
