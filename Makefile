@@ -27,7 +27,7 @@ demo: setup ## build the demo if absent, send requests, print the report, stop
 test: setup ## the tests, on services of their own (ARGS="-m unit" runs some)
 	@exec $(RUN) -m pytest -n 2 --dist loadfile -m "not slow" $(ARGS)
 
-slow: setup ## the tests that take minutes: the launcher, the whole demo, pictures of every page
+slow: setup ## the tests that take minutes: the launcher, the whole demo, a look at every page
 	@exec $(RUN) -m pytest -n 2 --dist loadfile -m slow $(ARGS)
 
 lint: setup ## style, layers, missing migrations

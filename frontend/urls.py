@@ -91,6 +91,7 @@ urlpatterns = [
     path("t/<slug:slug>/batches/", batches.index, name="batches"),
     path("t/<slug:slug>/batches/<uuid:pk>/", batches.page, name="batch"),
     path("t/<slug:slug>/batches/<uuid:pk>/cancel/", batches.cancel, name="batch_cancel"),
+    path("t/<slug:slug>/batches/<uuid:pk>/delete/", batches.delete, name="batch_delete"),
     path("t/<slug:slug>/batches/<uuid:pk>/results.jsonl", batches.results, name="batch_results"),
     path("t/<slug:slug>/batches/<uuid:pk>/errors.jsonl", batches.errors, name="batch_errors"),
     path("t/<slug:slug>/try/", trying.page, name="try"),

@@ -42,6 +42,7 @@ class Operations:
     batch_create = Operation(operations.batches.batch_create)
     batch_watch = Listing(Batch, operations.batches.batch_watch)
     batch_cancel = Operation(operations.batches.batch_cancel)
+    batch_delete = Operation(operations.batches.batch_delete)
     batch_results = Operation(operations.batches.batch_results)
     batch_errors = Operation(operations.batches.batch_errors)
 

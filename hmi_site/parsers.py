@@ -7,10 +7,12 @@ from rest_framework.parsers import BaseParser
 
 from inference.api.parsers import read_json
 from tenants.errors import ErrorCode, HmiError
+from tenants.receiving import release_database
 
 
 class StrictJSONParser(BaseParser):
-    """Raises `invalid_json`, `invalid_encoding` or `body_too_large`, saying where."""
+    """Reads without a connection to the database: a client may take minutes over a body. Raises
+    `invalid_json`, `invalid_encoding` or `body_too_large`, saying where."""
 
     media_type = "application/json"
 
@@ -21,6 +23,7 @@ class StrictJSONParser(BaseParser):
         parser_context: Mapping[str, Any] | None = None,
     ) -> Any:
         """The parsed body."""
+        release_database()
         data = read_json(stream)
         refuse_bad_characters(data)
         return data

@@ -7,9 +7,9 @@ from typing import Any, Final
 from django.apps import apps
 from django.db import models
 
-from tenants.models import AuditEvent, Tenant, TenantScopedManager, UsageDay, UsageSum
+from tenants.models import AuditEvent, Tenant, TenantScopedManager, UsageDay, UsageMonth, UsageSum
 
-KEPT: Final = frozenset({AuditEvent, UsageDay, UsageSum})
+KEPT: Final = frozenset({AuditEvent, UsageDay, UsageMonth, UsageSum})
 """What bills and the record need; without names, once the tenant has left."""
 
 

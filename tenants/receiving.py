@@ -1,7 +1,8 @@
-"""How many pieces of files, and forms with files, one tenant may be sending to this process at a time.
+"""What clients take of this process while they send, as slowly as they like.
 
-Each holds a thread of the web server for as long as its client likes, so that one tenant with slow
-connections could take them all.
+Each piece of a file, and each form with files, holds a thread of the web server, so that one tenant with slow
+connections could take them all: of these a tenant has some at a time. No body holds a connection to the
+database, of which there are fewer.
 """
 
 import threading
@@ -9,6 +10,8 @@ from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Final
+
+from django.db import connection
 
 from tenants.errors import ErrorCode, HmiError
 
@@ -39,3 +42,10 @@ def receiving(sender: int | str) -> Iterator[None]:
             _under_way[sender] -= 1
             if not _under_way[sender]:
                 del _under_way[sender]
+
+
+def release_database() -> None:
+    """Give this thread's connection back before waiting for a client; what follows takes another. Not within
+    a transaction, and not while something is held ``alone``."""
+    if not connection.in_atomic_block:
+        connection.close()

@@ -2,12 +2,12 @@
 
 from collections.abc import Iterable
 from datetime import UTC, date, datetime
-from typing import NamedTuple
+from typing import Any, NamedTuple
 from uuid import UUID
 
 from django.conf import settings
 from django.contrib.auth.models import AnonymousUser
-from django.db.models import Case, Count, Exists, F, OuterRef, Q, QuerySet, Subquery, Sum, When
+from django.db.models import Case, Count, Exists, F, OuterRef, Q, QuerySet, Subquery, Sum, Value, When
 from django.db.models.functions import Coalesce, Now
 
 from tenants.errors import ErrorCode, HmiError
@@ -201,14 +201,18 @@ def quota_of(tenant: Tenant) -> Quota:
 
 
 def storage_used(tenant: Tenant) -> int:
-    """Bytes of the tenant's uploads and files, each row with its full size, also those still to come in."""
-    counted = (
+    """Bytes of the tenant's uploads and files, each row with its full size, also those still to come in; one
+    query."""
+    counted: tuple[QuerySet[Any], ...] = (
         Corpus.objects.for_tenant(tenant),
         DatasetSplit.objects.for_tenant(tenant),
         File.objects.for_tenant(tenant),
         uploads_unexpired(tenant),
     )
-    return sum(int(rows.aggregate(total=Sum("size_bytes"))["total"] or 0) for rows in counted)
+    alike = (rows.order_by().values(one=Value(1)) for rows in counted)
+    sums = [Subquery(rows.annotate(sum=Sum("size_bytes")).values("sum")) for rows in alike]
+    found = Tenant.objects.filter(pk=tenant.pk).values_list(*sums).first()
+    return sum(int(bytes_of or 0) for bytes_of in found or ())
 
 
 def uploads_unexpired(tenant: Tenant) -> QuerySet[Upload]:

@@ -15,6 +15,7 @@ from tenants.workspaces import sweep, sync, workspace
 
 CHUNK_BYTES = 1 << 20
 ARRIVING = ".arriving"
+CHECKED = ".checked"
 ABANDONED_AFTER_S = 24 * 3600.0
 
 
@@ -55,6 +56,10 @@ class UploadStore:
     def arriving(self, key: object) -> Path:
         """Where a file lies while it comes in piece by piece, and until something is made of it."""
         return self.root / ARRIVING / str(key)
+
+    def checked(self, key: object) -> Path:
+        """The folder of what a check made of files, until it is stored."""
+        return self.root / CHECKED / str(key)
 
     @contextmanager
     def workspace(self) -> Iterator[Path]:

@@ -1,6 +1,7 @@
-"""Usage added up by the database: a tenant may have a hundred thousand rows. By day and by key the sums of
-these are kept; by hPLM they are made anew."""
+"""Usage added up by the database: a tenant may have a hundred thousand rows. Of these the sums by day and key
+are kept, and those by month and hPLM; by hPLM for other periods they are made anew."""
 
+from calendar import monthrange
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from datetime import date
@@ -10,7 +11,7 @@ from typing import Any, Final
 from django.db import connection
 from django.db.models import F, Q, QuerySet, Sum
 
-from tenants.models import Tenant, UsageDay, UsageSum
+from tenants.models import Tenant, UsageDay, UsageMonth, UsageSum
 from tenants.scope import tenant_scope
 
 SUMMED: Final = ("requests", "inputs", "tokens", "failed", "busy_ms")
@@ -40,6 +41,11 @@ class UsageTotal:
     busy_ms: float = 0.0
 
 
+def month_of(day: date) -> tuple[date, date]:
+    """The first and the last day of its month."""
+    return day.replace(day=1), day.replace(day=monthrange(day.year, day.month)[1])
+
+
 def usage_total(tenant: Tenant, since: date, until: date | None = None) -> UsageTotal:
     """All usage of the tenant from this day on, through the other; one query."""
     sums = _between(tenant, UsageBy.DAY, since, until)
@@ -65,7 +71,7 @@ def usage_by(
 
 def usage_by_day_and_hplm(tenant: Tenant, since: date, until: date | None = None) -> QuerySet[Any, Any]:
     """Usage of a period by day and hPLM, all keys together, as dictionaries; the newest day first."""
-    rows = _between(tenant, UsageBy.MODEL, since, until).order_by().values("day", "hplm_name")
+    rows = _within(UsageDay, tenant, "day", since, until).order_by().values("day", "hplm_name")
     summed: QuerySet[Any, Any] = rows.annotate(**{name: Sum(name) for name in SUMMED})
     return summed.order_by("-day", "hplm_name")
 
@@ -74,8 +80,11 @@ def busiest(
     tenant: Tenant, by: UsageBy, since: date, until: date | None = None, *, limit: int | None
 ) -> dict[str, int]:
     """Requests of the hPLMs or keys with most of them in a period, the most first; one query."""
-    rows = _between(tenant, by, since, until).order_by().values_list(by.column)
-    return dict(rows.annotate(asked=Sum("requests")).order_by("-asked", by.column)[:limit])
+    rows = _between(tenant, by, since, until)
+    if rows.model is UsageMonth and until == month_of(since)[1]:  # in which it has one row
+        return dict(rows.order_by("-requests", by.column).values_list(by.column, "requests")[:limit])
+    asked = rows.order_by().values_list(by.column).annotate(asked=Sum("requests"))
+    return dict(asked.order_by("-asked", by.column)[:limit])
 
 
 def usage_parts(
@@ -114,6 +123,19 @@ def _part(
 
 def _between(tenant: Tenant, by: UsageBy, since: date, until: date | None) -> QuerySet[Any, Any]:
     """Where this is added up from: what is needed of it, and no more rows than must be."""
-    model = UsageDay if by == UsageBy.MODEL else UsageSum
-    rows: QuerySet[Any, Any] = model.objects.for_tenant(tenant).filter(day__gte=since)
-    return rows.filter(Q() if until is None else Q(day__lte=until))
+    if by != UsageBy.MODEL:
+        return _within(UsageSum, tenant, "day", since, until)
+    if _are_whole_months(since, until):
+        return _within(UsageMonth, tenant, "month", since, until)
+    return _within(UsageDay, tenant, "day", since, until)
+
+
+def _within(
+    model: type[UsageDay | UsageMonth | UsageSum], tenant: Tenant, at: str, since: date, until: date | None
+) -> QuerySet[Any, Any]:
+    rows: QuerySet[Any, Any] = model.objects.for_tenant(tenant).filter(**{f"{at}__gte": since})
+    return rows.filter(Q() if until is None else Q(**{f"{at}__lte": until}))
+
+
+def _are_whole_months(since: date, until: date | None) -> bool:
+    return since == month_of(since)[0] and (until is None or until == month_of(until)[1])

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import hypothesis
 import pytest
@@ -12,6 +13,7 @@ from pytest_django import Settings
 from hmi_site.embedded.postgres import ensure_role
 from hmi_site.services import EMBEDDED_ROLE
 from tenants.scope import platform_scope, process_of_platform
+from tests.scheduling import Scheduling, put_in_order
 from tests.services import running, throwaway_postgres, throwaway_valkey
 
 FOLDERS = ("unit", "integration", "e2e", "architecture")
@@ -22,13 +24,24 @@ hypothesis.settings.load_profile("untimed")
 process_of_platform()
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Mark every test by the folder it stands in: `pytest -m unit`."""
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Scheduling | None:
+    """Of `--dist loadfile` we have our own."""
+    return Scheduling.for_run(config, log) if config.getoption("dist") == "loadfile" else None
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> Iterator[None]:
+    """Mark every test by the folder it stands in, `pytest -m unit`. Several processes begin with the longest
+    of those that were chosen."""
     root = Path(__file__).parent
     for item in items:
         folder = item.path.relative_to(root).parts[0] if item.path.is_relative_to(root) else ""
         if folder in FOLDERS:
             item.add_marker(getattr(pytest.mark, folder))
+    yield
+    if hasattr(config, "workerinput"):
+        put_in_order(items)
 
 
 @pytest.fixture(scope="session")

@@ -69,6 +69,7 @@ os.environ["HMI_SECRET_KEY"] = "only for tests"
 
 from hmi_site.settings import *  # noqa: E402, F403
 
+INSTALLED_APPS += ["tests.flushing"]  # noqa: F405
 PASSWORD_HASHERS = ["django.contrib.auth.hashers.MD5PasswordHasher"]
 CELERY_BROKER_TRANSPORT_OPTIONS = {"max_retries": 1}
 # Else each client of a test looks for all static files first.

@@ -1,7 +1,9 @@
-"""What making an hPLM will take, before anything is begun: time, storage, and the wait for its turn."""
+"""What making an hPLM or a domain will take, before anything is begun: time, storage, and the wait for its
+turn."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import partial
 from math import ceil
 from pathlib import Path
 from typing import Any, Final
@@ -9,14 +11,15 @@ from typing import Any, Final
 from django.conf import settings as site
 
 from tenants.errors import HmiError
-from tenants.models import Dataset, Split
+from tenants.models import Corpus, Dataset, Split
 from versiontree.fitting import root_config
 from versiontree.models import Version
 from versiontree.models.job import JobKind
-from versiontree.past_jobs import Sizes, Span, past_jobs, sizes_of, span_of
+from versiontree.past_jobs import TEXT, Past, Size, Sizes, Span, past_jobs, sizes_of, span_of
 from versiontree.queue_selectors import Queue, queue_standing
-from versiontree.training_settings import settings_in_full
-from versiontree.weights import UpperShape, weights_bytes
+from versiontree.selectors import build_inputs
+from versiontree.training_settings import DEFAULT_ALPHA, DEFAULT_VECTORS, settings_in_full
+from versiontree.weights import UpperShape, table_row_bytes, weights_bytes
 
 LEARNING: Final = 3.0
 """A text that is learned from costs as much as so many that are only read."""
@@ -36,14 +39,16 @@ A_GPU: Final = Path("/dev/nvidiactl")
 
 @dataclass(frozen=True, slots=True)
 class Estimate:
-    """What an hPLM would take: the ``seconds`` of its jobs, judged by so many past ``jobs`` on the same root,
-    or by a model of cost where ``jobs`` is 0; the ``storage_bytes`` of its weights, None where the root's own
-    file cannot be read; and the ``queue`` before it."""
+    """What an hPLM or a domain would take: the ``seconds`` of its jobs, judged by so many past ``jobs`` on
+    the same root, or by a model of cost where ``jobs`` is 0; its ``storage_bytes``, None where the root's own
+    file cannot be read; and the ``queue`` before it. With a table that no other like it tells of, they are
+    the most that it could have (``storage_is_most``)."""
 
     seconds: Span
     jobs: int
     storage_bytes: int | None
     queue: Queue
+    storage_is_most: bool = False
 
 
 def hplm_estimate(*, parent: Version, dataset: Dataset, settings: Mapping[str, Any]) -> Estimate:
@@ -61,13 +66,39 @@ def hplm_estimate(*, parent: Version, dataset: Dataset, settings: Mapping[str, A
     )
 
 
+def domain_estimate(
+    *, parent: Version, corpus: Corpus, alpha: float, settings: Mapping[str, Any], vectors: str
+) -> Estimate:
+    """What it would take to teach a domain the corpus and to write its table. Checks nothing."""
+    shape = _shape(parent)
+    # What is taught are lower layers, about as many, and the upper ones are computed with them.
+    weights = 2 * (shape.weights if shape else USUAL_WEIGHTS)
+    sizes, table = {TEXT: Size(corpus.rows, corpus.size_bytes)}, {"alpha": alpha, "vectors": vectors}
+    past_tables = past_jobs(JobKind.BUILD_PLOT, parent.root_id)
+    learning, jobs = _seconds(JobKind.FURTHER_PRETRAIN, parent.root_id, sizes, settings, weights)
+    writing, _ = _judged(JobKind.BUILD_PLOT, past_tables, sizes, table, weights)
+    storage, most = _table_bytes(parent, sizes, table, past_tables)
+    return Estimate(
+        seconds=_learning_for(settings, learning) + writing,
+        jobs=jobs,
+        storage_bytes=storage,
+        queue=queue_standing(),
+        storage_is_most=most,
+    )
+
+
 def _seconds(
     kind: JobKind, root_id: int, sizes: Sizes, settings: Mapping[str, Any], weights: int
 ) -> tuple[Span, int]:
     """The seconds of a job, and how many past ones say so."""
+    return _judged(kind, past_jobs(kind, root_id), sizes, settings, weights)
+
+
+def _judged(
+    kind: JobKind, past: list[Past], sizes: Sizes, settings: Mapping[str, Any], weights: int
+) -> tuple[Span, int]:
     work = _WORK[kind](sizes, settings)
-    past = [(_WORK[kind](one.sizes, one.settings), one.seconds) for one in past_jobs(kind, root_id)]
-    told = span_of(work, past)
+    told = span_of(work, [(_WORK[kind](one.sizes, one.settings), one.seconds) for one in past])
     if told is not None:
         return told, len(past)
     likely = START_S + work / BYTES_OF_A_TOKEN * 2 * weights / PER_SECOND[_device()]
@@ -91,7 +122,55 @@ def _measuring(sizes: Sizes, _: Mapping[str, Any]) -> float:
     return float(sizes[Split.TEST].bytes)
 
 
-_WORK: Final = {JobKind.FINE_TUNE: _tuning, JobKind.EVALUATE: _measuring}
+def _learning(sizes: Sizes, settings: Mapping[str, Any]) -> float:
+    """The bytes that further pretraining learns from: as many tokens as it is told, or the whole text.
+    Nothing where it is told minutes: they say nothing of the text."""
+    knobs = settings_in_full(JobKind.FURTHER_PRETRAIN, settings)
+    tokens = 0 if knobs["minutes"] else knobs["tokens"] + knobs["head_tokens"]
+    return LEARNING * min(2.0 * sizes[TEXT].bytes, tokens * BYTES_OF_A_TOKEN)
+
+
+def _learning_for(settings: Mapping[str, Any], otherwise: Span) -> Span:
+    """As long as it is told, or as it takes."""
+    seconds = 60.0 * float(settings.get("minutes") or 0)
+    return Span(seconds, seconds, seconds) if seconds else otherwise
+
+
+def _writing(sizes: Sizes, settings: Mapping[str, Any]) -> float:
+    """The bytes of text whose fragments a table keeps; a hundredth for reading all of it."""
+    return sizes[TEXT].bytes * (1.0 + float(settings.get("alpha", DEFAULT_ALPHA))) / 100
+
+
+_WORK: Final = {
+    JobKind.FINE_TUNE: _tuning,
+    JobKind.EVALUATE: _measuring,
+    JobKind.FURTHER_PRETRAIN: _learning,
+    JobKind.BUILD_PLOT: _writing,
+}
+
+
+def _table_bytes(
+    parent: Version, sizes: Sizes, table: Mapping[str, Any], past: list[Past]
+) -> tuple[int | None, bool]:
+    """The bytes of a domain's lower layers and table, by tables that were made; and whether, where these tell
+    nothing, it is what they would be if no two kept fragments were the same."""
+    try:
+        lower = build_inputs(parent).lower
+        config = root_config(parent)
+        row = partial(table_row_bytes, config)
+        made = [
+            (_writing(one.sizes, one.settings) * row(_vectors(one.settings)), one.table_bytes) for one in past
+        ]
+        kept = row(_vectors(table)) * _writing(sizes, table)
+    except (HmiError, KeyError, TypeError, ValueError):
+        return None, False
+    beside = lower.size if lower else 0
+    told = span_of(kept, made)
+    return beside + int(told.likely if told else kept / BYTES_OF_A_TOKEN), told is None
+
+
+def _vectors(settings: Mapping[str, Any]) -> str:
+    return str(settings.get("vectors", DEFAULT_VECTORS))
 
 
 def _shape(parent: Version) -> UpperShape | None:

@@ -9,21 +9,26 @@ from typing import Any, Final, Self
 
 from django.db.models import DurationField, ExpressionWrapper, F, QuerySet
 
-from tenants.models import DatasetSplit
+from tenants.models import Corpus, DatasetSplit
 from tenants.scope import platform_scope
 from versiontree.models import Job
 from versiontree.models.job import JobKind, JobState
+from versiontree.models.version import VersionKind
 
 LOOKED_AT: Final = 100
 NEAREST: Final = 12
 FEWEST: Final = 3
 """Fewer jobs than these tell nothing."""
 LATELY: Final = 20
+TEXT: Final = "text"
+"""What a corpus is all of, where the parts of a dataset have the names of their splits."""
+OF_A_CORPUS: Final = frozenset({JobKind.FURTHER_PRETRAIN, JobKind.BUILD_PLOT})
+"""Jobs that make a version of a domain from a corpus; the others make one of an hPLM from a dataset."""
 
 
 @dataclass(frozen=True, slots=True)
 class Span:
-    """Seconds: probably ``likely``, hardly ever less than ``low`` or more than ``high``."""
+    """Seconds, or bytes: probably ``likely``, hardly ever less than ``low`` or more than ``high``."""
 
     low: float
     likely: float
@@ -35,33 +40,51 @@ class Span:
 
 @dataclass(frozen=True, slots=True)
 class Size:
-    """Of a split, as it is stored."""
+    """Of a split or a corpus, as it is stored."""
 
     rows: int
     bytes: int
 
 
 Sizes = Mapping[str, Size]
-"""Of a dataset, by split."""
+"""Of a dataset, by split; of a corpus, all of it as `TEXT`."""
 
 
 @dataclass(frozen=True, slots=True)
 class Past:
-    """A job that succeeded at its first try: what it was told, what it worked on, and its seconds."""
+    """A job that succeeded at its first try: what it was told (of a table its ``alpha``, too), what it worked
+    on, its seconds, and the bytes of the table that it made, if it made one."""
 
     settings: dict[str, Any]
     sizes: Sizes
     seconds: float
+    table_bytes: float = 0.0
 
 
 def past_jobs(kind: JobKind, root_id: int) -> list[Past]:
-    """The last jobs of this kind on hPLMs of this root, whoever's: they tell of the machine. Those whose
-    dataset is gone are left out."""
-    rows = _succeeded(kind).filter(version__root=root_id, version__dataset__isnull=False)
+    """The last jobs of this kind on hPLMs or domains of this root, whoever's: they tell of the machine. Those
+    whose data is gone are left out."""
+    of, made, sized = (
+        ("corpus", VersionKind.DOMAIN, sizes_of_corpora)
+        if kind in OF_A_CORPUS
+        else ("dataset", VersionKind.HPLM, sizes_of)
+    )
+    rows = _succeeded(kind).filter(
+        version__root=root_id, version__kind=made, **{f"version__{of}__isnull": False}
+    )
+    told = ("params__settings", "params__alpha", f"version__{of}", "took", "metrics__bytes")
     with platform_scope():
-        found = list(rows.values_list("params__settings", "version__dataset", "took")[:LOOKED_AT])
-        sizes = sizes_of(dataset for _, dataset, _ in found)
-    return [Past(settings or {}, sizes[dataset], took.total_seconds()) for settings, dataset, took in found]
+        found = list(rows.values_list(*told)[:LOOKED_AT])
+        sizes = sized(data for _, _, data, _, _ in found)
+    return [
+        Past(
+            (settings or {}) | ({} if alpha is None else {"alpha": alpha}),
+            sizes[data],
+            took.total_seconds(),
+            float(table or 0),
+        )
+        for settings, alpha, data, took, table in found
+    ]
 
 
 def sizes_of(datasets: Iterable[int]) -> dict[int, dict[str, Size]]:
@@ -71,6 +94,12 @@ def sizes_of(datasets: Iterable[int]) -> dict[int, dict[str, Size]]:
     for dataset, split, rows, size in splits.values_list("dataset", "split", "rows", "size_bytes"):
         sizes[dataset][split] = Size(rows, size)
     return sizes
+
+
+def sizes_of_corpora(corpora: Iterable[int]) -> dict[int, dict[str, Size]]:
+    """The sizes of these corpora, in one query."""
+    found = Corpus.unscoped.filter(pk__in=set(corpora)).order_by().values_list("pk", "rows", "size_bytes")
+    return {corpus: {TEXT: Size(rows, size)} for corpus, rows, size in found}
 
 
 def usual_seconds(kinds: Iterable[str]) -> dict[str, float]:
@@ -84,7 +113,8 @@ def usual_seconds(kinds: Iterable[str]) -> dict[str, float]:
 
 
 def span_of(work: float, past: Sequence[tuple[float, float]]) -> Span | None:
-    """The seconds of so much work, by the past (work, seconds) nearest to it; None where that tells nothing.
+    """The seconds (or bytes) of so much work, by the past (work, seconds) nearest to it; None where that
+    tells nothing.
 
     The middle half of them is the span, wider the fewer they are and the further off.
     """

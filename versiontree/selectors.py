@@ -1,8 +1,8 @@
 """Reads. Each says whose rows it returns; ``tenant=None`` is the platform; foreign means not found."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Final, TypeVar
+from typing import TypeVar
 from uuid import UUID
 
 from django.db.models import Model, Prefetch, Q, QuerySet, Sum
@@ -27,7 +27,6 @@ from versiontree.models import (
 from versiontree.models.version import VersionKind, VersionState
 
 Row = TypeVar("Row", bound=Model)
-TREE_AT_ONCE: Final = 100
 """So many nodes of the tree are read at a time."""
 
 
@@ -121,11 +120,11 @@ def parents_ready_for(tenant: Tenant | None) -> QuerySet[Version]:
     return rows.exclude(kind=VersionKind.HPLM).order_by("-ready_at")
 
 
-def tree_for(tenant: Tenant | None, *, after: int = 0, limit: int = TREE_AT_ONCE) -> list[Version]:
-    """The tree as the tenant sees it, so many nodes from those after this id on, each with ``tree_depth`` and
-    after its parent; three queries for any size."""
-    seen = versions_visible_to(tenant).filter(pk__gt=after).order_by("pk")
-    hplms = dict(seen.values_list("pk", "hplm")[:limit])
+def tree_for(tenant: Tenant | None, *, among: Iterable[Version] | None = None) -> list[Version]:
+    """The tree as the tenant sees it, or of it what is among these versions, each with ``tree_depth`` and
+    after its parent; three queries for any size, or two."""
+    seen = versions_visible_to(tenant) if among is None else among
+    hplms = {version.pk: version.hplm_id for version in seen}
     # Above an hPLM's version are others of the same hPLM, then roots and domains: no need to walk all.
     above = Q(hplm=None) | Q(hplm__in=set(hplms.values()) - {None})
     rows = _tree().tree_filter(_visible(tenant) & above)
@@ -162,8 +161,9 @@ def build_inputs(version: Version) -> BuildInputs:
 def artifact_bytes(tenant: Tenant) -> int:
     """Bytes in the artifact store of the tenant's own versions and of their answers, those of deleted hPLMs
     left out."""
-    links = VersionArtifact.objects.for_tenant(tenant).filter(version__hplm__deleted_at=None)
-    answers = Evaluation.objects.for_tenant(tenant).filter(version__hplm__deleted_at=None)
+    deleted = Version.objects.for_tenant(tenant).filter(hplm__deleted_at__isnull=False)
+    links = VersionArtifact.objects.for_tenant(tenant).exclude(version__in=deleted)
+    answers = Evaluation.objects.for_tenant(tenant).exclude(version__in=deleted)
     held = Artifact.objects.filter(
         pk__in=links.order_by().values("artifact").union(answers.order_by().values("artifact"), all=True)
     )
@@ -191,9 +191,9 @@ def job_of_anybody(job_id: UUID) -> Job:
     return _found(Job.unscoped.select_related("tenant").filter(pk=job_id).first(), "job")
 
 
-def job_events(job: Job, *, after: int = 0, limit: int = 500) -> Sequence[JobEvent]:
+def job_events(job: Job, *, after: int = 0) -> QuerySet[JobEvent]:
     """What happened to the job since the event with this id, oldest first."""
-    return list(JobEvent.unscoped.filter(job=job, pk__gt=after).order_by("pk")[:limit])
+    return JobEvent.unscoped.filter(job=job, pk__gt=after).order_by("pk")
 
 
 def aliases_of(hplm: Hplm) -> QuerySet[Alias]:

@@ -1,4 +1,4 @@
-"""How many bytes the weights of an hPLM have, from shapes alone.
+"""How many bytes the weights of an hPLM and the rows of a table have, from shapes alone.
 
 What makes them (``inference.hplm.pets`` and ``heads``) the web process does not load; a test holds the two
 together.
@@ -14,6 +14,10 @@ from versiontree.training_settings import settings_in_full
 
 PET_BYTES: Final = 2
 HEAD_BYTES: Final = 4
+VECTOR_BYTES: Final = {"float16": 2, "int8": 1}
+BESIDE_A_ROW: Final = 40
+"""About what the index of a table and the scales of its vectors take, a row."""
+FRAGMENT: Final = 3
 PER_TOKEN: Final = (Task.TAGGING, Task.QUESTION_ANSWERING)
 
 
@@ -41,6 +45,13 @@ class UpperShape:
     def weights(self) -> int:
         """Of all linear maps."""
         return self.layers * sum(into * out for into, out in self.maps)
+
+
+def table_row_bytes(config: Mapping[str, Any], vectors: str) -> int:
+    """Of a fragment in a table of the root whose own file this is. Raises KeyError, TypeError or ValueError
+    for what is none."""
+    numbers = int(config.get("n", FRAGMENT)) * int(config["architecture"]["hidden"])
+    return numbers * VECTOR_BYTES[vectors] + BESIDE_A_ROW
 
 
 def weights_bytes(shape: UpperShape, dataset: Dataset, settings: Mapping[str, Any]) -> int:

@@ -15,6 +15,7 @@ SENTENCES: Final[Mapping[str, str]] = {
     "api_key.rotate": "made a successor of the API key {subject}",
     "batch.cancel": "cancelled the batch {subject}",
     "batch.create": "began the batch {subject}",
+    "batch.delete": "deleted the batch {subject}",
     "corpus.delete": "deleted the corpus {subject}",
     "corpus.upload": "uploaded the corpus {subject}",
     "dataset.delete": "deleted the dataset {subject}",

@@ -59,6 +59,8 @@ class EstimateShown:
     time: str
     basis: str
     storage: int | None
+    storage_is_most: bool
+    holds: str
     place: int
     wait: str
 
@@ -94,8 +96,8 @@ def parent_choices(
     ]
 
 
-def estimate_shown(estimate: Estimate) -> EstimateShown:
-    """In words, with how sure they are."""
+def estimate_shown(estimate: Estimate, *, holds: str) -> EstimateShown:
+    """In words, with how sure they are; ``holds`` says what is stored."""
     jobs, wait = estimate.jobs, estimate.queue.wait_s
     return EstimateShown(
         time=in_words(estimate.seconds),
@@ -105,6 +107,8 @@ def estimate_shown(estimate: Estimate) -> EstimateShown:
             else "a rough guess: too few jobs like this have been done here to tell"
         ),
         storage=estimate.storage_bytes,
+        storage_is_most=estimate.storage_is_most,
+        holds=holds,
         place=estimate.queue.place,
         wait="unknown" if wait is None else "none" if wait < 1 else f"about {_amount(wait)}",
     )

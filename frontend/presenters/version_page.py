@@ -90,6 +90,7 @@ def version_context(tenant: Tenant, steps: Sequence[Step]) -> dict[str, Any]:
         "perplexities": perplexity_rows(pretrained),
         "tables": table_rows(steps),
         "settings": _settings([tuned, converted, pretrained], version.config),
+        "imported": _imported(version.config),
         "ancestors": ancestors_of(tenant, steps),
         "artifacts": _artifacts(steps[0]),
         "licences": _licences(steps),
@@ -232,6 +233,11 @@ def _settings(reports: Sequence[Mapping[str, Any]], config: Mapping[str, Any]) -
     ]
     best = next((report["best_epoch"] for report in reports if report.get("best_epoch")), None)
     return [*rows, *([("best epoch", str(best))] if best else [])]
+
+
+def _imported(config: Mapping[str, Any]) -> dict[str, str]:
+    """What an adapter that was trained elsewhere said of itself."""
+    return {words(str(name)): plain(value) for name, value in mapping_of(config.get("imported")).items()}
 
 
 def _artifacts(step: Step) -> list[ArtifactRow]:

@@ -15,6 +15,7 @@ from tenants.errors import ErrorCode, HmiError
 from tenants.models import Role
 from versiontree.batch_selectors import batch_file_opened, batch_of, batches_of
 from versiontree.models import Batch
+from versiontree.services.batch_deletion import batch_delete
 from versiontree.services.batches import batch_cancel, batch_send
 
 
@@ -47,6 +48,16 @@ def cancel(request: TenantRequest, pk: UUID) -> HttpResponse:
     batch = batch_of(request.place.tenant, pk)
     act(request, lambda: batch_cancel(batch=batch, actor=request.user), said="The batch is cancelled.")
     return go(request, "batch", pk)
+
+
+@require_POST
+@tenant_page(Role.DEVELOPER)
+def delete(request: TenantRequest, pk: UUID) -> HttpResponse:
+    """Forget it, with its files; refused before it has ended."""
+    batch = batch_of(request.place.tenant, pk)
+    said = f"The batch {batch.filename} is deleted."
+    refused = act(request, lambda: batch_delete(batch=batch, actor=request.user), said=said)
+    return go(request, "batch", pk) if refused else go(request, "batches")
 
 
 @require_GET

@@ -32,6 +32,7 @@ from versiontree.selectors import parents_ready_for
 from versiontree.services.hplms import hplm_create, hplm_rehearse
 
 DATASETS_SHOWN = 12
+HOLDS = "of weights, and a few kB beside them"
 
 
 @require_http_methods(["GET", "POST"])
@@ -123,7 +124,7 @@ def _review(request: TenantRequest, form: CreateForm, config: dict[str, Any]) ->
         "chosen": cleaned,
         "parent": parent_name(cleaned["parent"]),
         "settings": settings_shown(form.settings()),
-        "estimate": estimate_shown(estimate),
+        "estimate": estimate_shown(estimate, holds=HOLDS),
         "warnings": config.get("warnings", []),
         "call": call_of(request, body),
     }

@@ -10,6 +10,7 @@ from frontend.access import TenantRequest, tenant_page
 from frontend.forms.tree import DomainForm, TextForm
 from frontend.pages import act, go, show
 from frontend.paging import page_of
+from frontend.presenters.creating import EstimateShown, estimate_shown
 from frontend.presenters.hplms import hplm_rows
 from frontend.presenters.jobs import first_job_of
 from frontend.presenters.version_page import version_context
@@ -18,12 +19,16 @@ from frontend.refusals import attempt
 from tenants.errors import ErrorCode, HmiError
 from tenants.models import Role
 from versiontree.browsing import Branch, hplm_briefs, hplms_found
+from versiontree.estimates import domain_estimate
 from versiontree.lineage import lineage_of
 from versiontree.models import Domain, Version
 from versiontree.selectors import domain_of, domains_visible_to, versions_of
 from versiontree.services.compact import domain_compact
 from versiontree.services.domains import domain_create, domain_update
 from versiontree.services.grow import domain_grow
+from versiontree.training_settings import DEFAULT_ALPHA, DEFAULT_VECTORS
+
+HOLDS = "of its lower layers and its table"
 
 
 @require_GET
@@ -59,7 +64,7 @@ def new(request: TenantRequest) -> HttpResponse:
     form = DomainForm(request.place.tenant, request.POST or None, initial=request.GET.dict())
     version = attempt(form, lambda: _create(request, form)) if form.is_valid() else None
     if version is None:
-        return show(request, "domains/new.html", form=form)
+        return show(request, "domains/new.html", form=form, estimate=_estimate(request))
     return go(request, "job", first_job_of(version).pk)
 
 
@@ -96,6 +101,23 @@ def _begin(request: TenantRequest, domain: Domain, write: Callable[[], Version])
     if act(request, lambda: made.append(write())):
         return go(request, "domain", domain.pk)
     return go(request, "job", first_job_of(made[0]).pk)
+
+
+def _estimate(request: TenantRequest) -> EstimateShown | None:
+    """What the domain would take, as far as the form is filled in; nothing without a parent and a corpus."""
+    filled = DomainForm(request.place.tenant, {"alpha": DEFAULT_ALPHA} | (request.POST or request.GET).dict())
+    filled.full_clean()
+    chosen = filled.cleaned_data
+    if not all(chosen.get(name) for name in ("parent", "corpus")) or chosen.get("alpha") is None:
+        return None
+    estimate = domain_estimate(
+        parent=chosen["parent"],
+        corpus=chosen["corpus"],
+        alpha=chosen["alpha"],
+        settings=filled.settings(),
+        vectors=filled.table().get("vectors", DEFAULT_VECTORS),
+    )
+    return estimate_shown(estimate, holds=HOLDS)
 
 
 def _create(request: TenantRequest, form: DomainForm) -> Version:

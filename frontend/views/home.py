@@ -31,7 +31,7 @@ from tenants.selectors import (
     storage_used,
     tenants_of,
 )
-from tenants.usage_selectors import UsageBy, busiest, usage_total
+from tenants.usage_selectors import UsageBy, busiest, month_of, usage_total
 from versiontree.browsing import hplm_briefs, hplms_found
 from versiontree.models.alias import DEFAULT_ALIAS
 from versiontree.selectors import artifact_bytes, domains_visible_to
@@ -68,9 +68,9 @@ def home(request: TenantRequest) -> HttpResponse:
     hplms, running = hplms_found(tenant), active_rows(tenant)
     newest = list(hplms.order_by("-created_at")[:HPLMS_SHOWN])
     counts = {"hplms": hplms.count(), "ready": hplms.filter(aliases__name=DEFAULT_ALIAS).count()}
-    month = datetime.now(UTC).date().replace(day=1)
-    usage = usage_total(tenant, month)
-    most_asked = busiest(tenant, UsageBy.MODEL, month, limit=BUSIEST_SHOWN)
+    month = month_of(datetime.now(UTC).date())
+    usage = usage_total(tenant, *month)
+    most_asked = busiest(tenant, UsageBy.MODEL, *month, limit=BUSIEST_SHOWN)
     data, quota = _recent(tenant), quota_of(tenant)
     context: dict[str, Any] = {
         "steps": onboarding(

@@ -96,6 +96,20 @@ def cancel(context: typer.Context, batch: BatchId, as_json: AsJson = False) -> N
         _show(client.batch_cancel(batch), as_json)
 
 
+@app.command()
+def delete(
+    context: typer.Context,
+    batch: BatchId,
+    yes: Annotated[bool, typer.Option("--yes", help="Do not ask.")] = False,
+) -> None:
+    """Delete a batch that has ended, with what it answered."""
+    if not yes:
+        typer.confirm(f"Delete the batch {batch} with its answers?", abort=True, err=True)
+    with client_of(context) as client:
+        client.batch_delete(batch)
+    say(f"The batch {batch} is deleted.")
+
+
 def _followed(client: Client, batch: Batch) -> Batch:
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
     with Progress(*columns, console=notes, transient=True, disable=not notes.is_terminal) as progress:

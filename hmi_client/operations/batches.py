@@ -42,6 +42,11 @@ def batch_cancel(batch_id: str) -> Flow[Batch]:
     return read(Batch, (yield from post(path_of("batches", batch_id, "cancel"))))
 
 
+def batch_delete(batch_id: str) -> Flow[None]:
+    """Delete a batch that has ended, with what it answered and the inputs that were sent for it."""
+    yield from ask(Call("DELETE", path_of("batches", batch_id)))
+
+
 def batch_results(batch_id: str, into: Path) -> Flow[None]:
     """Fetch the answers of a batch that has ended into a file. NotFound if there are none."""
     return (yield from _fetch(batch_id, "results", into))

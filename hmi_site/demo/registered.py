@@ -46,7 +46,7 @@ def hplms_register(
         Artifact(kind=one.kind, digest=one.digest, size=one.size, files=dict(one.files)) for one in made
     )
     VersionArtifact.unscoped.bulk_create(
-        VersionArtifact(version=version, artifact=artifact, role=Role.HPLM)
+        VersionArtifact(version=version, tenant_id=version.tenant_id, artifact=artifact, role=Role.HPLM)
         for version, artifact in zip(versions, artifacts, strict=True)
     )
     for version, artifact in zip(versions, artifacts, strict=True):

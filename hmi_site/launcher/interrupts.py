@@ -29,10 +29,26 @@ class Interrupts:
 
     armed: bool = True
     _quiet_until: float = float("-inf")
+    _holding: bool = False
+    _held: BaseException | None = None
+
+    @contextlib.contextmanager
+    def held(self) -> Iterator[None]:
+        """Within, nothing is raised; the first that would have been is raised at the end."""
+        self._holding = True
+        try:
+            yield
+        finally:
+            self._holding = False
+            late, self._held = self._held, None
+        if late is not None:
+            self.interrupt(late)
 
     def interrupt(self, error: BaseException) -> None:
-        """Raise `error`, unless disarmed or one is under way."""
-        if self.armed and time.monotonic() >= self._quiet_until:
+        """Raise `error`, unless disarmed, held, or one is under way."""
+        if self._holding:
+            self._held = self._held or error
+        elif self.armed and time.monotonic() >= self._quiet_until:
             self._quiet_until = time.monotonic() + ONE_AT_A_TIME_S
             raise error
 

@@ -169,7 +169,8 @@ class Stack:
         began = time.monotonic()
         self._waves.append([child for child, _ in wave])
         for child, _ in wave:
-            child.start()
+            with self._interrupts.held():  # else one that has started may not be known by its process id
+                child.start()
         waiting = list(wave)
         while waiting:
             with self.console.status(f"Starting {', '.join(child.name for child, _ in waiting)}"):

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from hmi_site.errors import API_PREFIX
+from tenants.api.single import KNOWN
 from tenants.errors import ErrorCode, HmiError
 
 Json = dict[str, Any]
@@ -61,6 +62,8 @@ def shared_answers(result: Json, **_: Any) -> Json:
         answers = operation["responses"]
         for status in _statuses(path, method, operation):
             answers.setdefault(str(status), {"$ref": f"#/components/responses/Error{status}"})
+        if any(parameter.get("name") == KNOWN for parameter in operation.get("parameters", ())):
+            answers["304"] = {"description": f"It is still what `{KNOWN}` names."}
         for answer in answers.values():
             if "$ref" not in answer:
                 answer["headers"] = _headers(*HEADERS) | answer.get("headers", {})

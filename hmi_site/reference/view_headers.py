@@ -19,6 +19,11 @@ TAG = OpenApiParameter(
     location=OpenApiParameter.HEADER,
     description="The `ETag` that GET gave: where it is another by now, nothing is changed (412).",
 )
+KNOWN = OpenApiParameter(
+    single.KNOWN,
+    location=OpenApiParameter.HEADER,
+    description="An `ETag` that was given before: where it is still that, the answer is 304, without a body.",
+)
 REPLAYED = OpenApiParameter(
     idempotency.REPLAYED,
     location=OpenApiParameter.HEADER,
@@ -40,6 +45,8 @@ class ViewSchema(AutoSchema):
             more += [KEY, REPLAYED]
         if isinstance(self.view, Single) and self.method in self.view.conditional:
             more.append(TAG)
+        if isinstance(self.view, Single) and self.method in single.READS and not self.view.volatile:
+            more.append(KNOWN)
         if isinstance(self.view, Single) and self.method in single.SHOWS:
             more.append(TAG_NOW)
         return [*super().get_override_parameters(), *more]

@@ -21,6 +21,8 @@ PATIENCE_S: Final = 600.0
 PUBLISHED_WITHIN_S: Final = 60.0
 """Inference workers may have to hear of the hPLM yet."""
 PAUSE_S: Final = 0.5
+MOST_STOPPING: Final = 3
+"""So many inputs may stop inference workers; then nobody looks for more of them."""
 AGAIN: Final = frozenset({CANCELLED, ErrorCode.DEADLINE_EXCEEDED.value})
 
 
@@ -51,6 +53,7 @@ class Asker:
         self._embed = embed
         self._stop = threading.Event()
         self._outstanding: set[str] = set()
+        self._stopping: list[InferInput] = []
 
     def ask(self, number: int, inputs: Sequence[InferInput]) -> Answers:
         """The answers to the inputs from line ``number`` on. An input that makes the whole request fail is
@@ -71,11 +74,24 @@ class Asker:
             return Answers(list(reply.results), reply.usage.tokens, reply.timings_ms.busy)
         if failure.code is ErrorCode.MODEL_NOT_READY:
             raise failure
-        poison = failure.message == STOPPED_WORKERS  # it must not stop another one for each half
-        if failure.code is ErrorCode.INFERENCE_FAILED and len(inputs) > 1 and not poison:
+        if failure.message == STOPPED_WORKERS:
+            return self._ask_one_by_one(name, inputs, failure)
+        if failure.code is ErrorCode.INFERENCE_FAILED and len(inputs) > 1:
             half = len(inputs) // 2
             return self._ask(f"{name}a", inputs[:half]) + self._ask(f"{name}b", inputs[half:])
         return Answers([failure] * len(inputs))
+
+    def _ask_one_by_one(self, name: str, inputs: tuple[InferInput, ...], failure: HmiError) -> Answers:
+        """Halves would each stop workers again; by themselves only those inputs do that are to blame."""
+        if len(inputs) == 1:
+            self._stopping += inputs
+            return Answers([failure])
+        answers = Answers([])
+        for at, one in enumerate(inputs):
+            if len(self._stopping) >= MOST_STOPPING:
+                return answers + Answers([failure] * (len(inputs) - at))
+            answers += self._ask(f"{name}-{at}", (one,))
+        return answers
 
     def _reply(self, name: str, inputs: tuple[InferInput, ...]) -> InferReply:
         call, published = f"batch-{self._name}-{name}", time.monotonic() + PUBLISHED_WITHIN_S

@@ -5,8 +5,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from transformers.activations import ACT2FN
-
+from inference.hplm.activations import is_activation
 from inference.hplm.errors import HplmError
 
 
@@ -44,7 +43,7 @@ class Architecture:
                 "unsupported_checkpoint",
                 f"config.json: a hidden size of {self.hidden} cannot be shared by {self.heads} heads",
             )
-        if self.activation not in ACT2FN:
+        if not is_activation(self.activation):
             raise HplmError("unsupported_checkpoint", f"config.json: unknown activation {self.activation!r}")
 
     @property

@@ -1,12 +1,10 @@
 """One transformer layer, and the embeddings below the first: the same modules for every family."""
 
-from typing import Any
-
 import torch
 from torch import Tensor, nn
 from torch.nn import functional
-from transformers.activations import ACT2FN
 
+from inference.hplm.activations import activation
 from inference.hplm.architecture import Architecture
 from inference.hplm.pet_batch import LayerPets, SharedLayer
 
@@ -31,7 +29,7 @@ class EncoderBlock(nn.Module):
         self.expand = nn.Linear(hidden, inner)
         self.contract = nn.Linear(inner, hidden)
         self.output_norm = nn.LayerNorm(hidden, eps=shape.eps)
-        self.activation: Any = ACT2FN[shape.activation]
+        self.activation = activation(shape.activation)
 
     def forward(self, hidden: Tensor, mask: Tensor | None, pets: LayerPets = NO_PETS) -> Tensor:
         """[B, T, d] to [B, T, d]; mask [B, T] bool (true: a token), None where every place holds one and

@@ -2,13 +2,12 @@
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
 
 import torch
 from torch import Tensor, nn
 from torch.nn import functional
-from transformers.activations import ACT2FN
 
+from inference.hplm.activations import activation
 from inference.hplm.architecture import Architecture
 from inference.hplm.weights import fill, read_weights, select, widen, write_weights
 
@@ -19,7 +18,7 @@ class LmHead(nn.Module):
     def __init__(self, shape: Architecture) -> None:
         super().__init__()
         self.dense = nn.Linear(shape.hidden, shape.embedding)
-        self.activation: Any = ACT2FN[shape.activation]
+        self.activation = activation(shape.activation)
         self.norm = nn.LayerNorm(shape.embedding, eps=shape.eps)
         self.bias = nn.Parameter(torch.zeros(shape.vocab))
 

@@ -11,8 +11,8 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 from torch.nn import functional
-from transformers.activations import ACT2FN
 
+from inference.hplm.activations import activation
 from inference.hplm.fragments import pack
 from inference.hplm.hplm import Hplm
 from inference.hplm.plot import PlotChain, PlotTable
@@ -54,7 +54,7 @@ def outputs_from(root: Root, hplm: Hplm, states: Tensor) -> NDArray[np.float32]:
         hidden = torch.cat([hidden[0], hidden.mean(0)])
     if inner := hplm.head.inner:
         hidden = functional.linear(hidden, _plain(inner.weight), _plain(inner.bias))
-        hidden = ACT2FN[inner.activation](hidden)
+        hidden = activation(inner.activation)(hidden)
     outputs = functional.linear(hidden, _plain(hplm.head.weight), _plain(hplm.head.bias))
     result: NDArray[np.float32] = outputs.numpy()
     return result
@@ -129,7 +129,7 @@ def _layer(root: Root, layer: nn.Module, hidden: Tensor, hplm: Hplm, index: int)
     attended = _linear(weights, pet, "output", _attention(weights, pet, hidden, shape.heads))
     states = _normalised(weights, pet, "attention", attended + hidden, shape.eps)
     states = _adapter(pet, "adapter", states)
-    inner = ACT2FN[shape.activation](_linear(weights, pet, "expand", states))
+    inner = activation(shape.activation)(_linear(weights, pet, "expand", states))
     outer = _linear(weights, pet, "contract", inner)
     return _adapter(pet, "output_adapter", _normalised(weights, pet, "output", outer + states, shape.eps))
 

@@ -166,6 +166,11 @@ class Catalogue:
         self._bring_pins()
         return swapped
 
+    @property
+    def is_bringing(self) -> bool:
+        """Whether pinned hPLMs are being loaded beside what is served."""
+        return self._bringing.under_way
+
     def _bring_pins(self) -> None:
         """Have the pinned hPLMs of a new revision loaded beside what is served."""
         self._bringing.take()

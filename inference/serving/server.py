@@ -334,7 +334,7 @@ class Server:
     def _check_integrity(self) -> None:
         """When idle, nothing may be held or leased, but for batches that were given up a moment ago. A broken
         cache is emptied: it must not answer."""
-        if not self._catalogue.pipeline.at_rest:
+        if not self._catalogue.pipeline.at_rest or self._catalogue.is_bringing:
             return
         try:
             self._catalogue.cache.check_integrity()

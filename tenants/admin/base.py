@@ -87,6 +87,8 @@ class PageActions(ModelAdmin):
         page = request.POST.get(PAGE_OF, "")
         if not page or not isinstance(response, HttpResponseRedirect):
             return response
+        if self.get_object(request, page) is None:  # what was done has deleted it
+            return response
         return HttpResponseRedirect(page_of(self, page))
 
 

@@ -4,7 +4,7 @@ from django.contrib import admin
 from unfold.contrib.filters.admin import AutocompleteSelectFilter
 
 from tenants.admin.base import ReadOnly
-from tenants.models import AuditEvent, KeptAnswer, UsageDay, UsageSum
+from tenants.models import AuditEvent, KeptAnswer, UsageDay, UsageMonth, UsageSum
 
 
 @admin.register(UsageDay)
@@ -31,6 +31,19 @@ class UsageSumAdmin(ReadOnly):
     search_fields = ("tenant__slug", "key_prefix")
     show_full_result_count = False
     date_hierarchy = "day"
+
+
+@admin.register(UsageMonth)
+class UsageMonthAdmin(ReadOnly):
+    """The same per tenant, hPLM and month."""
+
+    list_display = ("month", "tenant", "hplm_name", "requests", "inputs", "tokens", "failed")
+    list_filter = (("tenant", AutocompleteSelectFilter), "month")
+    list_filter_submit = True
+    list_select_related = ("tenant",)
+    search_fields = ("tenant__slug", "hplm_name")
+    show_full_result_count = False
+    date_hierarchy = "month"
 
 
 @admin.register(AuditEvent)

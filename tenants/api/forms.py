@@ -3,10 +3,9 @@
 from collections.abc import Mapping
 from typing import IO, Any
 
-from django.db import connection
 from rest_framework.parsers import DataAndFiles, MultiPartParser
 
-from tenants.receiving import receiving
+from tenants.receiving import receiving, release_database
 
 
 class FormParser(MultiPartParser):
@@ -22,8 +21,7 @@ class FormParser(MultiPartParser):
         """The fields and the files, which are in memory or on disk now."""
         context = dict(parser_context or {})
         with receiving(_sender(context["request"])):
-            if not connection.in_atomic_block:
-                connection.close()
+            release_database()
             return super().parse(stream, media_type, context)
 
 

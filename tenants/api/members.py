@@ -13,7 +13,7 @@ from tenants.api.single import Single
 from tenants.models import Membership, Role
 from tenants.permissions import request_actor, require_role
 from tenants.selectors import member_of, members_of
-from tenants.services.members import member_remove, member_set_role
+from tenants.services.members import member_hold, member_remove, member_set_role
 
 
 class PeopleView(TenantView):
@@ -43,6 +43,9 @@ class MemberView(Single, PeopleView):
 
     def found(self, *, member_id: int, **_: Any) -> Membership:
         return member_of(self.tenant, member_id)
+
+    def hold(self, row: Membership) -> None:
+        member_hold(membership=row)
 
     @extend_schema(request=MemberRoleSerializer, responses=MemberSerializer)
     def patch(self, request: Request, **place: Any) -> Response:

@@ -1,5 +1,6 @@
 """Lists in pages."""
 
+from collections.abc import Mapping
 from typing import Any, NoReturn
 
 from django.core.exceptions import ValidationError
@@ -8,6 +9,7 @@ from django.db.models import QuerySet
 from rest_framework.exceptions import NotFound
 from rest_framework.pagination import CursorPagination
 from rest_framework.request import Request
+from rest_framework.response import Response
 
 from tenants.errors import ErrorCode, HmiError
 
@@ -31,9 +33,8 @@ class Pages(CursorPagination):
         if asked is None:
             return self.page_size
         if not (asked.isascii() and asked.isdecimal() and asked.strip("0") and len(asked) < 10):
-            raise HmiError(
-                ErrorCode.INVALID_FIELD, "A page has 1 to 500 rows.", param=self.page_size_query_param
-            )
+            message = f"A page has 1 to {self.max_page_size} rows."
+            raise HmiError(ErrorCode.INVALID_FIELD, message, param=self.page_size_query_param)
         return min(int(asked), self.max_page_size)
 
     def paginate_queryset(self, queryset: Any, request: Request, view: Any = None) -> list[Any] | None:
@@ -44,6 +45,21 @@ class Pages(CursorPagination):
             if self.cursor_query_param in request.query_params:
                 _refuse(self.cursor_query_param)
             raise
+
+
+class LinkedPages(Pages):
+    """Pages that are a bare list each, as clients of such a list expect it: the header ``Link`` has the
+    addresses of those beside it, as ``next`` and ``prev`` (RFC 8288)."""
+
+    def get_paginated_response(self, data: Any) -> Response:
+        """The rows, and where it goes on."""
+        beside = {"next": self.get_next_link(), "prev": self.get_previous_link()}
+        links = ", ".join(f'<{where}>; rel="{rel}"' for rel, where in beside.items() if where)
+        return Response(data, headers={"Link": links} if links else None)
+
+    def get_paginated_response_schema(self, schema: Mapping[str, Any]) -> Any:
+        """The list itself."""
+        return schema
 
 
 def _refuse(param: str) -> NoReturn:

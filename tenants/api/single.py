@@ -1,4 +1,5 @@
-"""One thing at one address: it is read with an ETag, and changes may be tied to that (RFC 9110)."""
+"""One thing at one address: it is read with an ETag, which spares a second reading, and to which changes may
+be tied (RFC 9110)."""
 
 import hashlib
 from collections.abc import Callable, Mapping
@@ -17,7 +18,9 @@ from rest_framework.response import Response
 from tenants.errors import ErrorCode, HmiError
 
 HEADER: Final = "If-Match"
+KNOWN: Final = "If-None-Match"
 CHANGES: Final = frozenset({"PUT", "PATCH", "DELETE"})
+READS: Final = frozenset({"GET", "HEAD"})
 SHOWS: Final = frozenset({"GET", "HEAD", "PUT", "PATCH"})
 ANY: Final = "*"
 
@@ -27,7 +30,8 @@ class Single(GenericAPIView[Any]):
 
     Its ETag stands for all that GET shows, less what changes without anybody's doing (``volatile``). PUT,
     PATCH and DELETE with ``If-Match`` are held against it: where it is another, ``precondition_failed``, and
-    nothing is changed. Without the header they are done whatever the state is.
+    nothing is changed. Without the header they are done whatever the state is. GET with the tag in
+    ``If-None-Match`` has 304 and no body, unless there is something ``volatile`` to tell.
     """
 
     volatile: tuple[str, ...] = ()
@@ -43,6 +47,11 @@ class Single(GenericAPIView[Any]):
         shown: Mapping[str, Any] = self.get_serializer_class()(row).data
         return shown
 
+    def hold(self, row: Any) -> None:
+        """Lock what a change locks first, so that nobody waits for the one with the other in hand."""
+        rows = type(row)._base_manager.select_for_update(no_key=True)
+        list(rows.filter(pk=row.pk).values_list("pk"))
+
     def get(self, request: Request, *_: Any, **kwargs: Any) -> Response:
         return Response(self.shown(self.found(**kwargs)))
 
@@ -57,8 +66,15 @@ class Single(GenericAPIView[Any]):
         answer = super().finalize_response(request, response, *args, **kwargs)
         data = getattr(answer, "data", None)
         if request.method in SHOWS and answer.status_code == HTTPStatus.OK and isinstance(data, Mapping):
-            answer.headers["ETag"] = self._tag(data)
+            tag = answer.headers["ETag"] = self._tag(data)
+            if request.method in READS and not self.volatile and self._is_known(tag, request):
+                answer.status_code, answer.data = HTTPStatus.NOT_MODIFIED, None
         return answer
+
+    def _is_known(self, tag: str, request: Request) -> bool:
+        """By the weak comparison: a proxy that packs an answer makes its tag a weak one."""
+        known = parse_etags(request.headers.get(KNOWN, ""))
+        return ANY in known or tag in (one.removeprefix("W/") for one in known)
 
     def _if_it_is_still(
         self,
@@ -68,10 +84,12 @@ class Single(GenericAPIView[Any]):
         *args: Any,
         **kwargs: Any,
     ) -> Response:
-        """Between the look and the change nobody else changes the row: it is locked."""
+        """Between the look and the change nobody else changes the row: it is locked. A body is read before,
+        which may take as long as who sends it likes."""
+        if request.method in SHOWS:
+            _ = request.data
         with transaction.atomic():
-            row = self.found(**kwargs)
-            list(type(row)._base_manager.select_for_update(no_key=True).filter(pk=row.pk).values_list("pk"))
+            self.hold(self.found(**kwargs))
             now = self._tag(self.shown(self.found(**kwargs)))
             if ANY not in tags and now not in tags:
                 raise HmiError(

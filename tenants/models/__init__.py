@@ -13,7 +13,7 @@ from tenants.models.takeout import Takeout, TakeoutState
 from tenants.models.tenant import Membership, Quota, Role, Tenant
 from tenants.models.upload import Upload
 from tenants.models.upload_check import CheckKind, CheckState, UploadCheck
-from tenants.models.usage import UsageDay, UsageSum
+from tenants.models.usage import UsageDay, UsageMonth, UsageSum
 from tenants.models.user import User
 from tenants.models.webhook import DeliveryState, EventKind, WebhookDelivery, WebhookEndpoint
 
@@ -48,6 +48,7 @@ __all__ = [
     "Upload",
     "UploadCheck",
     "UsageDay",
+    "UsageMonth",
     "UsageSum",
     "User",
     "WebhookDelivery",

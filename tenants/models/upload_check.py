@@ -40,6 +40,7 @@ class UploadCheck(models.Model):
 
     ``files`` maps what each file is for (a split, or ``file``) to the id of its upload; ``options`` is what
     the services take besides. ``found`` has the ``report`` and the first ``rows``; ``faults`` the bad rows.
+    ``kept`` has the checksums of the canonical files that wait to be stored (``tenants.services.checked``).
     """
 
     id = models.UUIDField(primary_key=True, default=uuid.uuid4, editable=False)
@@ -59,6 +60,7 @@ class UploadCheck(models.Model):
     found = models.JSONField(default=dict)
     refusal = models.JSONField(null=True)
     faults = models.JSONField(default=list)
+    kept = models.JSONField(null=True)
     corpus = models.ForeignKey(Corpus, on_delete=models.CASCADE, null=True, related_name="+")
     dataset = models.ForeignKey(Dataset, on_delete=models.CASCADE, null=True, related_name="+")
     created_at = models.DateTimeField(auto_now_add=True, db_default=Now())

@@ -1,4 +1,4 @@
-"""Infer requests added up per tenant, hPLM, key and day, and per tenant, key and day."""
+"""Infer requests of tenants added up: by hPLM, key and day; by key and day; by hPLM and month."""
 
 from django.db import models
 
@@ -88,3 +88,36 @@ class UsageSum(models.Model):
 
     def __str__(self) -> str:
         return f"{self.tenant} on {self.day}"
+
+
+class UsageMonth(models.Model):
+    """One month (UTC) of one hPLM's name, by its first day: the sums of its rows in `UsageDay`, all keys
+    together. Kept as those of `UsageSum` are.
+    """
+
+    tenant = models.ForeignKey(Tenant, on_delete=models.PROTECT, related_name="usage_months")
+    hplm_name = models.CharField("hPLM", max_length=100)
+    month = models.DateField()
+    requests = models.BigIntegerField(default=0)
+    inputs = models.BigIntegerField(default=0)
+    tokens = models.BigIntegerField(default=0)
+    failed = models.BigIntegerField(default=0)
+    busy_ms = models.FloatField("machine time", default=0.0)
+
+    unscoped = models.Manager()
+    objects = TenantScopedManager()
+
+    class Meta:
+        ordering = ("-month", "hplm_name")
+        constraints = (
+            models.UniqueConstraint(
+                fields=("tenant", "month", "hplm_name"), name="one_usage_month_per_tenant_month_and_hplm"
+            ),
+        )
+        indexes = (
+            # The busiest of a month are read off it, however many others there are.
+            models.Index(fields=("tenant", "month", "-requests", "hplm_name"), name="usage_month_busiest"),
+        )
+
+    def __str__(self) -> str:
+        return f"{self.tenant}/{self.hplm_name} in {self.month:%Y-%m}"

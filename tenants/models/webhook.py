@@ -22,6 +22,10 @@ class EventKind(models.TextChoices):
     JOB_FAILED = "job.failed", "A job fails"
     JOB_CANCELLED = "job.cancelled", "A job is cancelled"
     ALIAS_MOVED = "alias.moved", "An alias moves to another version"
+    BATCH_COMPLETED = "batch.completed", "A batch completes"
+    BATCH_FAILED = "batch.failed", "A batch fails"
+    BATCH_CANCELLED = "batch.cancelled", "A batch is cancelled"
+    BATCH_EXPIRED = "batch.expired", "A batch expires"
     TEST = "webhook.test", "A test"
 
 

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from datetime import timedelta
+from pathlib import Path
 from typing import Any, Final
 from uuid import UUID
 
@@ -16,12 +17,14 @@ from tenants.formats.failures import BadRows, storable
 from tenants.models import ApiKey, CheckKind, CheckState, Corpus, Dataset, Tenant, Upload, UploadCheck, User
 from tenants.models.upload_check import ACTIVE_STATES
 from tenants.services.audit import person
-from tenants.services.corpora import corpus_preview, corpus_upload
-from tenants.services.datasets import dataset_preview, dataset_upload
+from tenants.services.checked import Checked, checked_again, checked_keep, checked_sweep
+from tenants.services.corpora import corpus_checked, corpus_store
+from tenants.services.datasets import dataset_checked, dataset_store
 from tenants.services.names import clean_name
 from tenants.services.quotas import quota_lock
 from tenants.services.uploads import upload_complete, upload_kept, uploads_spend
 from tenants.signals import check_requested
+from tenants.storage import upload_store
 
 MOST_ATTEMPTS: Final = 3
 RETRY_AFTER_S: Final = 10
@@ -66,11 +69,11 @@ def check_create(
         quota_lock(tenant=tenant)
         _check_number(tenant)
         check.save(force_insert=True)
-    if check.size_bytes <= settings.HMI_CHECK_INLINE_BYTES:
+    if _is_large(check):
+        transaction.on_commit(lambda: check_nudge(check_id=check.pk))
+    else:
         _run_at_once(check)
         check.refresh_from_db()
-    else:
-        transaction.on_commit(lambda: check_nudge(check_id=check.pk))
     return check
 
 
@@ -91,7 +94,9 @@ def checks_nudge_lost() -> None:
 def checks_expire() -> int:
     """Forget checks that ended long ago; returns how many."""
     limit = timezone.now() - timedelta(hours=settings.HMI_UPLOAD_LIFE_H)
-    return UploadCheck.unscoped.filter(finished_at__lt=limit).delete()[0]
+    forgotten, _ = UploadCheck.unscoped.filter(finished_at__lt=limit).delete()
+    checked_sweep()
+    return forgotten
 
 
 def check_run(*, check_id: UUID) -> None:
@@ -150,31 +155,36 @@ def _run_at_once(check: UploadCheck) -> None:
 
 
 def _look(check: UploadCheck) -> None:
-    uploads = _uploads(check)
-    if check.kind == CheckKind.CORPUS:
-        file = uploads["file"]
-        found = corpus_preview(stream=upload_kept(file), filename=file.filename)
-    else:
-        found = dataset_preview(files=_files(uploads), **check.options)
-    _finish(check, state=CheckState.PASSED, found=found)
+    with upload_store().workspace() as workspace:
+        checked = _checked(check, _uploads(check), workspace)
+        kept = checked_keep(check=check, checked=checked) if _is_large(check) else None
+    _finish(check, state=CheckState.PASSED, found=checked.found, kept=kept)
 
 
 def _store(check: UploadCheck) -> None:
     uploads = _uploads(check)
-    shared: dict[str, Any] = {
-        "tenant": check.tenant,
-        "name": check.name,
-        "actor": check.created_by or check.api_key,
-        # One upload may be there for several splits.
-        "frees_bytes": sum({upload.pk: upload.size_bytes for upload in uploads.values()}.values()),
-    }
+    with upload_store().workspace() as workspace:
+        checked = checked_again(check=check, workspace=workspace) or _checked(check, uploads, workspace)
+        shared: dict[str, Any] = {
+            "tenant": check.tenant,
+            "name": check.name,
+            "checked": checked,
+            "actor": check.created_by or check.api_key,
+            # One upload may be there for several splits.
+            "frees_bytes": sum({upload.pk: upload.size_bytes for upload in uploads.values()}.values()),
+        }
+        if check.kind == CheckKind.CORPUS:
+            corpus_store(then=_spending(check, uploads, "corpus"), **shared)
+        else:
+            dataset_store(then=_spending(check, uploads, "dataset"), **shared)
+
+
+def _checked(check: UploadCheck, uploads: Files, workspace: Path) -> Checked:
+    files = {purpose: (upload.filename, upload_kept(upload)) for purpose, upload in uploads.items()}
     if check.kind == CheckKind.CORPUS:
-        file = uploads["file"]
-        then = _spending(check, uploads, "corpus")
-        corpus_upload(stream=upload_kept(file), filename=file.filename, then=then, **shared)
-    else:
-        then = _spending(check, uploads, "dataset")
-        dataset_upload(files=_files(uploads), then=then, **check.options, **shared)
+        filename, stream = files["file"]
+        return corpus_checked(workspace=workspace, stream=stream, filename=filename)
+    return dataset_checked(workspace=workspace, files=files, **check.options)
 
 
 def _spending(check: UploadCheck, uploads: Files, field: str) -> Callable[[Corpus | Dataset], None]:
@@ -199,8 +209,8 @@ def _uploads(check: UploadCheck) -> dict[str, Upload]:
     return {purpose: found[key] for purpose, key in check.files.items()}
 
 
-def _files(uploads: Files) -> dict[str, tuple[str, Any]]:
-    return {split: (upload.filename, upload_kept(upload)) for split, upload in uploads.items()}
+def _is_large(check: UploadCheck) -> bool:
+    return check.size_bytes > settings.HMI_CHECK_INLINE_BYTES
 
 
 def _refuse_poison(check: UploadCheck) -> None:

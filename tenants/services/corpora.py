@@ -1,7 +1,8 @@
 """Uploading and deleting corpora."""
 
 from collections.abc import Callable
-from typing import Any
+from pathlib import Path
+from typing import Any, Final
 
 from django.conf import settings
 from django.db import IntegrityError, transaction
@@ -9,13 +10,16 @@ from django.db.models import ProtectedError
 
 from tenants.dependents import has_dependents
 from tenants.errors import ErrorCode, HmiError
-from tenants.formats.corpus import CorpusDraft, corpus_report, draft_corpus
+from tenants.formats.corpus import corpus_report, draft_corpus
 from tenants.models import Corpus, Tenant
 from tenants.services.audit import Actor, audit_record, person
+from tenants.services.checked import Checked
 from tenants.services.intake import filed, files_release, take_in
 from tenants.services.names import clean_name
 from tenants.services.quotas import quota_check_storage, quota_lock
-from tenants.storage import Kept, Measured, Readable, measure, upload_store
+from tenants.storage import Kept, Readable, measure, upload_store
+
+CORPUS: Final = "corpus"
 
 
 def corpus_upload(
@@ -36,22 +40,44 @@ def corpus_upload(
     """
     cleaned = clean_name(name)
     with upload_store().workspace() as workspace:
-        source, received = take_in(stream, workspace, filename=filename, key="corpus")
-        draft = draft_corpus(file=source, workspace=workspace)
-        measured = measure(draft.path)
-        with filed({draft.path: measured}):
-            _check_quota(tenant, measured, frees_bytes)
-            corpus = _corpus_insert(tenant, cleaned, draft, measured, received, actor)
-            then(corpus)
-            return corpus
+        checked = corpus_checked(workspace=workspace, stream=stream, filename=filename)
+        return corpus_store(
+            tenant=tenant, name=cleaned, checked=checked, actor=actor, frees_bytes=frees_bytes, then=then
+        )
+
+
+def corpus_checked(*, workspace: Path, stream: Readable | Kept, filename: str) -> Checked:
+    """Check a file, and write the canonical one to the workspace. Raises a typed error that says what is
+    wrong with the file and where."""
+    source, received = take_in(stream, workspace, filename=filename, key="corpus")
+    draft = draft_corpus(file=source, workspace=workspace)
+    report = corpus_report(draft, least_words=settings.HMI_CORPUS_MIN_WORDS) | {"file": received}
+    return Checked({"report": report, "rows": draft.preview}, {CORPUS: (draft.path, measure(draft.path))})
+
+
+def corpus_store(
+    *,
+    tenant: Tenant | None,
+    name: str,
+    checked: Checked,
+    actor: Actor,
+    frees_bytes: int,
+    then: Callable[[Corpus], object],
+) -> Corpus:
+    """The half of ``corpus_upload`` that is left when a file was checked."""
+    with filed(dict(checked.files.values())):
+        if tenant is not None:
+            quota_lock(tenant=tenant)
+            quota_check_storage(tenant=tenant, adding_bytes=checked.size, beside_uploads=-frees_bytes)
+        corpus = _corpus_insert(tenant, name, checked, actor)
+        then(corpus)
+        return corpus
 
 
 def corpus_preview(*, stream: Readable | Kept, filename: str) -> dict[str, Any]:
     """What an upload would say: ``report`` and the first ``rows``. Nothing is stored."""
     with upload_store().workspace() as workspace:
-        source, received = take_in(stream, workspace, filename=filename, key="corpus")
-        draft = draft_corpus(file=source, workspace=workspace)
-        return {"report": _report(draft, received), "rows": draft.preview}
+        return corpus_checked(workspace=workspace, stream=stream, filename=filename).found
 
 
 def corpus_delete(*, corpus: Corpus, actor: Actor) -> None:
@@ -68,32 +94,16 @@ def corpus_delete(*, corpus: Corpus, actor: Actor) -> None:
         transaction.on_commit(lambda: files_release([digest]))
 
 
-def _report(draft: CorpusDraft, received: dict[str, Any]) -> dict[str, Any]:
-    return corpus_report(draft, least_words=settings.HMI_CORPUS_MIN_WORDS) | {"file": received}
-
-
-def _check_quota(tenant: Tenant | None, measured: Measured, frees_bytes: int) -> None:
-    if tenant is not None:
-        quota_lock(tenant=tenant)
-        quota_check_storage(tenant=tenant, adding_bytes=measured.size, beside_uploads=-frees_bytes)
-
-
-def _corpus_insert(
-    tenant: Tenant | None,
-    name: str,
-    draft: CorpusDraft,
-    measured: Measured,
-    received: dict[str, Any],
-    actor: Actor,
-) -> Corpus:
+def _corpus_insert(tenant: Tenant | None, name: str, checked: Checked, actor: Actor) -> Corpus:
+    _, measured = checked.files[CORPUS]
     corpus = Corpus(
         tenant=tenant,
         name=name,
         sha256=measured.sha256,
         size_bytes=measured.size,
-        rows=draft.rows,
-        words=draft.words.total,
-        report=_report(draft, received),
+        rows=checked.report["rows"],
+        words=checked.report["words"],
+        report=checked.report,
         created_by=person(actor),
     )
     try:

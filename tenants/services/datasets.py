@@ -16,10 +16,11 @@ from tenants.formats.report import dataset_preview_rows, dataset_report
 from tenants.formats.rows import needed_columns
 from tenants.models import Dataset, DatasetSplit, Tenant
 from tenants.services.audit import Actor, audit_record, person
+from tenants.services.checked import Checked
 from tenants.services.intake import filed, files_release, take_in
 from tenants.services.names import clean_name
 from tenants.services.quotas import quota_check_storage, quota_lock
-from tenants.storage import Kept, Measured, Readable, measure, upload_store
+from tenants.storage import Kept, Readable, measure, upload_store
 
 Files = Mapping[str, tuple[str, Readable | Kept]]
 """Split -> (file name, stream)."""
@@ -49,16 +50,52 @@ def dataset_upload(
     """
     cleaned = clean_name(name)
     with upload_store().workspace() as workspace:
-        draft, received = _draft(workspace, files, task, columns, separator, allow_leaks)
-        measured = {split: measure(draft.paths[split]) for split in SPLITS}
-        with filed({draft.paths[split]: measured[split] for split in SPLITS}):
-            quota_lock(tenant=tenant)
-            adding = sum(file.size for file in measured.values())
-            quota_check_storage(tenant=tenant, adding_bytes=adding, beside_uploads=-frees_bytes)
-            dataset = _dataset_insert(tenant, cleaned, draft, received, actor)
-            _splits_insert(dataset, draft, measured)
-            then(dataset)
-            return dataset
+        checked = dataset_checked(
+            workspace=workspace,
+            task=task,
+            files=files,
+            columns=columns,
+            separator=separator,
+            allow_leaks=allow_leaks,
+        )
+        return dataset_store(
+            tenant=tenant, name=cleaned, checked=checked, actor=actor, frees_bytes=frees_bytes, then=then
+        )
+
+
+def dataset_checked(
+    *,
+    workspace: Path,
+    task: str,
+    files: Files,
+    columns: Mapping[str, str] | None = None,
+    separator: str = DEFAULT_SEPARATOR,
+    allow_leaks: bool = False,
+) -> Checked:
+    """Check files as ``dataset_upload`` takes them, and write canonical ones to the workspace. Raises a typed
+    error that says what is wrong and where."""
+    draft, received = _draft(workspace, files, task, columns, separator, allow_leaks)
+    found = {"report": dataset_report(draft) | {"files": received}, "rows": dataset_preview_rows(draft)}
+    return Checked(found, {split: (draft.paths[split], measure(draft.paths[split])) for split in SPLITS})
+
+
+def dataset_store(
+    *,
+    tenant: Tenant,
+    name: str,
+    checked: Checked,
+    actor: Actor,
+    frees_bytes: int,
+    then: Callable[[Dataset], object],
+) -> Dataset:
+    """The half of ``dataset_upload`` that is left when the files were checked."""
+    with filed(dict(checked.files.values())):
+        quota_lock(tenant=tenant)
+        quota_check_storage(tenant=tenant, adding_bytes=checked.size, beside_uploads=-frees_bytes)
+        dataset = _dataset_insert(tenant, name, checked.report, actor)
+        _splits_insert(dataset, checked)
+        then(dataset)
+        return dataset
 
 
 def dataset_preview(
@@ -71,8 +108,14 @@ def dataset_preview(
 ) -> dict[str, Any]:
     """What an upload would say: ``report`` and the first ``rows`` of each file. Nothing is stored."""
     with upload_store().workspace() as workspace:
-        draft, received = _draft(workspace, files, task, columns, separator, allow_leaks)
-        return {"report": dataset_report(draft) | {"files": received}, "rows": dataset_preview_rows(draft)}
+        return dataset_checked(
+            workspace=workspace,
+            task=task,
+            files=files,
+            columns=columns,
+            separator=separator,
+            allow_leaks=allow_leaks,
+        ).found
 
 
 def dataset_delete(*, dataset: Dataset, actor: Actor) -> None:
@@ -115,17 +158,15 @@ def _draft(
     return draft, {split: received for split, (_, received) in taken.items()}
 
 
-def _dataset_insert(
-    tenant: Tenant, name: str, draft: DatasetDraft, received: dict[str, Any], actor: Actor
-) -> Dataset:
+def _dataset_insert(tenant: Tenant, name: str, report: Mapping[str, Any], actor: Actor) -> Dataset:
     dataset = Dataset(
         tenant=tenant,
         name=name,
-        task=draft.task,
-        labels=draft.labels,
-        pairs=draft.pairs,
-        leaks_allowed=draft.leaks_allowed,
-        report=dataset_report(draft) | {"files": received},
+        task=report["task"],
+        labels=report["labels"],
+        pairs=report["pairs"],
+        leaks_allowed=report["leaks_allowed"],
+        report=report,
         created_by=person(actor),
     )
     try:
@@ -135,19 +176,19 @@ def _dataset_insert(
         raise HmiError(
             ErrorCode.CONFLICT, f"There is already a dataset with the name {name!r}.", param="name"
         ) from error
-    detail = {"task": draft.task, "leaks_allowed": draft.leaks_allowed}
+    detail = {"task": dataset.task, "leaks_allowed": dataset.leaks_allowed}
     audit_record(verb="dataset.upload", subject=name, tenant=tenant, actor=actor, detail=detail)
     return dataset
 
 
-def _splits_insert(dataset: Dataset, draft: DatasetDraft, measured: Mapping[str, Measured]) -> None:
+def _splits_insert(dataset: Dataset, checked: Checked) -> None:
     DatasetSplit.unscoped.bulk_create(
         DatasetSplit(
             dataset=dataset,
             split=split,
-            sha256=measured[split].sha256,
-            size_bytes=measured[split].size,
-            rows=draft.censuses[split].rows,
+            sha256=measured.sha256,
+            size_bytes=measured.size,
+            rows=checked.report["splits"][split]["rows"],
         )
-        for split in SPLITS
+        for split, (_, measured) in checked.files.items()
     )

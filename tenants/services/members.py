@@ -61,12 +61,16 @@ def member_remove(*, membership: Membership, actor: Actor = None, revoke_keys: b
     found.delete()
 
 
-def _locked(membership: Membership, *, goes: bool) -> Membership:
-    """The row as it is now. It is locked with those of all owners, so that of two owners who go at once the
-    second does not count on the first."""
+def member_hold(*, membership: Membership) -> dict[int, Membership]:
+    """The member, if still there, and all owners by their ids, as they are now, locked in one order: of two
+    owners who go at once the second does not count on the first."""
     which = Q(pk=membership.pk) | Q(role=Role.OWNER)
     members = Membership.objects.for_tenant(membership.tenant).filter(which).order_by("pk")
-    rows = {row.pk: row for row in members.select_related("user", "tenant").select_for_update(of=("self",))}
+    return {row.pk: row for row in members.select_related("user", "tenant").select_for_update(of=("self",))}
+
+
+def _locked(membership: Membership, *, goes: bool) -> Membership:
+    rows = member_hold(membership=membership)
     found = rows.pop(membership.pk, None)
     if found is None:
         raise HmiError(ErrorCode.NOT_FOUND, "This member is not there any more.", param="member")

@@ -20,6 +20,7 @@ from tenants.errors import ErrorCode, HmiError
 from tenants.models import ApiKey, Tenant, Upload, User
 from tenants.selectors import uploads_in_use, uploads_unexpired
 from tenants.services.audit import person
+from tenants.services.checked import checked_forget
 from tenants.services.intake import clean_filename
 from tenants.services.quotas import quota_check_storage, quota_lock
 from tenants.storage import ARRIVING, Kept, Measured, Readable, measure, upload_store
@@ -247,6 +248,7 @@ def _release_database() -> None:
 
 def _remove(keys: set[UUID]) -> int:
     removed, _ = Upload.unscoped.filter(pk__in=keys).delete()
+    checked_forget(uploads=keys)
     transaction.on_commit(lambda: _unlink(keys))
     return removed
 

@@ -72,10 +72,10 @@ class Watch:
             self.faults.append(f"asked another host: {request.url}")
 
 
-@pytest.fixture
-def files(tmp_path: Path) -> TinyFiles:
+@pytest.fixture(scope="session")
+def files(tmp_path_factory: pytest.TempPathFactory) -> TinyFiles:
     """Artifacts that an inference worker can serve."""
-    return TinyFiles(tmp_path / "checkpoint")
+    return TinyFiles(tmp_path_factory.mktemp("files") / "checkpoint")
 
 
 @pytest.fixture

@@ -177,7 +177,7 @@ def _addresses(world: World) -> dict[str, str]:
         "dataset": f"data/datasets/{world.dataset.pk}/",
         "corpus-new": "data/corpora/new/",
         "domain": f"domains/{world.domain.domain_id}/",
-        "domain-new": "domains/new/",
+        "domain-new": f"domains/new/?parent={world.root.pk}&corpus={world.corpus.pk}",
         "domain-version": f"domains/{world.domain.domain_id}/versions/1/",
         "root-version": f"roots/{world.root.root.name}/versions/1/",
         "hplm-version": "hplms/triage/versions/2/",

@@ -7,7 +7,6 @@ from http.client import BAD_REQUEST
 from pathlib import Path
 from typing import Literal
 
-from django.conf import settings
 from playwright.sync_api import Page, ViewportSize
 
 from tests.e2e.axe import violations
@@ -26,17 +25,24 @@ COLOURS = ("color-contrast",)
 """The rules of axe whose outcome hangs on the colour scheme."""
 
 
-def folder() -> Path:
-    """Where the pictures go."""
-    wanted = os.environ.get("HMI_SCREENSHOTS")
-    return Path(wanted) if wanted else Path(settings.BASE_DIR) / "var" / "screenshots"
+def picture(page: Page, name: str) -> None:
+    """Keep a picture of the page, where somebody wants pictures."""
+    if wanted := os.environ.get("HMI_SCREENSHOTS"):
+        Path(wanted).mkdir(parents=True, exist_ok=True)
+        page.screenshot(path=Path(wanted) / f"{name}.png", full_page=True, animations="disabled")
 
 
-def picture(page: Page, name: str) -> int:
-    """Keep a picture of the page; by how much it is wider than the window."""
-    target = folder() / f"{name}.png"
-    target.parent.mkdir(parents=True, exist_ok=True)
-    page.screenshot(path=target, full_page=True, animations="disabled")
+def settle(page: Page) -> None:
+    """What fades from one colour to another is at its end; what goes round and round has none."""
+    page.evaluate(
+        """() => document.getAnimations().forEach((one) => {
+            if (one.effect.getComputedTiming().endTime !== Infinity) one.finish();
+        })"""
+    )
+
+
+def beyond(page: Page) -> int:
+    """By how much the page is wider than the window."""
     return int(page.evaluate("document.documentElement.scrollWidth - document.documentElement.clientWidth"))
 
 
@@ -65,8 +71,10 @@ class Looker:
                 self.page.emulate_media(color_scheme=scheme)
                 if not self.ours:
                     self.page.reload()  # django-unfold asks for the scheme once
-                if (beyond := picture(self.page, f"{name}-{size}-{scheme}")) > 0:
-                    self._note(f"{name}, {size}, {scheme}", [f"is {beyond} px wider than the window"])
+                settle(self.page)
+                picture(self.page, f"{name}-{size}-{scheme}")
+                if (wider := beyond(self.page)) > 0:
+                    self._note(f"{name}, {size}, {scheme}", [f"is {wider} px wider than the window"])
                 only = COLOURS if scheme == "dark" else ()
                 self._note(f"{name}, {size}, {scheme}", self._violations(only))
             if self.ours:

@@ -3,8 +3,14 @@
 import pytest
 from playwright.sync_api import FilePayload, Page, expect
 
+from tests.e2e.tiny_files import TinyFiles
 from tests.e2e.world import World
+from tests.integration.archives.conftest import tried_here
+from tests.integration.foreign.made import lora_members
 from tests.integration.frontend.crowd import crowd
+from tests.unit.versiontree.forging import zip_of
+
+__all__ = ["tried_here"]
 
 
 @pytest.fixture
@@ -34,7 +40,7 @@ def test_hplms_and_jobs_are_found_by_name_kind_and_state(signed_in: Page, many: 
     expect(rows).to_contain_text("triage")
 
 
-def test_a_batch_is_begun_and_cancelled(signed_in: Page, world: World) -> None:
+def test_a_batch_is_begun_cancelled_and_deleted(signed_in: Page, world: World) -> None:
     page = signed_in
     page.get_by_role("link", name="Batches", exact=True).click()
     page.get_by_label("hPLM", exact=True).fill("triag")
@@ -50,11 +56,17 @@ def test_a_batch_is_begun_and_cancelled(signed_in: Page, world: World) -> None:
     page.wait_for_event("response")  # the page looks how far it is, and the question stands
     page.get_by_role("alertdialog").get_by_role("button", name="Cancel").click()
     expect(page.locator("#batch").get_by_role("status")).to_contain_text("Cancelled")
+    page.get_by_role("button", name="Delete").click()
+    page.get_by_role("alertdialog").get_by_role("button", name="Delete").click()
+    expect(page.get_by_text("The batch texts.jsonl is deleted.")).to_be_visible()
+    expect(page.get_by_text("No batches yet")).to_be_visible()
 
 
-def test_an_adapter_that_does_not_fit_is_refused_and_the_form_keeps_the_rest(
-    signed_in: Page, world: World
+@pytest.mark.usefixtures("tried_here")
+def test_an_adapter_that_does_not_fit_is_refused_and_one_that_does_becomes_an_hplm(
+    signed_in: Page, world: World, files: TinyFiles
 ) -> None:
+    """What was filled in beside the first stays for the second."""
     page = signed_in
     page.goto(f"{page.url.split('/t/')[0]}/t/acme/hplms/import/")
     page.get_by_role("link", name="adapter").first.click()
@@ -65,3 +77,15 @@ def test_an_adapter_that_does_not_fit_is_refused_and_the_form_keeps_the_rest(
     page.get_by_role("button", name="Import").click()
     expect(page.locator(".errorlist, [role=alert]").first).to_be_visible()
     expect(page.get_by_label("Name")).to_have_value("from-elsewhere")
+    sound = FilePayload(name="lora.zip", mimeType="application/zip", buffer=zip_of(lora_members(files.root)))
+    page.get_by_label("Adapter", exact=True).set_input_files(sound)
+    page.get_by_label("Labels").fill("no\nperhaps\nyes")
+    page.get_by_role("button", name="Import").click()
+    expect(page.get_by_role("heading", level=1)).to_contain_text("from-elsewhere")
+    expect(page.locator("section", has_text="Trained elsewhere").last).to_contain_text("hub/tiny")
+    page.get_by_role("link", name="Evaluate it").click()
+    expect(page.get_by_role("button", name="Evaluate v1")).to_be_visible()
+    page.goto(page.url.partition("versions/")[0])
+    expect(page.get_by_role("heading", level=1)).to_have_text("from-elsewhere")
+    expect(page.locator("main")).to_contain_text("Text classification with 3 labels")
+    expect(page.locator("main")).to_contain_text("Ready")

@@ -20,6 +20,7 @@ from versiontree.api.access import asked, queried
 from versiontree.api.batch_serializers import BatchAskedSerializer, BatchesQuerySerializer, BatchSerializer
 from versiontree.batch_selectors import batch_file_opened, batch_of, batches_of
 from versiontree.models import Batch
+from versiontree.services.batch_deletion import batch_delete, batch_hold
 from versiontree.services.batches import batch_cancel, batch_send
 
 
@@ -63,6 +64,15 @@ class BatchView(Single, BatchTenantView):
 
     def found(self, *, batch_id: UUID, **_: Any) -> Batch:
         return batch_of(self.tenant, batch_id)
+
+    def hold(self, row: Batch) -> None:
+        batch_hold(batch=row)
+
+    @extend_schema(responses={204: None})
+    def delete(self, request: Request, batch_id: UUID, **_: Any) -> Response:
+        """Delete a batch that has ended, with its files. 409 before that: cancel it first."""
+        batch_delete(batch=batch_of(self.tenant, batch_id), actor=request_actor(request))
+        return Response(status=status.HTTP_204_NO_CONTENT)
 
 
 class BatchCancelView(BatchTenantView):

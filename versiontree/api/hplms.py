@@ -33,7 +33,7 @@ from versiontree.selectors import (
     version_visible_to,
     versions_of,
 )
-from versiontree.services.aliases import alias_move
+from versiontree.services.aliases import alias_move, aliases_hold
 from versiontree.services.hplms import hplm_create, hplm_delete, hplm_update
 from versiontree.services.licences import hplm_licence
 
@@ -124,6 +124,9 @@ class AliasView(Single, OwnerView):
 
     def found(self, *, hplm: str, alias: str, **_: Any) -> Alias:
         return alias_of(hplm_of(self.tenant, hplm), alias)
+
+    def hold(self, row: Alias) -> None:
+        aliases_hold(hplm=row.hplm)
 
     @extend_schema(request=AliasPutSerializer, responses=AliasSerializer)
     def put(self, request: Request, hplm: str, alias: str, **_: Any) -> Response:

@@ -8,6 +8,7 @@ from rest_framework.generics import GenericAPIView
 from rest_framework.request import Request
 from rest_framework.response import Response
 
+from tenants.api.paging import LinkedPages
 from tenants.api.single import Single
 from tenants.models import Tenant
 from tenants.permissions import request_actor
@@ -24,7 +25,7 @@ from versiontree.selectors import job_detail, job_events
 from versiontree.services.jobs import job_cancel, job_retry
 
 
-class _Job(GenericAPIView[Job]):
+class _Job(GenericAPIView[Any]):
     serializer_class = JobSerializer
     queryset = Job.unscoped.none()
     owner: Tenant | None
@@ -46,12 +47,21 @@ class _JobDetail(Single, _Job):
         return job_detail(self.owner, job_id)
 
 
+class EventPages(LinkedPages):
+    """A job tells much."""
+
+    page_size = 500
+
+
 class _JobEvents(_Job):
+    pagination_class = EventPages
+    ordering: tuple[str, ...] = ("pk",)
+
     @extend_schema(parameters=[EventsQuerySerializer], responses=JobEventSerializer(many=True))
     def get(self, request: Request, job_id: UUID, **_: Any) -> Response:
         after = queried(EventsQuerySerializer, request)["after"]
-        events = job_events(job_detail(self.owner, job_id), after=after)
-        return Response(JobEventSerializer(events, many=True).data)
+        page = self.paginate_queryset(job_events(job_detail(self.owner, job_id), after=after))
+        return self.get_paginated_response(JobEventSerializer(page, many=True).data)
 
 
 class _JobCancel(_Job):
@@ -77,9 +87,8 @@ class JobView(_JobDetail, OwnerView):
 
 
 class JobEventsView(_JobEvents, OwnerView):
-    """What happened to a job since an event, oldest first, at most 500 at a time."""
-
-    pagination_class = None  # type: ignore[assignment]
+    """What happened to a job, oldest first, at most 500 events at a time. The header ``Link`` has the
+    addresses of the parts before and after; ``after`` an id begins behind it."""
 
 
 class JobCancelView(_JobCancel, OwnerView):
@@ -100,8 +109,6 @@ class PlatformJobView(_JobDetail, PlatformView):
 
 class PlatformJobEventsView(_JobEvents, PlatformView):
     """What happened to a job of the platform's."""
-
-    pagination_class = None  # type: ignore[assignment]
 
 
 class PlatformJobCancelView(_JobCancel, PlatformView):

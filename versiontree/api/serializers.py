@@ -11,7 +11,6 @@ from rest_framework import serializers
 
 from versiontree.archive.trial import FORMATS
 from versiontree.models import Alias, AliasMove, Domain, Hplm, Job, JobEvent, Root, Version
-from versiontree.selectors import TREE_AT_ONCE
 from versiontree.training_settings import DEFAULT_ALPHA, DEFAULT_VECTORS
 
 FREE_OBJECT = {"type": "object", "additionalProperties": True}
@@ -191,9 +190,6 @@ class TreeQuerySerializer(serializers.Serializer[Any]):
 
     after = serializers.IntegerField(
         required=False, default=0, min_value=0, help_text="The id of the last version you saw."
-    )
-    limit = serializers.IntegerField(
-        required=False, default=TREE_AT_ONCE, min_value=1, max_value=TREE_AT_ONCE
     )
 
 

@@ -6,8 +6,8 @@ from drf_spectacular.utils import extend_schema
 from rest_framework import status
 from rest_framework.request import Request
 from rest_framework.response import Response
-from rest_framework.utils.urls import replace_query_param
 
+from tenants.api.paging import LinkedPages
 from tenants.api.single import Single
 from tenants.permissions import request_actor
 from versiontree.api.access import OwnerView, PlatformView, asked, queried
@@ -19,26 +19,37 @@ from versiontree.api.serializers import (
     VersionSerializer,
 )
 from versiontree.models import Root, Version
-from versiontree.selectors import corpus_usable_by, roots_all, tree_for, version_visible_to
+from versiontree.selectors import (
+    corpus_usable_by,
+    roots_all,
+    tree_for,
+    version_visible_to,
+    versions_visible_to,
+)
 from versiontree.services.roots import root_register
 
 
+class TreePages(LinkedPages):
+    """Each node is shown with all that is known of it."""
+
+    page_size = max_page_size = 100
+
+
 class TreeView(OwnerView):
-    """Every version the tenant sees, parents before children, at most 100 at a time: ask for those ``after``
-    the last id you saw. A header ``Link`` with ``rel="next"`` says where, as long as there may be more."""
+    """Every version the tenant sees, parents before children, at most 100 at a time. The header ``Link`` has
+    the addresses of the parts before and after; ``after`` an id begins behind it."""
 
     serializer_class = NodeSerializer
-    pagination_class = None  # type: ignore[assignment]
+    pagination_class = TreePages
+    queryset = Version.unscoped.none()
+    ordering = ("pk",)
 
     @extend_schema(parameters=[TreeQuerySerializer], responses=NodeSerializer(many=True))
     def get(self, request: Request, **_: Any) -> Response:
-        query = queried(TreeQuerySerializer, request)
-        nodes = tree_for(self.owner, **query)
-        response = Response(NodeSerializer(nodes, many=True).data)
-        if len(nodes) == query["limit"]:
-            further = replace_query_param(request.build_absolute_uri(), "after", nodes[-1].pk)
-            response.headers["Link"] = f'<{further}>; rel="next"'
-        return response
+        after = queried(TreeQuerySerializer, request)["after"]
+        page = self.paginate_queryset(versions_visible_to(self.owner).filter(pk__gt=after))
+        nodes = tree_for(self.owner, among=page)
+        return self.get_paginated_response(NodeSerializer(nodes, many=True).data)
 
 
 class RootsView(OwnerView):

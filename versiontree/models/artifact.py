@@ -2,7 +2,7 @@
 
 from django.db import models
 
-from tenants.models import TenantScopedManager
+from tenants.models import Tenant, TenantScopedManager
 from versiontree.models.version import Version
 
 
@@ -40,14 +40,20 @@ class Artifact(models.Model):
 
 
 class VersionArtifact(models.Model):
-    """An artifact in one role of one version; added while the version is building, fixed after."""
+    """An artifact in one role of one version; added while the version is building, fixed after.
 
+    The tenant is that of the version, as a trigger sees to: so whose a row is, is known without the version.
+    """
+
+    tenant = models.ForeignKey(
+        Tenant, null=True, blank=True, on_delete=models.PROTECT, related_name="+", db_index=False
+    )
     version = models.ForeignKey(Version, on_delete=models.CASCADE, related_name="artifact_links")
     artifact = models.ForeignKey(Artifact, on_delete=models.PROTECT, related_name="version_links")
     role = models.CharField(max_length=8, choices=Role.choices)
 
     unscoped = models.Manager()
-    objects = TenantScopedManager(tenant_path="version__tenant", shares_platform_rows=True)
+    objects = TenantScopedManager(shares_platform_rows=True)
 
     class Meta:
         ordering = ["id"]
@@ -56,6 +62,11 @@ class VersionArtifact(models.Model):
             models.CheckConstraint(
                 condition=models.Q(role__in=Role.values), name="version_artifact_role_is_known"
             ),
+        ]
+        indexes = [
+            models.Index(
+                fields=["tenant"], include=["version", "artifact"], name="version_artifact_of_tenant"
+            )
         ]
 
     def __str__(self) -> str:

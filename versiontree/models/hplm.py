@@ -42,6 +42,16 @@ class Hplm(models.Model):
             models.CheckConstraint(condition=models.Q(task__in=Task.values), name="hplm_task_is_known"),
             slug_check("hplm_name_is_a_slug"),
         ]
+        indexes = [
+            models.Index(
+                fields=["tenant", "-created_at"],
+                condition=models.Q(deleted_at__isnull=True),
+                name="hplm_tenant_newest",
+            ),
+            models.Index(
+                fields=["tenant"], condition=models.Q(deleted_at__isnull=False), name="hplm_deleted_of_tenant"
+            ),
+        ]
 
     def __str__(self) -> str:
         return f"{self.tenant.slug}/{self.name}"

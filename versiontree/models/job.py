@@ -144,6 +144,11 @@ class Job(models.Model):
             models.Index(fields=["lease_until"], condition=Q(state="running"), name="job_running_lease"),
             models.Index(fields=["nudged_at"], condition=Q(state="queued"), name="job_queued_nudge"),
             models.Index(fields=["tenant", "-created_at"], name="job_tenant_newest"),
+            models.Index(
+                fields=["tenant"],
+                condition=Q(state__in=["waiting", "queued", "running"]),
+                name="job_active_of_tenant",
+            ),
         ]
 
     def __str__(self) -> str:

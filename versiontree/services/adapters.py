@@ -5,12 +5,12 @@ from pathlib import Path
 from typing import IO, Any
 
 from django.conf import settings
-from django.db import IntegrityError, transaction
+from django.db import transaction
 
 from tenants.errors import ErrorCode, HmiError
 from tenants.models import Tenant
 from tenants.services.audit import Actor, audit_record, person
-from tenants.services.quotas import quota_check_hplms, quota_check_storage
+from tenants.services.quotas import quota_check_storage
 from versiontree.archive.adapter import adapter_unpack
 from versiontree.archive.trial import Carrying, adapter_carry, folder_text
 from versiontree.archive.turn import import_turn
@@ -24,7 +24,8 @@ from versiontree.names import require_slug
 from versiontree.selectors import artifact_bytes
 from versiontree.services.chain import artifacts_attach, version_finish
 from versiontree.services.licences import licence_check
-from versiontree.services.planting import parent_check, room_for_version, version_plant
+from versiontree.services.planting import parent_check, version_plant
+from versiontree.services.room import room_for_hplm, room_for_version
 
 LONGEST_LIST = 2000
 """Names of what was left out are kept up to so many signs."""
@@ -136,25 +137,14 @@ def _prepare(
     quota_check_storage(tenant=tenant, adding_bytes=adding, beside_uploads=artifact_bytes(tenant))
     above = parent_check(parent=parent, tenant=tenant, kinds=[VersionKind.ROOT, VersionKind.DOMAIN])
     if isinstance(of, str):
-        living = Hplm.objects.for_tenant(tenant).filter(deleted_at=None).count()
-        quota_check_hplms(tenant=tenant, having=living)
-        return _new(of, tenant, task, terms, actor), above
+        room_for_hplm(tenant=tenant, name=of)
+        columns = {"name": of, "task": task, "license": terms, "created_by": person(actor)}
+        return Hplm.unscoped.create(tenant=tenant, **columns), above
     rows = Hplm.objects.for_tenant(tenant).select_for_update(no_key=True, of=("self",))
     held = rows.filter(pk=of.pk, deleted_at=None).first()
     if held is None:
         raise not_found("hPLM", param="name")
     return held, above
-
-
-def _new(name: str, tenant: Tenant, task: str, terms: str, actor: Actor) -> Hplm:
-    try:
-        with transaction.atomic():
-            return Hplm.unscoped.create(
-                tenant=tenant, name=name, task=task, license=terms, created_by=person(actor)
-            )
-    except IntegrityError as error:
-        message = f"There is an hPLM called {name!r} already."
-        raise HmiError(ErrorCode.CONFLICT, message, param="name") from error
 
 
 def _config(said: Mapping[str, Any]) -> dict[str, Any]:

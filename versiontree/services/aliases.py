@@ -20,7 +20,7 @@ def alias_move(*, hplm: Hplm, name: str, version: Version, actor: Actor, reason:
     Raises ``not_found`` (deleted hPLM, a version of something else), ``model_not_ready``, ``invalid_field``.
     """
     require_slug(name, param="name")
-    locked = Hplm.unscoped.select_for_update(no_key=True).filter(pk=hplm.pk, deleted_at=None).first()
+    locked = aliases_hold(hplm=hplm)
     if locked is None:
         raise not_found("hPLM", param="hplm")
     target = Version.unscoped.filter(pk=version.pk, hplm=locked).first()
@@ -33,6 +33,12 @@ def alias_move(*, hplm: Hplm, name: str, version: Version, actor: Actor, reason:
             param="version",
         )
     return alias_point(hplm=locked, name=name, version=target, actor=actor, reason=reason)
+
+
+def aliases_hold(*, hplm: Hplm) -> Hplm | None:
+    """The hPLM as it is now, its row locked until the transaction ends: whoever moves an alias of it, or
+    deletes it, has that lock before any other. None where it was deleted."""
+    return Hplm.unscoped.select_for_update(no_key=True).filter(pk=hplm.pk, deleted_at=None).first()
 
 
 def alias_point(*, hplm: Hplm, name: str, version: Version, actor: Actor, reason: str) -> Alias:

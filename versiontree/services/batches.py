@@ -24,6 +24,7 @@ from versiontree.models import Batch
 from versiontree.models.batch import ACTIVE_BATCHES, BatchForm, BatchState
 from versiontree.resolving import ResolvedModel, resolve_model
 from versiontree.services.nudges import batch_nudge_send
+from versiontree.services.telling import batch_tell
 
 MOST_AT_ONCE: Final = 10
 """Of one tenant; beyond that they would only wait."""
@@ -234,9 +235,16 @@ def _active(batch_id: UUID) -> QuerySet[Batch]:
     return Batch.unscoped.filter(pk=batch_id, state__in=ACTIVE_BATCHES)
 
 
+@transaction.atomic
 def _end(batches: QuerySet[Batch], state: BatchState, **why: str) -> int:
+    """End those that are still as the query has them, and tell of it; returns how many."""
+    locked = batches.order_by("pk").select_for_update(no_key=True)
+    ended = Batch.unscoped.filter(pk__in=list(locked.values_list("pk", flat=True)))
     now = timezone.now()
-    return batches.update(state=state, finished_at=now, nudged_at=now, **why)
+    ended.update(state=state, finished_at=now, nudged_at=now, **why)
+    for batch in ended:
+        batch_tell(batch=batch)
+    return len(ended)
 
 
 def _named(model: str, resolved: ResolvedModel | None) -> dict[str, Any]:

@@ -39,7 +39,9 @@ def artifacts_attach(
         if role == Role.ANSWERS and job is not None:
             evaluation_keep(version=version, artifact=row, dataset=job.params["dataset"])
         else:
-            VersionArtifact.unscoped.create(version=version, artifact=row, role=role)
+            VersionArtifact.unscoped.create(
+                version=version, tenant_id=version.tenant_id, artifact=row, role=role
+            )
 
 
 def chain_advance(*, job: Job, version: Version) -> None:

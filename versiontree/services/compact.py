@@ -17,7 +17,8 @@ from versiontree.errors import not_found
 from versiontree.models import Domain, Version
 from versiontree.models.job import JobKind
 from versiontree.services.handing_down import config_handed_down
-from versiontree.services.planting import JobPlan, room_for_version, version_plant
+from versiontree.services.planting import JobPlan, version_plant
+from versiontree.services.room import room_for_version
 from versiontree.services.tips import domain_tables, domain_tip
 
 log = logging.getLogger(__name__)

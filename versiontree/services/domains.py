@@ -17,7 +17,8 @@ from versiontree.models.job import JobKind
 from versiontree.models.version import VersionKind, VersionState
 from versiontree.names import require_slug
 from versiontree.services.enough import corpus_enough
-from versiontree.services.planting import JobPlan, corpus_check, parent_check, room_for_version, version_plant
+from versiontree.services.planting import JobPlan, corpus_check, parent_check, version_plant
+from versiontree.services.room import room_for_version
 from versiontree.training_settings import DEFAULT_ALPHA, DEFAULT_VECTORS, alpha_check, settings_check
 
 

@@ -12,7 +12,8 @@ from versiontree.errors import not_found
 from versiontree.models import Artifact, Evaluation, Hplm, Job, Version
 from versiontree.models.job import ACTIVE, JobKind
 from versiontree.models.version import VersionState
-from versiontree.services.planting import JobPlan, dataset_check, job_plant, room_for_jobs
+from versiontree.services.planting import JobPlan, dataset_check, job_plant
+from versiontree.services.room import room_for_jobs
 from versiontree.services.transitions import version_lock
 from versiontree.serving import takes_pairs
 

@@ -27,7 +27,7 @@ from tenants.services.alone import alone
 from tenants.services.audit import Actor, audit_record, person
 from tenants.services.datasets import dataset_delete, dataset_upload
 from tenants.services.files import file_kept
-from tenants.services.quotas import quota_check_hplms, quota_lock
+from tenants.services.quotas import quota_lock
 from tenants.storage import Kept, measure, upload_store
 from versiontree.bases import base_named, base_version
 from versiontree.fine_tunings import ENDED, own_jobs, standing_of
@@ -35,14 +35,13 @@ from versiontree.models import FineTuning, FineTuningState, Hplm, Version
 from versiontree.models.job import ACTIVE, JobKind
 from versiontree.models.version import VersionKind
 from versiontree.names import require_slug
-from versiontree.selectors import hplms_of
 from versiontree.services.hplms import hplm_create, hplm_update
 from versiontree.services.job_requests import job_cancel
 from versiontree.services.nudges import fine_tuning_nudge_send
-from versiontree.services.planting import parent_check, room_for_version
+from versiontree.services.planting import parent_check
+from versiontree.services.room import JOBS_OF_AN_HPLM, room_for_hplm, room_for_version
 from versiontree.training_settings import settings_check
 
-JOBS_OF_ONE: Final = 2
 MOST_ATTEMPTS: Final = 3
 RETRY_AFTER_S: Final = 10
 LOST_AFTER_S: Final = 30.0
@@ -87,8 +86,8 @@ def fine_tuning_create(
         **files,
     )
     with transaction.atomic():
-        waiting = _check_number(tenant)
-        room_for_version(tenant=tenant, jobs=JOBS_OF_ONE * (waiting + 1))
+        _check_number(tenant)
+        room_for_version(tenant=tenant, jobs=JOBS_OF_AN_HPLM)
         if isinstance(base, Hplm):
             _go_on_from(row, base, number, name)
         else:
@@ -96,7 +95,7 @@ def fine_tuning_create(
                 parent=base_version(base, number), tenant=tenant, kinds=[VersionKind.ROOT, VersionKind.DOMAIN]
             )
             row.name = require_slug(name or f"ft-{row.pk.hex[:12]}", param="suffix")
-            _require_free(tenant, row.name)
+            room_for_hplm(tenant=tenant, name=row.name, param="suffix")
         row.save(force_insert=True)
         _record("fine_tuning.create", row, actor)
         transaction.on_commit(lambda: fine_tuning_nudge_send(fine_tuning_id=row.pk))
@@ -172,7 +171,12 @@ def _begin(row: FineTuning) -> None:
 
 
 def _plant(row: FineTuning, dataset: Dataset, actor: Actor) -> Version:
-    shared: dict[str, Any] = {"dataset": dataset, "actor": actor, "settings": row.settings}
+    shared: dict[str, Any] = {
+        "dataset": dataset,
+        "actor": actor,
+        "settings": row.settings,
+        "promised_to": row,
+    }
     if row.hplm is not None:
         return hplm_update(hplm=row.hplm, **shared)
     assert row.parent is not None  # the database sees to it
@@ -260,7 +264,7 @@ def _go_on_from(row: FineTuning, hplm: Hplm, number: int | None, name: str) -> N
     row.hplm, row.name = hplm, hplm.name
 
 
-def _check_number(tenant: Tenant) -> int:
+def _check_number(tenant: Tenant) -> None:
     quota_lock(tenant=tenant)
     limit = django_settings.HMI_CHECKS_AT_ONCE
     waiting = FineTuning.objects.for_tenant(tenant).filter(state=FineTuningState.VALIDATING).count()
@@ -271,7 +275,6 @@ def _check_number(tenant: Tenant) -> int:
             details={"quota": "checks", "limit": limit, "used": waiting},
             retry_after=RETRY_AFTER_S,
         )
-    return waiting
 
 
 def _require_rows(file: File, param: str) -> None:
@@ -281,13 +284,6 @@ def _require_rows(file: File, param: str) -> None:
             f"{file.filename} was sent with the purpose {file.purpose}, not {FilePurpose.FINE_TUNE}.",
             param=param,
         )
-
-
-def _require_free(tenant: Tenant, name: str) -> None:
-    living = hplms_of(tenant)
-    quota_check_hplms(tenant=tenant, having=living.count())
-    if living.filter(name=name).exists():
-        raise HmiError(ErrorCode.CONFLICT, f"There is an hPLM called {name!r} already.", param="suffix")
 
 
 def _record(verb: str, row: FineTuning, actor: Actor) -> None:

@@ -10,7 +10,7 @@ from django.db import IntegrityError, transaction
 from tenants.errors import ErrorCode, HmiError
 from tenants.models import Tenant
 from tenants.services.audit import Actor, person
-from tenants.services.quotas import quota_check_domains, quota_check_hplms, quota_check_storage
+from tenants.services.quotas import quota_check_domains, quota_check_storage
 from versiontree.archive.layout import Contents, Node, artifact_files
 from versiontree.archive.reader import unpacked
 from versiontree.artifacts import ArtifactStore, StoredArtifact
@@ -20,7 +20,8 @@ from versiontree.models.version import VersionKind, VersionState
 from versiontree.names import LONGEST_NAME
 from versiontree.selectors import artifact_bytes, versions_seen_by
 from versiontree.services.chain import artifacts_attach, version_finish
-from versiontree.services.planting import parent_check, room_for_jobs, version_plant
+from versiontree.services.planting import parent_check, version_plant
+from versiontree.services.room import room_for_hplm, room_for_jobs
 
 Owner = Root | Domain | Hplm
 Made = TypeVar("Made", Root, Domain, Hplm)
@@ -168,7 +169,7 @@ def _prepare(
 ) -> tuple[list[Version], dict[int, Owner]]:
     """Check all that may be refused, and make the owners of what is missing: the versions that are here, the
     root first, and the owners by place."""
-    _check_room(graft, tenant)
+    _check_room(graft, tenant, name)
     known = list(graft.known)
     if known:
         known[-1] = parent_check(
@@ -183,13 +184,13 @@ def _prepare(
     return known, owners
 
 
-def _check_room(graft: Graft, tenant: Tenant | None) -> None:
+def _check_room(graft: Graft, tenant: Tenant | None, name: str | None) -> None:
     if tenant is None:
         return
     room_for_jobs(tenant=tenant, adding=0)
-    if any(node.kind == VersionKind.HPLM for node in graft.missing):
-        living = Hplm.objects.for_tenant(tenant).filter(deleted_at=None).count()
-        quota_check_hplms(tenant=tenant, having=living)
+    for node in graft.missing:
+        if node.kind == VersionKind.HPLM:
+            room_for_hplm(tenant=tenant, name=name or node.name)
     quota_check_storage(tenant=tenant, adding_bytes=graft.size, beside_uploads=artifact_bytes(tenant))
 
 

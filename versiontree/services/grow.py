@@ -14,7 +14,8 @@ from versiontree.models import Domain, Version, VersionArtifact
 from versiontree.models.artifact import Role
 from versiontree.models.job import JobKind
 from versiontree.services.handing_down import config_handed_down
-from versiontree.services.planting import JobPlan, room_for_version, version_plant
+from versiontree.services.planting import JobPlan, version_plant
+from versiontree.services.room import room_for_version
 from versiontree.services.tips import domain_tip
 from versiontree.training_settings import settings_check
 

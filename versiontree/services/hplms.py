@@ -3,17 +3,16 @@
 from collections.abc import Mapping
 from typing import Any
 
-from django.db import IntegrityError, transaction
+from django.db import transaction
 from django.utils import timezone
 
 from tenants.dependents import has_dependents
 from tenants.errors import ErrorCode, HmiError
 from tenants.models import Dataset, Tenant
 from tenants.services.audit import Actor, audit_record, person
-from tenants.services.quotas import quota_check_hplms
 from versiontree.errors import not_found
 from versiontree.fitting import dataset_warnings
-from versiontree.models import Alias, AliasMove, Hplm, Job, Version
+from versiontree.models import Alias, AliasMove, FineTuning, Hplm, Job, Version
 from versiontree.models.alias import DEFAULT_ALIAS
 from versiontree.models.job import ACTIVE, JobKind
 from versiontree.models.version import VersionKind, VersionState
@@ -24,9 +23,9 @@ from versiontree.services.planting import (
     JobPlan,
     dataset_check,
     parent_check,
-    room_for_version,
     version_plant,
 )
+from versiontree.services.room import JOBS_OF_AN_HPLM, room_for_hplm, room_for_version
 from versiontree.services.transitions import version_move
 from versiontree.serving import manifest_publish_on_commit
 from versiontree.training_settings import settings_check
@@ -42,21 +41,23 @@ def hplm_create(
     settings: Mapping[str, Any] | None = None,
     auto_promote: bool = True,
     license: str = "",  # noqa: A002
+    promised_to: FineTuning | None = None,
 ) -> Version:
     """A new hPLM under a ready version of a root or domain: jobs fine-tune it and measure it.
 
-    Raises ``invalid_field``, ``conflict`` (the name), ``not_found`` (parent or dataset), ``model_not_ready``,
-    ``quota_exceeded``.
+    ``promised_to`` is the fine-tuning that it is for. Raises ``invalid_field``, ``conflict`` (the name),
+    ``not_found`` (parent or dataset), ``model_not_ready``, ``quota_exceeded``.
     """
     require_slug(name)
     terms = licence_check(license)
     config = _config(dataset, tenant, settings, auto_promote) | dataset_warnings(parent, dataset)
     with transaction.atomic():
-        room_for_version(tenant=tenant, jobs=2)
-        living = Hplm.objects.for_tenant(tenant).filter(deleted_at=None).count()
-        quota_check_hplms(tenant=tenant, having=living)
+        room_for_version(tenant=tenant, jobs=JOBS_OF_AN_HPLM, promised_to=promised_to)
+        room_for_hplm(tenant=tenant, name=name, promised_to=promised_to)
         above = parent_check(parent=parent, tenant=tenant, kinds=[VersionKind.ROOT, VersionKind.DOMAIN])
-        hplm = _create(tenant, name, dataset.task, actor, terms)
+        hplm = Hplm.unscoped.create(
+            tenant=tenant, name=name, task=dataset.task, license=terms, created_by=person(actor)
+        )
         return _plant(hplm, above, dataset, config, actor, verb="hplm.create")
 
 
@@ -96,6 +97,7 @@ def hplm_update(
     actor: Actor,
     settings: Mapping[str, Any] | None = None,
     auto_promote: bool = True,
+    promised_to: FineTuning | None = None,
 ) -> Version:
     """A further version of an hPLM, fine-tuned on from the one its ``default`` alias points at.
 
@@ -107,7 +109,7 @@ def hplm_update(
     earlier = Version.unscoped.filter(hplm=hplm).first()
     told = dataset_warnings(earlier, dataset).get("warnings", []) if earlier is not None else []
     with transaction.atomic():
-        room_for_version(tenant=hplm.tenant, jobs=2)
+        room_for_version(tenant=hplm.tenant, jobs=JOBS_OF_AN_HPLM, promised_to=promised_to)
         locked = _lock(hplm)
         before = _current(locked)
         kept = settings_inherited(before, settings)
@@ -163,18 +165,6 @@ def _config(
         "settings": settings_check(JobKind.FINE_TUNE, settings),
         "auto_promote": bool(auto_promote),
     }
-
-
-def _create(tenant: Tenant, name: str, task: str, actor: Actor, terms: str) -> Hplm:
-    try:
-        with transaction.atomic():
-            return Hplm.unscoped.create(
-                tenant=tenant, name=name, task=task, license=terms, created_by=person(actor)
-            )
-    except IntegrityError as error:
-        raise HmiError(
-            ErrorCode.CONFLICT, f"There is an hPLM called {name!r} already.", param="name"
-        ) from error
 
 
 def _lock(hplm: Hplm) -> Hplm:

@@ -12,7 +12,7 @@ from versiontree.models import Hplm, Job, JobEvent, Version
 from versiontree.models.job import JobState
 from versiontree.services.chain import chain_break, chain_mend
 from versiontree.services.nudges import job_nudge
-from versiontree.services.planting import room_for_jobs
+from versiontree.services.room import room_for_jobs
 from versiontree.services.transitions import job_move, version_lock
 
 _RETRIED: Final = (JobState.FAILED, JobState.CANCELLED)

@@ -27,12 +27,10 @@ from django.utils import timezone
 from tenants.errors import ErrorCode, HmiError
 from tenants.models import Corpus, Dataset, Tenant
 from tenants.services.audit import Actor, person
-from tenants.services.quotas import quota_check_active_jobs, quota_check_storage, quota_lock
 from versiontree.errors import not_found
 from versiontree.models import Domain, Hplm, Job, JobEvent, Root, Version
-from versiontree.models.job import ACTIVE, PRIORITY, JobKind, JobState
+from versiontree.models.job import PRIORITY, JobKind, JobState
 from versiontree.models.version import VersionKind, VersionState
-from versiontree.selectors import artifact_bytes
 from versiontree.services.nudges import job_nudge
 
 
@@ -77,25 +75,6 @@ def version_plant(
     for plan in plans:
         before = job_plant(version=version, plan=plan, after=before, actor=actor)
     return version
-
-
-def room_for_jobs(*, tenant: Tenant | None, adding: int) -> None:
-    """Lock the tenant's quota and check that so many jobs still fit; the platform has none."""
-    if tenant is None:
-        return
-    quota_lock(tenant=tenant)
-    active = Job.objects.for_tenant(tenant).filter(state__in=ACTIVE).count()
-    quota_check_active_jobs(tenant=tenant, having=active, adding=adding)
-
-
-def room_for_version(*, tenant: Tenant | None, jobs: int) -> None:
-    """As ``room_for_jobs``, and refuse when uploads and artifacts have filled the tenant's storage.
-
-    How big the new artifacts will be nobody knows yet, so one byte of room is enough.
-    """
-    room_for_jobs(tenant=tenant, adding=jobs)
-    if tenant is not None:
-        quota_check_storage(tenant=tenant, adding_bytes=1, beside_uploads=artifact_bytes(tenant))
 
 
 def parent_check(*, parent: Version, tenant: Tenant | None, kinds: Sequence[VersionKind]) -> Version:

@@ -1,4 +1,4 @@
-"""What webhooks hear of jobs and aliases; each is called inside the transaction of what it tells of."""
+"""What webhooks hear of jobs, aliases and batches; each is called in the transaction of what it tells of."""
 
 from collections.abc import Mapping
 from typing import Final
@@ -6,7 +6,8 @@ from uuid import UUID
 
 from tenants.models import EventKind
 from tenants.services.webhook_events import endpoints_for, event_tell, links_of
-from versiontree.models import Hplm, Job, Version
+from versiontree.models import Batch, Hplm, Job, Version
+from versiontree.models.batch import BatchState
 from versiontree.models.job import JobState
 
 TOLD: Final[Mapping[JobState, EventKind]] = {
@@ -14,6 +15,12 @@ TOLD: Final[Mapping[JobState, EventKind]] = {
     JobState.SUCCEEDED: EventKind.JOB_SUCCEEDED,
     JobState.FAILED: EventKind.JOB_FAILED,
     JobState.CANCELLED: EventKind.JOB_CANCELLED,
+}
+ENDS: Final[Mapping[BatchState, EventKind]] = {
+    BatchState.COMPLETED: EventKind.BATCH_COMPLETED,
+    BatchState.FAILED: EventKind.BATCH_FAILED,
+    BatchState.CANCELLED: EventKind.BATCH_CANCELLED,
+    BatchState.EXPIRED: EventKind.BATCH_EXPIRED,
 }
 
 
@@ -54,6 +61,23 @@ def alias_tell(*, hplm: Hplm, name: str, before: int | None, version: Version) -
         "previous": _version(previous) if previous else None,
     }
     event_tell(endpoints=endpoints, kind=EventKind.ALIAS_MOVED, data=data)
+
+
+def batch_tell(*, batch: Batch) -> None:
+    """A batch has ended."""
+    kind = ENDS[BatchState(batch.state)]
+    endpoints = endpoints_for(batch.tenant_id, kind)
+    if not endpoints:
+        return
+    data = {
+        **links_of(endpoints[0].tenant, batch=f"batches/{batch.pk}"),
+        "batch": str(batch.pk),
+        "state": str(batch.state),
+        "error_code": batch.error_code or None,
+        "hplm": batch.hplm_name or None,
+        "version": batch.version_number,
+    }
+    event_tell(endpoints=endpoints, kind=kind, data=data)
 
 
 def _version(version: Version) -> dict[str, object]:

@@ -236,7 +236,7 @@ def test_commands_say_what_is_wrong(site: Site, tmp_path: Path) -> None:
         (("export_version", "spam", str(tmp_path / "x"), "--tenant=nobody"), "no such"),
         (("export_version", "spam", str(archive), "--tenant=acme"), "there already"),
         (("import_version", str(archive)), "belongs to a tenant"),
-        (("import_version", str(archive), "--tenant=acme"), "another hPLM called 'spam'"),
+        (("import_version", str(archive), "--tenant=acme"), "an hPLM called 'spam'"),
         (("import_version", str(archive), "--tenant=globex", "--parent=999"), "no such"),
         (("import_version", str(tmp_path / "nowhere"), "--tenant=globex"), "cannot be read"),
     ):

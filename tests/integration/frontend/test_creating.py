@@ -23,6 +23,23 @@ def at(step: str, **more: Any) -> dict[str, Any]:
     return {"step": step, **more}
 
 
+def test_a_new_domain_is_estimated_as_far_as_the_form_is_filled_in(owner: Client, world: World) -> None:
+    def estimate(**filled_in: Any) -> str:
+        page: str = owner.get("/t/acme/domains/new/", filled_in).content.decode()
+        return page.partition('id="estimate"')[2].partition("</section>")[0]
+
+    chosen = {"parent": world.domain.pk, "corpus": world.corpus.pk}
+    for lacking in ({}, {"parent": world.domain.pk}, {**chosen, "alpha": "x"}, {**chosen, "corpus": 999_999}):
+        assert "Choose a parent and a corpus" in estimate(**lacking), lacking
+    assert "rough guess" in estimate(**chosen)
+    assert "the root's own file cannot be read" in estimate(**chosen), "in this world"
+    assert estimate(**chosen, minutes="90") != estimate(**chosen), "folded-away settings count"
+    counted = Version.unscoped.count(), Job.unscoped.count()
+    refused = owner.post("/t/acme/domains/new/", {**chosen, "alpha": "20", "name": "Not a slug"})
+    assert "rough guess" in refused.content.decode()
+    assert (Version.unscoped.count(), Job.unscoped.count()) == counted
+
+
 def step_of(answer: Any) -> str:
     """The title of the step that is shown."""
     html: str = answer.content.decode()

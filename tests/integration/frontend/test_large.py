@@ -21,7 +21,7 @@ from versiontree.models import Job, Version
 
 API = "api/v1/tenants/<slug:tenant>/"
 LISTS = {
-    "": 25,
+    "": 22,
     "tree/": 8,
     "tree/?q=crowd": 10,
     "tree/domain/{domain}/": 10,

@@ -60,3 +60,5 @@ def test_a_batch_is_answered_whole_though_its_worker_is_killed(
     assert json.loads((tmp_path / "errors").read_text())["line"] == LINES + 1
     assert logged_in("batches", "list", "--json").out.count(batch) == 1
     assert logged_in("batches", "cancel", batch).code == 5
+    assert logged_in("batches", "delete", batch, "--yes").code == 0
+    assert logged_in("batches", "fetch", batch).code == 4

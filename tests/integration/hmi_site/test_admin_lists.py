@@ -21,7 +21,7 @@ from redis import Redis
 from hmi_site.demo.history import jobs_remember
 from hmi_site.demo.registered import hplms_register
 from inference.api.client import close_gateway
-from tenants.models import Dataset, Tenant, UsageSum, User
+from tenants.models import Dataset, Tenant, UsageMonth, UsageSum, User
 from tenants.services.api_keys import api_key_create
 from tenants.services.checks import check_create
 from tenants.services.uploads import upload_create
@@ -85,7 +85,7 @@ def crowd(like: Version, count: int, serial: str) -> None:
     _tree(like, copies)
     copies.of(Dataset)
     done = {*copies.made, *(model for model in admin.site._registry if model.__name__ in IN_A_TREE)}
-    rest = [model for model in admin.site._registry if model not in done and model is not UsageSum]
+    rest = [model for model in admin.site._registry if model not in {*done, UsageMonth, UsageSum}]
     for model in rest:
         if model._base_manager.exists():
             copies.of(model)

@@ -1,7 +1,6 @@
 """Fine-tuning jobs: from a file to a version, as the OpenAI conventions tell it."""
 
 from datetime import timedelta
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -10,95 +9,105 @@ from django.utils import timezone
 from tenants.models import Dataset, Quota
 from tenants.services.datasets import dataset_upload
 from tests.integration.openai_api.conftest import Caller
+from tests.integration.openai_api.tuning import asked, begin, now, version_of
 from tests.integration.tenants.content import stream
 from tests.integration.versiontree import grove
 from tests.integration.versiontree.grove import Household
 from tests.unit.tenants.files import jsonl, texts
 from versiontree.models import FineTuning, Job, Version
-from versiontree.services.fine_tunings import fine_tuning_begin
 from versiontree.services.jobs import job_event, job_fail
 
 
-def begin(job: dict[str, Any]) -> None:
-    """What the worker does."""
-    fine_tuning_begin(fine_tuning_id=FineTuning.unscoped.get(pk=job["id"].removeprefix("ftjob-")).pk)
+@pytest.fixture
+def dev(client: Caller) -> str:
+    """A file to validate by."""
+    return str(client.sends(jsonl(texts(10, start=100))).json()["id"])
 
 
-def asked(client: Caller, rows: str | None = None, **body: Any) -> dict[str, Any]:
-    """A fine-tuning job of these rows."""
-    file = client.sends(rows or jsonl(texts(60))).json()["id"]
-    made = client.asks("fine_tuning/jobs", **{"model": "bert", "training_file": file, **body})
-    assert made.status_code == 200, made.json()
-    job: dict[str, Any] = made.json()
-    return job
-
-
-def now(client: Caller, job: dict[str, Any]) -> dict[str, Any]:
-    """The job as it stands."""
-    shown: dict[str, Any] = client.get(f"/v1/fine_tuning/jobs/{job['id']}").json()
-    return shown
-
-
-def version_of(job: dict[str, Any]) -> Version:
-    version = FineTuning.unscoped.get(pk=job["id"].removeprefix("ftjob-")).version
-    assert version is not None
-    return version
-
-
-def test_a_job_goes_from_files_to_a_model_and_its_results(
-    client: Caller, stranger: Caller, root: Version
-) -> None:
-    dev = client.sends(jsonl(texts(10, start=100))).json()["id"]
-    job = asked(
+@pytest.fixture
+def mood(client: Caller, root: Version, dev: str) -> dict[str, Any]:
+    """A job with all that may be said."""
+    hyperparameters = {"n_epochs": 3, "learning_rate_multiplier": 2.0}
+    return asked(
         client,
         suffix="mood",
         validation_file=dev,
         seed=7,
         metadata={"team": "a"},
-        method={
-            "type": "supervised",
-            "supervised": {"hyperparameters": {"n_epochs": 3, "learning_rate_multiplier": 2.0}},
-        },
+        method={"type": "supervised", "supervised": {"hyperparameters": hyperparameters}},
     )
-    assert (job["object"], job["status"], job["fine_tuned_model"]) == (
+
+
+@pytest.fixture
+def begun(mood: dict[str, Any]) -> Version:
+    """What it makes; the message that it may begin came twice."""
+    begin(mood)
+    begin(mood)
+    return version_of(mood)
+
+
+@pytest.fixture
+def done(mood: dict[str, Any], begun: Version) -> dict[str, Any]:
+    """The job, after its work was done: two steps in a worker that was lost, and the rest in another."""
+    tuning, evaluating = grove.jobs_in_order(begun)
+    grove.claim(tuning)
+    for step in (10, 20):
+        data = {"stage": "fine-tune", "step": step, "total": 20, "loss": 1.0 / step}
+        job_event(job_id=tuning.pk, kind="metrics", data=data)
+    hand_back(tuning)
+    grove.do_job(tuning, test={"metric": "accuracy", "value": 0.75, "rows": 6}, labels=["bad", "good"])
+    grove.do_job(evaluating)
+    return mood
+
+
+def hand_back(job: Job) -> None:
+    """Its worker is gone."""
+    Job.unscoped.filter(pk=job.pk).update(state="queued", worker="", lease_until=None)
+
+
+def test_a_job_that_is_asked_for_says_what_it_was_asked(mood: dict[str, Any], dev: str) -> None:
+    assert (mood["object"], mood["status"], mood["fine_tuned_model"]) == (
         "fine_tuning.job",
         "validating_files",
         None,
     )
-    assert (job["seed"], job["metadata"], job["validation_file"]) == (7, {"team": "a"}, dev)
-    assert job["hyperparameters"] == {"n_epochs": 3, "batch_size": "auto", "learning_rate_multiplier": 2.0}
+    assert (mood["seed"], mood["metadata"], mood["validation_file"]) == (7, {"team": "a"}, dev)
+    assert mood["hyperparameters"] == {"n_epochs": 3, "batch_size": "auto", "learning_rate_multiplier": 2.0}
 
-    begin(job)
-    begin(job)
-    assert now(client, job)["status"] == "queued"
-    version = version_of(job)
-    assert (version.name, version.number, Version.unscoped.filter(kind="hplm").count()) == ("mood", 1, 1)
-    assert version.config["settings"] == {"epochs": 3, "minimum_steps": 0, "learning_rate": 2e-3, "seed": 7}
-    assert {split.split: split.rows for split in version.dataset.splits.all()}["dev"] == 10  # type: ignore[union-attr]
 
-    tuning, evaluating = grove.jobs_in_order(version)
-    assert now(client, job)["hmi"] == {"jobs": [str(tuning.pk), str(evaluating.pk)], "version": version.pk}
-    worker = grove.claim(tuning)
-    assert now(client, job)["status"] == "running"
-    for step in (10, 20):
-        data = {"stage": "fine-tune", "step": step, "total": 20, "loss": 1.0 / step}
-        job_event(job_id=tuning.pk, kind="metrics", data=data)
-    Job.unscoped.filter(pk=tuning.pk).update(state="queued", worker="", lease_until=None)
-    assert worker
-    grove.do_job(tuning, test={"metric": "accuracy", "value": 0.75, "rows": 6}, labels=["bad", "good"])
-    assert now(client, job)["status"] == "running"
+def test_its_files_become_one_dataset_and_one_version(
+    client: Caller, mood: dict[str, Any], begun: Version
+) -> None:
+    assert now(client, mood)["status"] == "queued"
+    assert (begun.name, begun.number, Version.unscoped.filter(kind="hplm").count()) == ("mood", 1, 1)
+    assert begun.config["settings"] == {"epochs": 3, "minimum_steps": 0, "learning_rate": 2e-3, "seed": 7}
+    assert {split.split: split.rows for split in begun.dataset.splits.all()}["dev"] == 10  # type: ignore[union-attr]
+
+
+def test_it_is_at_work_until_its_last_job_is_done_and_says_when_that_may_be(
+    client: Caller, mood: dict[str, Any], begun: Version
+) -> None:
+    tuning, evaluating = grove.jobs_in_order(begun)
+    assert now(client, mood)["hmi"] == {"jobs": [str(tuning.pk), str(evaluating.pk)], "version": begun.pk}
+    grove.claim(tuning)
+    assert now(client, mood)["status"] == "running"
+    hand_back(tuning)
+    grove.do_job(tuning, labels=["bad", "good"])
+    assert now(client, mood)["status"] == "running"
     grove.claim(evaluating)
     heard = timezone.now()
     Job.unscoped.filter(pk=evaluating.pk).update(heartbeat_at=heard, eta_seconds=50)
     Job.unscoped.filter(pk=tuning.pk).update(heartbeat_at=heard - timedelta(hours=1))
-    assert now(client, job)["estimated_finish"] == int(heard.timestamp() + 50)
-    Job.unscoped.filter(pk=evaluating.pk).update(state="queued", worker="", lease_until=None)
+    assert now(client, mood)["estimated_finish"] == int(heard.timestamp() + 50)
+    hand_back(evaluating)
     grove.do_job(evaluating)
+    shown = now(client, mood)
+    assert (shown["status"], shown["fine_tuned_model"], shown["error"]) == ("succeeded", "acme/mood:1", None)
+    assert shown["finished_at"] >= shown["created_at"]
 
-    done = now(client, job)
-    assert (done["status"], done["fine_tuned_model"], done["error"]) == ("succeeded", "acme/mood:1", None)
-    assert done["finished_at"] >= done["created_at"]
-    (results,) = done["result_files"]
+
+def test_its_steps_and_its_measures_are_a_file_and_a_checkpoint(client: Caller, done: dict[str, Any]) -> None:
+    (results,) = now(client, done)["result_files"]
     file = client.get(f"/v1/files/{results}").json()
     content = client.get(f"/v1/files/{results}/content").content
     assert (file["purpose"], file["bytes"]) == ("fine-tune-results", len(content))
@@ -108,11 +117,13 @@ def test_a_job_goes_from_files_to_a_model_and_its_results(
         "20,0.05,",
         "20,,0.75",
     ]
-    (checkpoint,) = client.get(f"/v1/fine_tuning/jobs/{job['id']}/checkpoints").json()["data"]
+    (checkpoint,) = client.get(f"/v1/fine_tuning/jobs/{done['id']}/checkpoints").json()["data"]
     assert checkpoint["fine_tuned_model_checkpoint"] == "acme/mood:1"
     assert (checkpoint["step_number"], checkpoint["metrics"]) == (20, {"step": 20, "test_accuracy": 0.75})
 
-    events = f"/v1/fine_tuning/jobs/{job['id']}/events"
+
+def test_its_events_come_in_pages(client: Caller, done: dict[str, Any]) -> None:
+    events = f"/v1/fine_tuning/jobs/{done['id']}/events"
     whole = client.get(events, {"limit": 100}).json()
     assert not whole["has_more"]
     assert {event["level"] for event in whole["data"]} == {"info"}
@@ -124,18 +135,51 @@ def test_a_job_goes_from_files_to_a_model_and_its_results(
     assert first["has_more"]
     assert first["data"] + rest["data"] == whole["data"]
 
+
+def test_it_is_nobody_elses(client: Caller, stranger: Caller, done: dict[str, Any]) -> None:
+    (results,) = now(client, done)["result_files"]
     for path in ("", "/events", "/checkpoints"):
-        assert stranger.get(f"/v1/fine_tuning/jobs/{job['id']}{path}").status_code == 404
-    assert stranger.asks(f"fine_tuning/jobs/{job['id']}/cancel").status_code == 404
+        assert stranger.get(f"/v1/fine_tuning/jobs/{done['id']}{path}").status_code == 404
+    assert stranger.asks(f"fine_tuning/jobs/{done['id']}/cancel").status_code == 404
     assert stranger.get(f"/v1/files/{results}/content").status_code == 404
-    assert [row["id"] for row in client.get("/v1/fine_tuning/jobs").json()["data"]] == [job["id"]]
+    assert [row["id"] for row in client.get("/v1/fine_tuning/jobs").json()["data"]] == [done["id"]]
     assert stranger.get("/v1/fine_tuning/jobs").json()["data"] == []
 
-    later = Job.unscoped.create(kind="evaluate", tenant=version.tenant, version=version, state="queued")
-    again = client.asks(f"fine_tuning/jobs/{job['id']}/cancel")
+
+def test_what_its_version_does_later_is_not_its_to_cancel(
+    client: Caller, begun: Version, done: dict[str, Any]
+) -> None:
+    later = Job.unscoped.create(kind="evaluate", tenant=begun.tenant, version=begun, state="queued")
+    again = client.asks(f"fine_tuning/jobs/{done['id']}/cancel")
     assert (again.status_code, again.headers["x-should-retry"]) == (409, "false")
     later.refresh_from_db()
     assert later.state == "queued"
+
+
+def test_what_a_job_was_promised_nobody_takes_before_its_turn(
+    client: Caller, root: Version, acme: Household
+) -> None:
+    def hplm(name: str) -> tuple[int, str]:
+        body = {"name": name, "parent": root.pk, "dataset": acme.dataset.pk}
+        answers = [client.post(f"/api/v1/{where}", body, format="json") for where in ("estimate", "hplms")]
+        assert len({answer.status_code // 100 for answer in answers}) == 1
+        return answers[1].status_code, answers[1].json().get("error", {}).get("details", {}).get("quota", "")
+
+    quota = Quota.objects.for_tenant(acme.tenant)
+    job = asked(client, suffix="mood")
+    assert hplm("mood") == (409, "")
+    quota.update(max_hplms=1)
+    assert hplm("spam") == (429, "hplms")
+    quota.update(max_hplms=50, max_active_jobs=3)
+    assert hplm("spam") == (429, "active jobs")
+    file = client.sends(jsonl(texts(60))).json()["id"]
+    refused = client.asks("fine_tuning/jobs", model="bert", training_file=file)
+    assert refused.status_code == 429
+    quota.update(max_hplms=1, max_active_jobs=2)
+    begin(job)
+    assert now(client, job)["status"] == "queued"
+    quota.update(max_hplms=2, max_active_jobs=4)
+    assert hplm("spam") == (201, "")
 
 
 def test_what_was_tuned_goes_on_to_a_further_version(client: Caller, root: Version) -> None:
@@ -155,72 +199,6 @@ def test_what_was_tuned_goes_on_to_a_further_version(client: Caller, root: Versi
         refused = client.asks("fine_tuning/jobs", training_file=file, **body)
         error = refused.json()["error"]
         assert (refused.status_code, error["code"], error["param"]) == (400, code, param)
-
-
-CHAT = [
-    {
-        "messages": [
-            {"role": "system", "content": "Say how it is."},
-            {"role": "user", "content": [{"type": "text", "text": f"number {n}"}]},
-            {"role": "assistant", "content": ("good", "bad")[n % 2]},
-        ]
-    }
-    for n in range(40)
-]
-PROMPTS = [{"prompt": f"number {n} ->", "completion": (" good", " bad")[n % 2]} for n in range(40)]
-TAGS = [{"tokens": ["in", f"city{n}"], "tags": ["O", "B-PLACE"]} for n in range(40)]
-BODIES = [{"body": f"number {n}", "mood": ("good", "bad")[n % 2]} for n in range(40)]
-COLUMNS = {"task": "classification", "columns": {"text": "body", "label": "mood"}}
-
-
-@pytest.mark.parametrize(
-    ("rows", "hmi", "task", "line"),
-    [
-        (CHAT, {}, "classification", '"text":"number'),
-        (PROMPTS, {}, "classification", '->","label":"'),
-        (TAGS, {}, "tagging", '"B-PLACE"'),
-        (BODIES, COLUMNS, "classification", '"label":"bad"'),
-    ],
-)
-def test_rows_of_each_form_become_a_dataset(
-    client: Caller, root: Version, upload_root: Path, rows: Any, hmi: Any, task: str, line: str
-) -> None:
-    job = asked(client, jsonl(rows), hmi=hmi)
-    begin(job)
-    shown = now(client, job)
-    assert shown["status"] == "queued", shown["error"]
-    dataset = version_of(job).dataset
-    assert dataset is not None
-    assert (dataset.task, sum(split.rows for split in dataset.splits.all())) == (task, 40)
-    splits = [upload_root / split.sha256[:2] / split.sha256 for split in dataset.splits.all()]
-    canonical = "".join(path.read_text() for path in splits).replace(": ", ":").replace(", ", ",")
-    assert line in canonical
-    assert "Say how it is." not in canonical
-
-
-@pytest.mark.parametrize(
-    ("rows", "code", "said"),
-    [
-        ("not json at all\n" * 20, "missing_column", "hmi.task"),
-        (jsonl([*CHAT, {"messages": [{"role": "user", "content": "?"}]}]), "malformed_row", "row 41"),
-        (jsonl(CHAT[:2]) + "\n" + jsonl([{"messages": "?"}]), "malformed_row", "row 3, line 4"),
-        (jsonl([*PROMPTS, {"prompt": "?"}]), "missing_column", "row 41"),
-        (jsonl(CHAT[::2]), "one_label", "good"),
-        (jsonl(texts(3)), "too_few_rows", "3"),
-    ],
-)
-def test_bad_rows_fail_the_job_with_their_place(
-    client: Caller, root: Version, rows: str, code: str, said: str
-) -> None:
-    job = asked(client, rows)
-    begin(job)
-    shown = now(client, job)
-    assert (shown["status"], shown["error"]["code"]) == ("failed", code)
-    assert said in shown["error"]["message"]
-    assert shown["error"]["param"] in ("training_file", "files")
-    assert shown["finished_at"]
-    assert Dataset.unscoped.filter(name__startswith="ft-").count() == 0
-    assert client.asks(f"fine_tuning/jobs/{job['id']}/cancel").status_code == 409
 
 
 def test_a_job_is_cancelled_before_and_while_it_is_at_work_and_fails_with_its_reason(

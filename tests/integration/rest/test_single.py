@@ -3,18 +3,25 @@
 from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
 from functools import partial
+from pathlib import Path
 from threading import Barrier
 from typing import Any
 
 import pytest
-from django.db import connection
+from django.db import connection, transaction
 from django.utils import timezone
 from rest_framework.test import APIClient
 
-from tenants.models import ApiKey, WebhookEndpoint
+from tenants.models import ApiKey, Membership, WebhookEndpoint
+from tenants.services.members import member_add, member_set_role
 from tenants.services.usage import usage_record
 from tenants.services.webhooks import webhook_create
+from tests.integration.versiontree import grove
+from tests.integration.versiontree.callers import signed_in
 from tests.integration.world import World, make_world
+from tests.processes import wait_until
+from versiontree.services.aliases import alias_move, alias_point, aliases_hold
+from versiontree.services.hplms import hplm_update
 
 V1 = "/api/v1"
 
@@ -83,6 +90,63 @@ def test_of_two_changes_upon_one_reading_one_is_made(transactional_db: None, upl
         tag, start = client.get(where)["ETag"], Barrier(4)
         with ThreadPoolExecutor(4) as pool:
             assert sorted(pool.map(partial(act, turn), range(4))) == [200, 412, 412, 412]
+
+
+def test_a_move_and_a_change_by_tag_wait_for_each_other_in_one_order(
+    transactional_db: None, upload_root: Any, artifact_root: Any, redis_url: str, tmp_path: Path
+) -> None:
+    home = grove.household("acme")
+    version = grove.ready_hplm(grove.ready_root(tmp_path), "spam", home)
+    hplm, client = grove.hplm_of(version), signed_in(home.owner)
+    where = f"{V1}/tenants/acme/hplms/spam/aliases/live"
+    alias_move(hplm=hplm, name="live", version=version, actor=None)
+    old = client.get(where)["ETag"]
+    second = grove.do_jobs(hplm_update(hplm=hplm, dataset=home.dataset, actor=None))
+    with ThreadPoolExecutor(1) as pool:
+        with transaction.atomic():  # somebody else's move, halfway
+            aliases_hold(hplm=hplm)
+            late = pool.submit(put, client, where, {"version": 1}, old)
+            wait_for_a_waiting_session()
+            alias_point(hplm=hplm, name="live", version=second, actor=None, reason="")
+        assert late.result().status_code == 412
+    assert put(client, where, {"version": 1}, client.get(where)["ETag"]).status_code == 200
+
+
+def test_two_owners_who_change_each_other_by_tag_wait_in_one_order(transactional_db: None) -> None:
+    world = make_world()
+    second = member_add(tenant=world.tenant, user=world.stranger, role="owner")
+    first = Membership.objects.for_tenant(world.tenant).get(user=world.owner)
+    assert first.pk < second.pk
+    client, where = world.client(world.owner), f"{V1}/tenants/acme/members/{second.pk}"
+    tag = client.get(where)["ETag"]
+    with ThreadPoolExecutor(1) as pool:
+        with transaction.atomic():  # the other's change of the first, halfway
+            list(Membership.unscoped.select_for_update().filter(pk=first.pk))
+            late = pool.submit(put, client, where, {"role": "viewer"}, tag, "patch")
+            wait_for_a_waiting_session()
+            assert member_set_role(membership=first, role="developer").role == "developer"
+        assert late.result().status_code == 403  # no owner any more
+
+
+def put(client: APIClient, where: str, body: dict[str, Any], tag: str, how: str = "put") -> Any:
+    """The answer, by a connection of this thread's own."""
+    try:
+        return getattr(client, how)(where, body, format="json", headers={"If-Match": tag})
+    finally:
+        connection.close()
+
+
+def wait_for_a_waiting_session() -> None:
+    """Until another session of this database waits for a lock."""
+    waiting = "FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'"
+
+    def waits() -> bool:
+        with connection.cursor() as cursor:
+            cursor.execute("SELECT pg_stat_clear_snapshot()")
+            cursor.execute(f"SELECT EXISTS (SELECT {waiting})")
+            return bool(cursor.fetchone()[0])
+
+    wait_until(waits)
 
 
 @pytest.mark.parametrize("tag", ["", "x", '"', "W/", "\x7f"])

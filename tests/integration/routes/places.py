@@ -22,74 +22,14 @@ from versiontree.services.taking_out import takeout_run
 
 def in_the_tenant(world: World) -> dict[str, object]:
     """Things of the tenant, some of them made for it."""
-    own = domain_create(
-        tenant=world.tenant, parent=world.root, name="own", corpus=world.corpus, actor=world.owner
-    )
-    key, _ = api_key_create(tenant=world.tenant, name="k", scopes=["infer"], created_by=world.owner)
-    viewer = Membership.objects.for_tenant(world.tenant).get(user=world.viewer)
-    invitation, _ = invitation_create(
-        tenant=world.tenant, email="new@example.org", role="viewer", actor=world.owner
-    )
-    file = io.BytesIO(b"some text")
-    upload = upload_receive(tenant=world.tenant, filename="a.txt", size=9, stream=file, actor=world.owner)
-    check = check_create(
-        tenant=world.tenant, kind="corpus", files={"file": upload}, actor=world.owner, stores=False
-    )
-    rows = file_create(
-        tenant=world.tenant,
-        purpose="fine-tune",
-        filename="rows.jsonl",
-        stream=io.BytesIO(b"{}"),
-        actor=world.owner,
-    )
-    tuning = fine_tuning_create(
-        tenant=world.tenant, model=str(world.root.root), training_file=rows.pk, actor=world.owner
-    )
-    batch = batch_send(
-        tenant=world.tenant,
-        model=world.hplm.name,
-        filename="in.jsonl",
-        stream=io.BytesIO(b'"text"'),
-        actor=world.owner,
-    )
-    unused = file_create(
-        tenant=world.tenant,
-        purpose="fine-tune",
-        filename="unused.jsonl",
-        stream=io.BytesIO(b'{"text": "a text", "label": "a"}'),
-        actor=world.owner,
-    )
-    parted = parted_file_create(tenant=world.tenant, purpose="batch", filename="a", size=9, actor=world.owner)
-    takeout = takeout_request(tenant=world.tenant, actor=world.owner)
-    takeout_run(takeout_id=takeout.pk)
-    endpoint, _ = webhook_create(
-        tenant=world.tenant, url="https://example.org/", kinds=["job.failed"], actor=world.owner
-    )
-    delivery = webhook_test(endpoint=endpoint, actor=world.owner)
     return {
-        "export/pk": takeout.pk,
-        "takeout_id": takeout.pk,
-        "domains/pk": own.domain_id,
-        "domains/domain_id": own.domain_id,
-        "kind": "domain",
-        "domain/pk": own.domain_id,
-        "prefix": key.prefix,
-        "endpoint_id": endpoint.pk,
-        "delivery_id": delivery.pk,
-        **dict.fromkeys(("members/pk", "member_id"), viewer.pk),
-        **dict.fromkeys(("invitations/pk", "invitation_id"), invitation.pk),
-        "token": "absent",
-        "batches/pk": batch.pk,
-        "batch_id": batch.pk,
-        "batch_key": f"batch-{batch.pk.hex}",
-        "openai_upload_id": f"upload-{parted.pk.hex}",
-        "file_id": f"file-{unused.pk.hex}",
-        "fine_tuning_id": f"ftjob-{tuning.pk.hex}",
-        "fine_tuning_key": tuning.pk.hex,
-        "upload_id": upload.pk,
-        "uploads/pk": upload.pk,
-        "checks/pk": check.pk,
-        "check_id": check.pk,
+        **_built(world),
+        **_let_in(world),
+        **_uploaded(world),
+        **_files(world),
+        **_batches(world),
+        **_taken_out(world),
+        **_told(world),
         **_there_already(world),
     }
 
@@ -130,3 +70,86 @@ def _there_already(world: World) -> dict[str, object]:
         "key": "absent",
         "uidb36": "absent",
     }
+
+
+def _built(world: World) -> dict[str, object]:
+    own = domain_create(
+        tenant=world.tenant, parent=world.root, name="own", corpus=world.corpus, actor=world.owner
+    )
+    names = ("domains/pk", "domains/domain_id", "domain/pk")
+    return {"kind": "domain", **dict.fromkeys(names, own.domain_id)}
+
+
+def _let_in(world: World) -> dict[str, object]:
+    """By a key, by membership, by an invitation."""
+    key, _ = api_key_create(tenant=world.tenant, name="k", scopes=["infer"], created_by=world.owner)
+    viewer = Membership.objects.for_tenant(world.tenant).get(user=world.viewer)
+    invitation, _ = invitation_create(
+        tenant=world.tenant, email="new@example.org", role="viewer", actor=world.owner
+    )
+    return {
+        "prefix": key.prefix,
+        **dict.fromkeys(("members/pk", "member_id"), viewer.pk),
+        **dict.fromkeys(("invitations/pk", "invitation_id"), invitation.pk),
+        "token": "absent",
+    }
+
+
+def _uploaded(world: World) -> dict[str, object]:
+    file = io.BytesIO(b"some text")
+    upload = upload_receive(tenant=world.tenant, filename="a.txt", size=9, stream=file, actor=world.owner)
+    check = check_create(
+        tenant=world.tenant, kind="corpus", files={"file": upload}, actor=world.owner, stores=False
+    )
+    return {
+        **dict.fromkeys(("uploads/pk", "upload_id"), upload.pk),
+        **dict.fromkeys(("checks/pk", "check_id"), check.pk),
+    }
+
+
+def _files(world: World) -> dict[str, object]:
+    """One that a fine-tuning uses, and one that nothing uses."""
+    rows, unused = (
+        file_create(
+            tenant=world.tenant,
+            purpose="fine-tune",
+            filename=f"{name}.jsonl",
+            stream=io.BytesIO(content),
+            actor=world.owner,
+        )
+        for name, content in (("rows", b"{}"), ("unused", b'{"text": "a text", "label": "a"}'))
+    )
+    tuning = fine_tuning_create(
+        tenant=world.tenant, model=str(world.root.root), training_file=rows.pk, actor=world.owner
+    )
+    parted = parted_file_create(tenant=world.tenant, purpose="batch", filename="a", size=9, actor=world.owner)
+    return {
+        "file_id": f"file-{unused.pk.hex}",
+        "fine_tuning_id": f"ftjob-{tuning.pk.hex}",
+        "fine_tuning_key": tuning.pk.hex,
+        "openai_upload_id": f"upload-{parted.pk.hex}",
+    }
+
+
+def _batches(world: World) -> dict[str, object]:
+    batch = batch_send(
+        tenant=world.tenant,
+        model=world.hplm.name,
+        filename="in.jsonl",
+        stream=io.BytesIO(b'"text"'),
+        actor=world.owner,
+    )
+    return {"batch_key": f"batch-{batch.pk.hex}", **dict.fromkeys(("batches/pk", "batch_id"), batch.pk)}
+
+
+def _taken_out(world: World) -> dict[str, object]:
+    takeout = takeout_request(tenant=world.tenant, actor=world.owner)
+    takeout_run(takeout_id=takeout.pk)
+    return dict.fromkeys(("export/pk", "takeout_id"), takeout.pk)
+
+
+def _told(world: World) -> dict[str, object]:
+    endpoint, _ = webhook_create(
+        tenant=world.tenant, url="https://example.org/", kinds=["job.failed"], actor=world.owner
+    )
+    return {"endpoint_id": endpoint.pk, "delivery_id": webhook_test(endpoint=endpoint, actor=world.owner).pk}

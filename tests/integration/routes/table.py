@@ -130,7 +130,7 @@ API_OF_A_TENANT: dict[str, Methods] = {
     "hplms/<slug:hplm>/aliases/<slug:alias>": {"GET": read(), "PUT": write(422)},
     "hplms/<slug:hplm>/alias-moves": get(read()),
     "batches": {"GET": read(), "POST": write(422)},
-    "batches/<uuid:batch_id>": get(read()),
+    "batches/<uuid:batch_id>": {"GET": read(), "DELETE": write(409)},
     "batches/<uuid:batch_id>/cancel": post(write(200)),
     "batches/<uuid:batch_id>/results": get(read(404)),  # it has not ended
     "batches/<uuid:batch_id>/errors": get(read(404)),
@@ -277,6 +277,7 @@ PAGES_OF_A_TENANT: dict[str, Methods] = {
     "batches/": {"GET": page(), "POST": work()},
     "batches/<uuid:pk>/": get(page()),
     "batches/<uuid:pk>/cancel/": post(work(302)),
+    "batches/<uuid:pk>/delete/": post(work(302)),
     "batches/<uuid:pk>/results.jsonl": get(page(404)),  # it has not ended
     "batches/<uuid:pk>/errors.jsonl": get(page(404)),
     "try/": get(page()),

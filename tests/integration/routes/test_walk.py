@@ -1,6 +1,5 @@
 """A walk over every route, with every method, as everybody."""
 
-from collections.abc import Iterator
 from copy import deepcopy
 from dataclasses import fields
 from typing import Any
@@ -10,13 +9,11 @@ from django.core.cache import cache
 from django.db import transaction
 from django.http import HttpResponseBase
 from django.test import Client
-from redis import Redis
 
-from inference.api.client import close_gateway
-from tests.e2e.world import World, world_build
+from tests.e2e.world import World
 from tests.integration.routes.codes import Codes
 from tests.integration.routes.conf import address, routes
-from tests.integration.routes.places import in_the_tenant, on_the_platform
+from tests.integration.routes.conftest import Places
 from tests.integration.routes.table import ACCOUNTS, ADMIN, DECLARED, DOORS
 
 METHODS = ("GET", "POST", "PUT", "PATCH", "DELETE")
@@ -31,12 +28,6 @@ REFUSED = {401, 403, 404, 405}
 def fresh_limits() -> None:
     """How often somebody tried is remembered by the process."""
     cache.clear()
-
-
-@pytest.fixture
-def world(db: None, redis_client: Redis, artifact_root: Any, upload_root: Any) -> Iterator[World]:
-    yield world_build()
-    close_gateway()
 
 
 def browser_of(person: str, world: World) -> Client:
@@ -68,11 +59,10 @@ def test_every_route_is_declared_and_every_declared_one_is_there() -> None:
 
 @pytest.mark.parametrize("person", PEOPLE)
 def test_everybody_gets_what_is_declared_and_a_method_that_is_not_is_refused(
-    person: str, world: World
+    person: str, world: World, found: tuple[Places, Places]
 ) -> None:
     client, faults = browser_of(person, world), []
-    values = in_the_tenant(world)
-    of_the_platform = values | on_the_platform(world)
+    values, of_the_platform = found
     for route, methods in DECLARED.items():
         path = address(route, of_the_platform if "platform/" in route else values)
         for method in METHODS if person in MIGHTIEST and route not in ACCOUNTS else methods:

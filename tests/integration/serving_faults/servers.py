@@ -14,8 +14,8 @@ from hmi_site.launcher import children
 from hmi_site.services import EMBEDDED_ROLE, embedded_redis_url
 from tests.services import start, throwaway_postgres
 
-# A disk of one megabyte that nobody else sees, with the server's folder on it; it goes with the server.
-ON_A_SMALL_DISK = 'mount -t tmpfs -o size=1m tmpfs "$0" && cd "$0" && exec "$@"'
+# A disk of four megabytes that nobody else sees, with the server's folder on it; it goes with the server.
+ON_A_SMALL_DISK = 'mount -t tmpfs -o size=4m tmpfs "$0" && cd "$0" && exec "$@"'
 
 
 class Killable:

@@ -1,6 +1,8 @@
 """What is made of uploads: small ones at once, large ones by a worker."""
 
 import json
+import os
+from collections.abc import Callable
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -17,8 +19,18 @@ from tenants.services import checks
 from tenants.services.checks import check_run, checks_expire, checks_nudge_lost
 from tenants.services.uploads import upload_create, upload_receive, uploads_expire, uploads_spend
 from tenants.signals import check_requested
-from tests.integration.tenants.content import CORPUS, audit_of, nothing_is_left, stored, stream
-from tests.integration.tenants.tus import CHECKS, begun, send, sent
+from tenants.storage import measure
+from tests.integration.tenants.content import (
+    CORPUS,
+    audit_of,
+    corpus_file,
+    dataset_files,
+    nothing_is_left,
+    put_corpus,
+    stored,
+    stream,
+)
+from tests.integration.tenants.tus import CHECKS, TUS, UPLOADS, begun, send, sent
 from tests.integration.world import World, make_world
 from tests.unit.tenants.files import jsonl, texts
 
@@ -184,6 +196,100 @@ def test_a_large_upload_waits_for_a_worker(committed: World, large: None, nudged
     assert Corpus.unscoped.count() == 1
 
 
+@pytest.fixture
+def checked(committed: World, large: None, nudged: list[UUID]) -> Callable[..., dict[str, Any]]:
+    """What a worker makes of a check that the developer asks for."""
+    client = committed.client(committed.developer)
+
+    def check(**asked: Any) -> dict[str, Any]:
+        key = ask(client, **asked).json()["id"]
+        check_run(check_id=UUID(key))
+        told: dict[str, Any] = client.get(f"{CHECKS}/{key}").json()
+        return told
+
+    return check
+
+
+def spoil(path: Path) -> None:
+    """Other content of the same length."""
+    path.write_bytes(path.read_bytes()[::-1])
+
+
+def mood(key: str, **more: Any) -> dict[str, Any]:
+    return {"kind": "dataset", "task": "classification", "files": {"train": key}, **more}
+
+
+def test_a_large_upload_that_passed_is_not_read_again_to_be_stored(
+    committed: World, checked: Callable[..., dict[str, Any]], upload_root: Path
+) -> None:
+    client = committed.client(committed.developer)
+    text, rows_of = sent(client, CONTENT), sent(client, jsonl(texts(40)).encode(), "mood.jsonl")
+    corpus, dataset = {"kind": "corpus", "files": {"file": text}}, mood(rows_of)
+    found = [checked(**asked, stores=False) for asked in (corpus, dataset)]
+    assert [one["state"] for one in found] == ["passed", "passed"]
+    for key in (text, rows_of):
+        spoil(upload_root / ".arriving" / key)  # who read it again would find other rows, or none
+    put_corpus(committed, "taken\n" * 20, name="news")
+    assert checked(**corpus, name="news")["refusal"]["code"] == "conflict", "and then nothing is lost"
+    stored_ones = [checked(**asked, name=name) for asked, name in ((corpus, "June"), (dataset, "mood"))]
+    assert [one["state"] for one in stored_ones] == ["stored", "stored"]
+    made = Corpus.unscoped.get(name="June"), Dataset.unscoped.get(name="mood")
+    assert [one.report for one in made] == [one["found"]["report"] for one in found]
+    assert corpus_file(made[0]).read_bytes() == CONTENT
+    assert sum(split.rows for split in made[1].splits.all()) == 40
+    for path in (corpus_file(made[0]), *dataset_files(made[1]).values()):
+        assert measure(path).sha256 == path.name
+    assert not any((upload_root / ".checked").iterdir())
+
+
+def test_what_was_kept_is_not_taken_where_it_is_not_what_was_checked(
+    committed: World, checked: Callable[..., dict[str, Any]], upload_root: Path
+) -> None:
+    client = committed.client(committed.developer)
+    kept = upload_root / ".checked"
+    harms: list[Callable[[Path], object]] = [spoil, Path.unlink]
+    for number, harm in enumerate(harms):
+        key = sent(client, CONTENT + b"%d\n" % number)
+        checked(kind="corpus", files={"file": key}, stores=False)
+        [file] = kept.glob("*/*")
+        harm(file)
+        assert checked(kind="corpus", name=f"n{number}", files={"file": key})["state"] == "stored"
+        made = corpus_file(Corpus.unscoped.get(name=f"n{number}"))
+        assert made.read_bytes() == CONTENT + b"%d\n" % number
+
+
+def test_what_was_kept_is_not_taken_for_what_is_asked_otherwise(
+    committed: World, checked: Callable[..., dict[str, Any]], upload_root: Path
+) -> None:
+    client = committed.client(committed.developer)
+    lines = [{**row, "other": "a" if number % 2 else "b"} for number, row in enumerate(texts(40))]
+    key = sent(client, jsonl(lines).encode(), "mood.jsonl")
+    checked(**mood(key), stores=False)
+    answer = checked(**mood(key, columns={"label": "other"}), name="mood")
+    assert answer["state"] == "stored", answer
+    assert Dataset.unscoped.get().labels == ["a", "b"]
+
+
+def test_of_an_upload_is_kept_what_the_last_check_made_and_nothing_once_it_is_gone(
+    committed: World, checked: Callable[..., dict[str, Any]], upload_root: Path
+) -> None:
+    client = committed.client(committed.developer)
+    kept, key = upload_root / ".checked", sent(client, jsonl(texts(40)).encode(), "mood.jsonl")
+    checked(**mood(key), stores=False)
+    last = checked(**mood(key, separator=";"), stores=False)
+    assert [folder.name for folder in kept.iterdir()] == [last["id"]]
+    assert client.delete(f"{UPLOADS}/{key}", headers=TUS).status_code == 204
+    assert not any(kept.iterdir())
+    assert UploadCheck.unscoped.filter(kept__isnull=False).count() == 0
+    orphan = kept / str(UUID(int=1))
+    orphan.mkdir()
+    checks_expire()
+    assert orphan.exists(), "somebody may be about to write of it"
+    os.utime(orphan, (0, 0))
+    checks_expire()
+    assert not orphan.exists()
+
+
 def test_what_somebody_works_on_is_left_alone(committed: World, large: None, nudged: list[UUID]) -> None:
     client = committed.client(committed.developer)
     key = UUID(ask(client, kind="corpus", name="news", files={"file": sent(client, CONTENT)}).json()["id"])
@@ -246,7 +352,7 @@ def test_a_check_that_fails_while_the_request_waits_has_ended(
 
     client = world.client(world.developer)
     key = sent(client, CONTENT)
-    monkeypatch.setattr(checks, "corpus_preview", fails)
+    monkeypatch.setattr(checks, "corpus_checked", fails)
     with pytest.raises(ZeroDivisionError):
         ask(client, kind="corpus", files={"file": key}, stores=False)
     check = UploadCheck.unscoped.get()

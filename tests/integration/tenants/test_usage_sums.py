@@ -1,4 +1,4 @@
-"""Whatever happens to the rows of usage, the sums by day and key are theirs."""
+"""Whatever happens to the rows of usage, the sums by day and key and by month and hPLM are theirs."""
 
 import itertools
 import threading
@@ -12,10 +12,11 @@ from typing import Any
 import pytest
 from django.db import connection, transaction
 from django.db.models import F, Sum
+from django.db.models.functions import TruncMonth
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from tenants.models import UsageDay, UsageSum
+from tenants.models import UsageDay, UsageMonth, UsageSum
 from tenants.selectors import requests_today
 from tenants.services.leaving import tenant_names_blank
 from tenants.services.unwritten import Count, Unwritten
@@ -46,6 +47,7 @@ def test_sums_are_those_of_the_rows_whatever_is_done_to_them(world: World, done:
         for name, told in done:
             STEPS[name](world, told)
             assert kept() == added_up()
+            assert months_kept() == months_added_up()
         transaction.set_rollback(True)
 
 
@@ -77,6 +79,26 @@ def test_who_adds_up_waits_for_who_came_first(committed: World) -> None:
         writing.result()
     assert kept() == added_up()
     assert len(kept()) == 2
+
+
+def test_nothing_is_lost_where_several_write_and_delete_at_once(committed: World) -> None:
+    """Each by a connection of its own, as processes do."""
+
+    def work(number: int) -> None:
+        for day in range(6):
+            unwritten = Unwritten()
+            for tenant in (committed.tenant, committed.other):
+                unwritten.add(
+                    tenant.pk, FIRST + timedelta(days=20 * day), HPLMS[day % 2], Count(number, 1, 1)
+                )
+            unwritten.write()
+            some(committed, (day % 2, FIRST + timedelta(days=20 * (day - 3)), HPLMS[number % 2])).delete()
+        connection.close()
+
+    with ThreadPoolExecutor(4) as pool:
+        list(pool.map(work, range(1, 5)))
+    assert kept() == added_up() != []
+    assert months_kept() == months_added_up() != []
 
 
 def waiting_for_locks() -> bool:
@@ -128,6 +150,20 @@ def added_up() -> list[Any]:
     return list(by.annotate(*(Sum(name) for name in WHOLE)))
 
 
+def months_kept() -> list[Any]:
+    """The same of months and hPLMs."""
+    rows = UsageMonth.unscoped.exclude(requests=0, inputs=0, tokens=0, failed=0)
+    return list(
+        rows.order_by("tenant", "month", "hplm_name").values_list("tenant", "month", "hplm_name", *WHOLE)
+    )
+
+
+def months_added_up() -> list[Any]:
+    rows = UsageDay.unscoped.filter(requests__gt=0).annotate(month=TruncMonth("day"))
+    by = rows.order_by("tenant", "month", "hplm_name").values_list("tenant", "month", "hplm_name")
+    return list(by.annotate(*(Sum(name) for name in WHOLE)))
+
+
 WHOLE = [name for name in SUMMED if name != "busy_ms"]
 COLUMNS = ("tenant", "day", "key_prefix", *WHOLE)
 
@@ -137,20 +173,22 @@ def test_of_a_key_whose_rows_go_nothing_is_known_any_more(world: World) -> None:
     assert UsageSum.objects.for_tenant(world.tenant).values_list("key_prefix", "busy_ms").get() == ("k1", 2.5)
     some(world, (False, FIRST, "mood")).delete()
     assert not UsageSum.unscoped.exists()
+    assert not UsageMonth.unscoped.exists()
 
 
 def test_sums_that_were_there_before_are_made_by_the_migration(world: World) -> None:
-    """The statement that it fills the table with gives what the triggers do."""
+    """The statements that they fill the tables with give what the triggers do."""
     from importlib import import_module
 
     count(world, [((False, FIRST, hplm, key), Count(2, 3, 4)) for hplm in HPLMS for key in KEYS])
-    before = kept()
-    migration = import_module("tenants.migrations.0012_usage_sums")
-    fill = migration._FILL.format(changed=migration._ROWS.format(table="tenants_usageday"))
-    UsageSum.unscoped.all().delete()
-    with connection.cursor() as cursor:
-        cursor.execute(fill)
-    assert kept() == before != []
+    before = kept(), months_kept()
+    for name, model in (("0012_usage_sums", UsageSum), ("0016_usage_by_month", UsageMonth)):
+        migration = import_module(f"tenants.migrations.{name}")
+        model.unscoped.all().delete()
+        with connection.cursor() as cursor:
+            cursor.execute(migration._FILL.format(changed=migration._ROWS.format(table="tenants_usageday")))
+    assert (kept(), months_kept()) == before
+    assert all(before)
 
 
 def test_all_that_is_shown_of_a_period_agrees(world: World) -> None:
@@ -167,6 +205,9 @@ def test_all_that_is_shown_of_a_period_agrees(world: World) -> None:
     for by in UsageBy:
         assert sum(row["requests"] for row in usage_by(period[0], by, *period[1:])) == 30, by
     assert [row["name"] for row in usage_by(period[0], UsageBy.MODEL, *period[1:], only=["spam"])] == ["spam"]
+    whole = (period[0], UsageBy.MODEL, FIRST, date(2026, 1, 31))
+    assert list(usage_by(*whole)) == list(usage_by(*whole[:3])) != []
+    assert [row["requests"] for row in usage_by(*whole)] == [18, 18], "of whole months from their sums"
     read = partial(usage_parts, *period, ("day", "hplm_name", "key_prefix", "requests"))
     for at_once in (1, 2, 100):
         rows = [row for part in read(at_once=at_once) for row in part]

@@ -21,12 +21,12 @@ from tests.integration.versiontree import grove
 from tests.integration.versiontree.callers import signed_in
 from tests.integration.versiontree.grove import Household
 from versiontree.artifacts import ArtifactStore
-from versiontree.estimates import Estimate, hplm_estimate
-from versiontree.models import Job, Version
+from versiontree.estimates import Estimate, domain_estimate, hplm_estimate
+from versiontree.models import Job, Version, VersionArtifact
 from versiontree.models.job import JobKind, JobState
 from versiontree.past_jobs import span_of
 from versiontree.training_settings import settings_in_full
-from versiontree.weights import UpperShape, weights_bytes
+from versiontree.weights import UpperShape, table_row_bytes, weights_bytes
 
 HIDDEN, INNER, LAYERS = 16, 40, 3
 
@@ -64,6 +64,50 @@ def test_past_jobs_on_the_same_root_say_how_long_it_takes(
     assert told.seconds.low < 103.5 < told.seconds.high < 200
     more = estimate(root, acme, trials=3, epochs=30)
     assert more.seconds.likely > 2 * told.seconds.likely
+
+
+def test_a_domain_is_estimated_by_its_text_its_coverage_and_what_past_ones_took(
+    root: Version, acme: Household, globex: Household
+) -> None:
+    shape = {"lower": 3, "n": 3, "architecture": {"layers": 6, "hidden": HIDDEN, "inner": INNER}}
+
+    def guess(alpha: float = 50.0, vectors: str = "float16", **settings: Any) -> Estimate:
+        return domain_estimate(
+            parent=root, corpus=acme.corpus, alpha=alpha, settings=settings, vectors=vectors
+        )
+
+    assert guess().storage_bytes is None
+    folder = ArtifactStore(Path(settings.HMI_ARTIFACT_ROOT)).path("root", root.digest)
+    (folder / "root.json").write_text(json.dumps(shape))
+    rough = guess()
+    lower = VersionArtifact.unscoped.get(version=root, role="lower").artifact.size
+    assert (rough.jobs, rough.storage_is_most) == (0, True)
+    assert rough.storage_bytes == lower + int(
+        acme.corpus.size_bytes * 0.51 / 5 * table_row_bytes(shape, "float16")
+    )
+    for number, home in enumerate((acme, globex, acme)):
+        learned(grove.ready_domain(root, f"past-{number}", home=home), seconds=(300, 100), table=1_000_000)
+    told = guess()
+    assert (told.jobs, told.storage_is_most) == (3, False)
+    assert told.storage_bytes == lower + 1_000_000
+    assert told.seconds.low < 400 < told.seconds.high
+    assert told.seconds.likely == pytest.approx(400)
+    assert guess(alpha=101).seconds.likely == pytest.approx(300 + 200)
+    assert guess(vectors="int8").storage_bytes == pytest.approx(lower + 1_000_000 * 88 / 136, rel=0.01)
+    assert guess(minutes=60).seconds.likely == pytest.approx(3600 + 100)
+    assert guess(tokens=10_000, head_tokens=10_000).seconds.likely == pytest.approx(300 / 6 + 100)
+
+
+def learned(version: Version, *, seconds: tuple[float, float], table: int) -> None:
+    """As if the jobs of a domain had taken so long, and its table had so many bytes."""
+    now = timezone.now()
+    for job, took in zip(grove.jobs_in_order(version), seconds, strict=True):
+        Job.unscoped.filter(pk=job.pk).update(
+            attempt=1,
+            started_at=now - timedelta(seconds=took),
+            finished_at=now,
+            metrics={"bytes": table} if job.kind == JobKind.BUILD_PLOT else {},
+        )
 
 
 def test_what_waits_before_it_counts(root: Version, acme: Household) -> None:

@@ -257,4 +257,4 @@ def test_it_is_refused_while_what_others_made_stands_on_it(world: World) -> None
 
 
 def test_what_is_kept_is_a_short_list() -> None:
-    assert {model.__name__ for model in KEPT} == {"AuditEvent", "UsageDay", "UsageSum"}
+    assert {model.__name__ for model in KEPT} == {"AuditEvent", "UsageDay", "UsageMonth", "UsageSum"}

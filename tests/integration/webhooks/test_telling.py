@@ -1,5 +1,6 @@
 """Which events are told, to whom and with what; and what people and programs do with webhooks."""
 
+import io
 import json
 from pathlib import Path
 from typing import Any
@@ -7,8 +8,10 @@ from typing import Any
 import pytest
 from django.db import transaction
 from django.test import Client
+from django.utils import timezone
 from pytest_django import Settings
 
+from tenants.errors import ErrorCode, HmiError
 from tenants.models import EventKind, WebhookDelivery, WebhookEndpoint
 from tenants.sealing import SEALED
 from tenants.services.webhook_sending import webhooks_send
@@ -19,7 +22,15 @@ from tests.integration.tenants.content import audit_of
 from tests.integration.versiontree.grove import claim, hplm_of
 from tests.integration.webhooks.receiver import Receiver
 from tests.integration.world import World
+from versiontree.models import Batch
 from versiontree.services.aliases import alias_move
+from versiontree.services.batches import (
+    batch_cancel,
+    batch_complete,
+    batch_expire,
+    batch_fail,
+    batch_send,
+)
 from versiontree.services.evaluations import evaluation_request
 from versiontree.services.jobs import job_fail
 
@@ -66,6 +77,33 @@ def test_jobs_and_aliases_are_told_to_whoever_wants_them(tree: TreeWorld) -> Non
     assert (moved["alias"], moved["version"]["number"], moved["previous"]) == ("live", 1, None)
     ids = set(WebhookDelivery.unscoped.filter(kind="job.failed").values_list("event_id", flat=True))
     assert len(ids) == 1, "one event, to two endpoints"
+
+
+def test_the_end_of_a_batch_is_told_once_whichever_it_is(tree: TreeWorld) -> None:
+    ends = ["batch.completed", "batch.failed", "batch.cancelled", "batch.expired"]
+    endpoint, mood = hook(tree, *ends), hplm_of(tree.hplm).name
+    one, two, three, four = (batch_sent(tree, mood) for _ in ends)
+    for _ in range(2):
+        batch_complete(batch=one)
+        batch_fail(batch=two, error=HmiError(ErrorCode.EMPTY_FILE, "Nothing is in it."))
+    batch_cancel(batch=three, actor=tree.owner)
+    Batch.unscoped.filter(pk=four.pk).update(expires_at=timezone.now())
+    assert batch_expire(batch=four)
+    events = told(endpoint)
+    assert sorted(event["type"] for event in events) == sorted(ends)
+    client = Client()
+    client.force_login(tree.owner)
+    for event in events:
+        data = event["data"]
+        answer = client.get(data["links"]["batch"]).json()
+        assert (answer["id"], answer["state"]) == (data["batch"], event["type"].removeprefix("batch."))
+        assert (data["hplm"], data["version"], data["tenant"]) == (mood, 1, "acme")
+        assert data["error_code"] == ("empty_file" if event["type"] == "batch.failed" else None)
+
+
+def batch_sent(tree: TreeWorld, model: str) -> Batch:
+    line = io.BytesIO(b'"a text"')
+    return batch_send(tenant=tree.tenant, model=model, filename="in.jsonl", stream=line, actor=tree.owner)
 
 
 def test_what_is_rolled_back_is_not_told(tree: TreeWorld) -> None:

@@ -1,6 +1,8 @@
 """A real queue, and a tiny world to serve."""
 
+import shutil
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -12,10 +14,17 @@ from tests.processes import InferenceWorker
 from tests.unit.tiny_world import TinyWorld, tiny_world
 
 
+@pytest.fixture(scope="session")
+def built(tmp_path_factory: pytest.TempPathFactory) -> TinyWorld:
+    """Six hPLMs of two tenants and every task in an artifact root, published; to be left as it is."""
+    return tiny_world(tmp_path_factory.mktemp("world") / "artifacts", tasks=TASKS)
+
+
 @pytest.fixture
-def world(tmp_path: Path) -> TinyWorld:
-    """Six hPLMs of two tenants and every task in an artifact root, published."""
-    return tiny_world(tmp_path / "artifacts", tasks=TASKS)
+def world(built: TinyWorld, tmp_path: Path) -> TinyWorld:
+    """The same, with files of the test's own to change."""
+    artifact_root = shutil.copytree(built.artifact_root, tmp_path / "artifacts")
+    return replace(built, artifact_root=artifact_root)
 
 
 @pytest.fixture

@@ -2,11 +2,13 @@
 
 from collections.abc import Callable
 from pathlib import Path
+from threading import Event
+from typing import Any
 
 import pytest
 from redis import Redis
 
-from inference.engine.slabs import slot_bytes
+from inference.engine.slabs import Filled, Place, slot_bytes
 from inference.hplm.root import UPPER_FILE
 from inference.queueing.asking import DONE, DRAIN, REFRESH, RESUME, ask
 from inference.queueing.status import WorkerStatus
@@ -15,7 +17,7 @@ from tests.integration.queueing.requests import replies_in
 from tests.integration.worker.asking import assert_right, request_for
 from tests.integration.worker.desk import Desk
 from tests.integration.worker.test_following import alter
-from tests.processes import InferenceWorker, wait_until
+from tests.processes import PATIENCE_S, InferenceWorker, wait_until
 from tests.unit.tiny_world import TinyHplm, TinyWorld
 
 Start = Callable[..., InferenceWorker]
@@ -113,6 +115,27 @@ def room_for_two(redis: Redis, redis_url: str, world: TinyWorld) -> Desk:
 def size_of(world: TinyWorld, hplm: TinyHplm) -> int:
     folder: Path = world.folder("hplm", hplm.digest)
     return sum(path.stat().st_size for path in folder.iterdir())
+
+
+def test_a_worker_that_idles_while_a_pinned_hplm_is_written_to_its_slot_loses_nothing(
+    redis: Redis, redis_url: str, world: TinyWorld, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    desk, first = Desk(redis_url, world), world.hplms[0]
+    writing, written, fill = Event(), Event(), Place.fill
+
+    def slowly(*arguments: Any) -> Filled:
+        writing.set()
+        assert written.wait(PATIENCE_S)
+        return fill(*arguments)
+
+    monkeypatch.setattr(Place, "fill", slowly)
+    world.publish(revision=2, pinned=[first.digest])
+    wait_until(lambda: desk.step() or writing.is_set())
+    assert not desk.step()
+    written.set()
+    wait_until(lambda: desk.step() or desk.catalogue.pinned_resident == 1)
+    assert desk.server.last_error == ""
+    desk.close()
 
 
 def test_a_pinned_hplm_stays_while_others_come_and_go(room_for_two: Desk, world: TinyWorld) -> None:

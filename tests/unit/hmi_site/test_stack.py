@@ -2,11 +2,14 @@
 
 import os
 import signal
+import subprocess
 import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
+import psutil
 import psycopg
 import pytest
 from pytest_django import Settings
@@ -47,6 +50,28 @@ def test_a_child_that_dies_while_it_starts_is_named_with_the_end_of_its_log(
     with pytest.raises(ChildError, match=r"(?s)example ended with exit code 3.*what went wrong"), stack:
         pytest.fail("it cannot have started")
     assert children[1].exit_code() is not None
+
+
+def test_a_child_that_dies_while_another_is_being_started_leaves_nothing(
+    make_stack: MakeStack, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The other is there already, but whoever starts it does not know its process id yet."""
+    children = [python_child(tmp_path, NOISY_END), python_child(tmp_path, LASTING, "other")]
+    started: list[int] = []
+
+    class Late(subprocess.Popen[bytes]):
+        def __init__(self, *arguments: Any, **options: Any) -> None:
+            super().__init__(*arguments, **options)
+            started.append(self.pid)
+            while len(started) == len(children) and children[0].exit_code() is None:
+                time.sleep(0.01)
+
+    monkeypatch.setattr(subprocess, "Popen", Late)
+    stack = make_stack(lambda one: one._start_wave(*((child, lambda: False) for child in children)))
+    with pytest.raises(ChildError, match="example ended with exit code 3"), stack:
+        pytest.fail("it cannot have started")
+    assert children[1].exit_code() is not None
+    assert [pid for pid in started if psutil.pid_exists(pid)] == []
 
 
 def test_a_second_death_during_the_clean_up_changes_nothing(

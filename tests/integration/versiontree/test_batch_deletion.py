@@ -1,0 +1,138 @@
+"""Batches that are deleted: when they may be, what goes with them, and what stays."""
+
+import io
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from threading import Event
+from typing import Any
+
+import pytest
+from django.db import connection
+from django.test import Client
+
+from tenants.models import AuditEvent, File, User
+from tenants.scope import platform_scope
+from tenants.selectors import storage_used
+from tenants.services.alone import alone
+from tenants.services.files import file_create
+from tests.integration.tenants.content import stored
+from tests.integration.versiontree import grove
+from tests.integration.versiontree.admin_pages import act
+from tests.integration.versiontree.callers import V1, error, with_key
+from tests.integration.versiontree.grove import Household
+from versiontree.models import Batch, Version
+from versiontree.models.batch import BatchForm
+from versiontree.services.batches import batch_complete, batch_create, batch_file, batch_send
+
+pytestmark = pytest.mark.usefixtures("upload_root")
+
+
+def sent(home: Household, name: str = "in") -> Batch:
+    """A batch of one line."""
+    line = io.BytesIO(f'"{name}"\n'.encode())
+    return batch_send(
+        tenant=home.tenant, model="spam", filename=f"{name}.jsonl", stream=line, actor=home.owner
+    )
+
+
+def answered(batch: Batch) -> Batch:
+    """It has ended, with one file of results and one of errors."""
+    for kind in ("results", "errors"):
+        content = io.BytesIO(f'{{"{kind}": 1}}\n'.encode())
+        file = file_create(
+            tenant=batch.tenant, purpose="batch_output", filename=f"{kind}.jsonl", stream=content, actor=None
+        )
+        batch_file(batch=batch, **{kind: file})
+    Batch.unscoped.filter(pk=batch.pk).update(results_bytes=13, errors_bytes=12)
+    batch_complete(batch=batch)
+    return Batch.unscoped.get(pk=batch.pk)
+
+
+@pytest.fixture
+def model(root: Version, acme: Household) -> Version:
+    return grove.ready_hplm(root, "spam", acme)
+
+
+def test_a_batch_is_deleted_with_its_files_once_it_has_ended(
+    model: Version,
+    acme: Household,
+    globex: Household,
+    upload_root: Path,
+    django_capture_on_commit_callbacks: Any,
+) -> None:
+    before, files = storage_used(acme.tenant), stored(upload_root)
+    client, batch = with_key(acme, "infer"), sent(acme)
+    where = f"{V1}/batches/{batch.pk}"
+    assert error(client.delete(where))[:2] == (409, "invalid_transition")
+    answered(batch)
+    assert with_key(globex, "infer").delete(where).status_code == 404
+    assert with_key(acme, "manage").delete(where).status_code == 403
+    stale = client.delete(where, headers={"If-Match": '"0"'})
+    assert (stale.status_code, File.unscoped.count()) == (412, 3)
+    batch.folder.mkdir(parents=True)
+    with django_capture_on_commit_callbacks(execute=True):
+        assert client.delete(where, headers={"If-Match": client.get(where)["ETag"]}).status_code == 204
+    assert client.get(where).status_code == 404
+    assert (storage_used(acme.tenant), stored(upload_root)) == (before, files)
+    assert not batch.folder.exists()
+    assert AuditEvent.unscoped.filter(verb="batch.delete", subject="in.jsonl").exists()
+
+
+def test_what_others_read_or_was_there_before_stays(model: Version, acme: Household) -> None:
+    first = answered(sent(acme))
+    shared = first.input
+    assert shared is not None
+    other = batch_create(tenant=acme.tenant, file=shared, actor=None, model="spam")
+    of_requests = batch_create(tenant=acme.tenant, file=shared, actor=None, form=BatchForm.REQUESTS)
+    client = with_key(acme, "infer")
+    assert client.delete(f"{V1}/batches/{first.pk}").status_code == 204
+    assert File.unscoped.get() == shared
+    for batch in (other, of_requests):
+        assert client.post(f"{V1}/batches/{batch.pk}/cancel").status_code == 200
+    assert client.delete(f"{V1}/batches/{of_requests.pk}").status_code == 204
+    assert File.unscoped.get() == shared
+    assert client.delete(f"{V1}/batches/{other.pk}").status_code == 204
+    assert not File.unscoped.exists()
+
+
+def test_a_cancelled_batch_is_deleted_when_its_worker_has_let_it_go(model: Version, acme: Household) -> None:
+    client, batch = with_key(acme, "infer"), sent(acme)
+    where = f"{V1}/batches/{batch.pk}"
+    client.post(f"{where}/cancel")
+    held, done = Event(), Event()
+
+    def work() -> None:
+        with platform_scope(), alone(f"batch {batch.pk}"):
+            held.set()
+            done.wait()
+        connection.close()
+
+    with ThreadPoolExecutor(1) as pool:
+        pool.submit(work)
+        held.wait()
+        refused = error(client.delete(where))
+        done.set()
+    assert refused[:2] == (409, "invalid_transition")
+    assert client.delete(where).status_code == 204
+    assert error(client.delete(where))[:2] == (404, "not_found")
+
+
+def test_people_and_administrators_delete_and_cancel_them_too(
+    model: Version, acme: Household, client: Client
+) -> None:
+    page = "/t/acme/batches/"
+    waiting, done, old = sent(acme, "waiting"), answered(sent(acme, "done")), answered(sent(acme, "old"))
+    client.force_login(acme.owner)
+    assert "delete-batch" not in client.get(f"{page}{waiting.pk}/").content.decode()
+    assert "delete-batch" in client.get(f"{page}{done.pk}/").content.decode()
+    refused = client.post(f"{page}{waiting.pk}/delete/", follow=True).content.decode()
+    assert "cancel it first" in refused
+    assert "done.jsonl is deleted" in client.post(f"{page}{done.pk}/delete/", follow=True).content.decode()
+
+    client.force_login(User.objects.create_superuser("boss"))
+    assert "1 cancelled" in act(client, "batch", "cancel", waiting)
+    assert "1 deleted" not in act(client, "batch", "remove", old, typed_name="wrong")
+    gone = act(client, "batch", "remove", old, typed_name=str(old), page_of=str(old.pk))
+    assert "1 deleted" in gone
+    assert "Perhaps it was deleted" not in gone
+    assert [row.pk for row in Batch.unscoped.all()] == [waiting.pk]

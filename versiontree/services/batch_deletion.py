@@ -1,0 +1,52 @@
+"""Deleting a batch, with what was made for it and of it."""
+
+import shutil
+from contextlib import suppress
+
+from django.db import transaction
+
+from tenants.errors import ErrorCode, HmiError
+from tenants.models import File
+from tenants.services.alone import alone
+from tenants.services.audit import Actor, audit_record
+from tenants.services.files import file_delete
+from versiontree.models import Batch
+from versiontree.models.batch import BatchForm
+
+
+def batch_delete(*, batch: Batch, actor: Actor) -> None:
+    """Forget it, with what it was answered and the inputs that were sent for it alone. A file of requests,
+    which was there before, stays.
+
+    Raises ``invalid_transition`` before it has ended and its files are kept, ``not_found`` when it is gone.
+    """
+    with alone(f"batch {batch.pk}") as ours, transaction.atomic():
+        found = batch_hold(batch=batch)
+        if found is None:
+            raise HmiError(ErrorCode.NOT_FOUND, "There is no such batch.", param="batch_id")
+        if found.is_active:
+            message = f"The batch is {found.get_state_display().lower()}; cancel it first, or wait."
+            raise HmiError(ErrorCode.INVALID_TRANSITION, message)
+        if not (ours and found.files_ready):
+            message = "The batch has ended, and its files are still being kept; ask again in a moment."
+            raise HmiError(ErrorCode.INVALID_TRANSITION, message)
+        files = [found.results, found.errors, found.input if found.form == BatchForm.INPUTS else None]
+        detail = {"model": found.model} if found.model else {}
+        audit_record(
+            verb="batch.delete", subject=found.filename, tenant=found.tenant, actor=actor, detail=detail
+        )
+        folder = found.folder
+        found.delete()
+        for file in filter(None, files):
+            with suppress(HmiError):  # another batch reads it
+                file_delete(file=file, actor=actor)
+        transaction.on_commit(lambda: shutil.rmtree(folder, ignore_errors=True))
+
+
+def batch_hold(*, batch: Batch) -> Batch | None:
+    """The batch as it is now, or None, its row locked, and before it those of its files, in the order of
+    whoever deletes one of these."""
+    files = [key for key in (batch.input_id, batch.results_id, batch.errors_id) if key]
+    list(File.unscoped.select_for_update().filter(pk__in=files).order_by("pk"))
+    rows = Batch.objects.for_tenant(batch.tenant).select_for_update(of=("self",)).select_related("tenant")
+    return rows.filter(pk=batch.pk).first()
