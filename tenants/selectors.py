@@ -201,16 +201,17 @@ def quota_of(tenant: Tenant) -> Quota:
 
 
 def storage_used(tenant: Tenant) -> int:
-    """Bytes of the tenant's uploads and files, each row with its full size, also those still to come in; one
-    query."""
-    counted: tuple[QuerySet[Any], ...] = (
-        Corpus.objects.for_tenant(tenant),
-        DatasetSplit.objects.for_tenant(tenant),
-        File.objects.for_tenant(tenant),
-        uploads_unexpired(tenant),
+    """Bytes of the tenant's uploads and files, each row with its full size, also those still to come in, and
+    what was made of uploads for when they are stored; one query."""
+    counted: tuple[tuple[QuerySet[Any], str], ...] = (
+        (Corpus.objects.for_tenant(tenant), "size_bytes"),
+        (DatasetSplit.objects.for_tenant(tenant), "size_bytes"),
+        (File.objects.for_tenant(tenant), "size_bytes"),
+        (uploads_unexpired(tenant), "size_bytes"),
+        (UploadCheck.objects.for_tenant(tenant).filter(kept__isnull=False), "kept_bytes"),
     )
-    alike = (rows.order_by().values(one=Value(1)) for rows in counted)
-    sums = [Subquery(rows.annotate(sum=Sum("size_bytes")).values("sum")) for rows in alike]
+    alike = ((rows.order_by().values(one=Value(1)), field) for rows, field in counted)
+    sums = [Subquery(rows.annotate(sum=Sum(field)).values("sum")) for rows, field in alike]
     found = Tenant.objects.filter(pk=tenant.pk).values_list(*sums).first()
     return sum(int(bytes_of or 0) for bytes_of in found or ())
 

@@ -27,7 +27,6 @@ from versiontree.models import (
 from versiontree.models.version import VersionKind, VersionState
 
 Row = TypeVar("Row", bound=Model)
-"""So many nodes of the tree are read at a time."""
 
 
 @dataclass(frozen=True, slots=True)

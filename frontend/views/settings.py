@@ -14,8 +14,8 @@ from tenants.models import Role
 from tenants.permissions import require_role
 from tenants.selectors import quota_of, requests_today, storage_used, takeouts_of
 from tenants.services.tenants import tenant_set_sharing
-from versiontree.models.job import ACTIVE
-from versiontree.selectors import artifact_bytes, domains_visible_to, hplms_of, jobs_of
+from versiontree.selectors import artifact_bytes, domains_visible_to
+from versiontree.services.room import hplms_taken, jobs_taken
 
 
 @require_http_methods(["GET", "POST"])
@@ -33,9 +33,9 @@ def page(request: TenantRequest) -> HttpResponse:
     form = SharingForm(initial={"shares_fragment_counts": tenant.shares_fragment_counts})
     quota = quota_bars(
         quota_of(tenant),
-        hplms=hplms_of(tenant).count(),
+        hplms=hplms_taken(tenant),
         domains=domains_visible_to(tenant).filter(tenant=tenant).count(),
-        jobs=jobs_of(tenant).filter(state__in=ACTIVE).count(),
+        jobs=jobs_taken(tenant),
         requests=requests_today(tenant),
         stored=storage_used(tenant) + artifact_bytes(tenant),
     )

@@ -28,8 +28,8 @@ from tenants.selectors import (
     storage_used,
 )
 from tenants.usage_selectors import UsageBy, busiest, usage_by, usage_parts
-from versiontree.models.job import ACTIVE
-from versiontree.selectors import artifact_bytes, domains_visible_to, hplms_of, jobs_of
+from versiontree.selectors import artifact_bytes, domains_visible_to
+from versiontree.services.room import hplms_taken, jobs_taken
 
 BUSIEST_SHOWN = 10
 BY = {UsageBy.DAY: ("Day", "days"), UsageBy.MODEL: ("hPLM", "hPLMs"), UsageBy.KEY: ("API key", "keys")}
@@ -107,9 +107,9 @@ def _limits(tenant: Tenant) -> list[LimitRow]:
     midnight = datetime.now(UTC).replace(hour=0, minute=0, second=0, microsecond=0)
     used = Used(
         requests=requests_today(tenant),
-        hplms=hplms_of(tenant).count(),
+        hplms=hplms_taken(tenant),
         domains=domains_visible_to(tenant).filter(tenant=tenant).count(),
-        jobs=jobs_of(tenant).filter(state__in=ACTIVE).count(),
+        jobs=jobs_taken(tenant),
         uploads=storage_used(tenant),
         artifacts=artifact_bytes(tenant),
         keys=api_keys_working(tenant).count(),

@@ -54,11 +54,18 @@ class Asker:
         self._stop = threading.Event()
         self._outstanding: set[str] = set()
         self._stopping: list[InferInput] = []
+        self._searches = 0
 
     def ask(self, number: int, inputs: Sequence[InferInput]) -> Answers:
         """The answers to the inputs from line ``number`` on. An input that makes the whole request fail is
-        looked for, so that it fails alone. Raises Stopped; HmiError when nobody can be asked."""
+        looked for, so that it fails alone. Raises Stopped; HmiError when nobody can be asked, or too many
+        inputs have stopped workers."""
         return self._ask(str(number), tuple(inputs)) if inputs else Answers([])
+
+    @property
+    def is_searching(self) -> bool:
+        """Whether it looks for inputs that stop workers, which takes minutes, and must not begin again."""
+        return self._searches > 0
 
     def stop(self) -> None:
         """Take back what is outstanding; whoever waits for it gets Stopped."""
@@ -82,16 +89,23 @@ class Asker:
         return Answers([failure] * len(inputs))
 
     def _ask_one_by_one(self, name: str, inputs: tuple[InferInput, ...], failure: HmiError) -> Answers:
-        """Halves would each stop workers again; by themselves only those inputs do that are to blame."""
+        """Halves would each stop workers again; by themselves only those inputs do that are to blame. Raises
+        the failure where too many have been found: whatever comes next may stop as many again."""
+        if len(self._stopping) >= MOST_STOPPING:
+            raise failure
         if len(inputs) == 1:
             self._stopping += inputs
             return Answers([failure])
-        answers = Answers([])
-        for at, one in enumerate(inputs):
-            if len(self._stopping) >= MOST_STOPPING:
-                return answers + Answers([failure] * (len(inputs) - at))
-            answers += self._ask(f"{name}-{at}", (one,))
-        return answers
+        self._searches += 1
+        try:
+            answers = Answers([])
+            for at, one in enumerate(inputs):
+                if len(self._stopping) >= MOST_STOPPING:
+                    return answers + Answers([failure] * (len(inputs) - at))
+                answers += self._ask(f"{name}-{at}", (one,))
+            return answers
+        finally:
+            self._searches -= 1
 
     def _reply(self, name: str, inputs: tuple[InferInput, ...]) -> InferReply:
         call, published = f"batch-{self._name}-{name}", time.monotonic() + PUBLISHED_WITHIN_S

@@ -133,7 +133,8 @@ class Work:
             except TimeoutError:
                 if is_stopping():
                     raise Interrupted(soon=True) from None
-                if time.monotonic() - self._answered_at > STALLED_AFTER_S:
+                stalled = time.monotonic() - self._answered_at > STALLED_AFTER_S
+                if stalled and not self._asker.is_searching:
                     self._check_turn()
                 self._look(outputs)
         self._answered_at = time.monotonic()

@@ -50,6 +50,7 @@ FORWARDS = "".join(
             event="update", tables=f"{_OLD} {_NEW}", body=_ADD.format(changed=_DIFFERENCE) + _CLEAN
         ),
         _TRIGGER.format(event="delete", tables=_OLD, body=_ADD.format(changed=_WENT) + _CLEAN),
+        "SELECT set_config('application_name', 'hmi platform', true);",  # the rows of all tenants
         _FILL.format(changed=_ROWS.format(table="tenants_usageday")),  # what there is already
     )
 )

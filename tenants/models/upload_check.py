@@ -40,7 +40,8 @@ class UploadCheck(models.Model):
 
     ``files`` maps what each file is for (a split, or ``file``) to the id of its upload; ``options`` is what
     the services take besides. ``found`` has the ``report`` and the first ``rows``; ``faults`` the bad rows.
-    ``kept`` has the checksums of the canonical files that wait to be stored (``tenants.services.checked``).
+    ``kept`` has the checksums of the canonical files that wait to be stored (``tenants.services.checked``),
+    and ``kept_by`` the rules by which they were made.
     """
 
     id = models.UUIDField(primary_key=True, default=uuid.uuid4, editable=False)
@@ -61,6 +62,8 @@ class UploadCheck(models.Model):
     refusal = models.JSONField(null=True)
     faults = models.JSONField(default=list)
     kept = models.JSONField(null=True)
+    kept_bytes = models.PositiveBigIntegerField(default=0, db_default=0)
+    kept_by = models.CharField(max_length=32, blank=True, default="", db_default="")
     corpus = models.ForeignKey(Corpus, on_delete=models.CASCADE, null=True, related_name="+")
     dataset = models.ForeignKey(Dataset, on_delete=models.CASCADE, null=True, related_name="+")
     created_at = models.DateTimeField(auto_now_add=True, db_default=Now())

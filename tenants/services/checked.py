@@ -16,22 +16,29 @@ from pathlib import Path
 from typing import Any, Final
 from uuid import UUID
 
+from django.conf import settings
 from django.db import transaction
 
-from tenants.models import CheckState, UploadCheck
+from tenants.errors import HmiError
+from tenants.models import CheckState, Upload, UploadCheck
+from tenants.services.quotas import quota_check_storage, quota_lock
 from tenants.storage import Measured, measure, upload_store
 from tenants.workspaces import sync
 
 ORPHANED_AFTER_S: Final = 3600.0
+RULES: Final = 1
+"""By which files are checked and written: one more whenever a verdict, or what is written, may differ."""
 
 
 @dataclass(frozen=True, slots=True)
 class Checked:
     """``found`` has the ``report`` and the first ``rows``; ``files`` are the canonical ones with their
-    checksums, by their split, that of a corpus by ``corpus``."""
+    checksums, by their split, that of a corpus by ``corpus``. ``kept_bytes`` of them count as the tenant's
+    storage already."""
 
     found: dict[str, Any]
     files: Mapping[str, tuple[Path, Measured]]
+    kept_bytes: int = 0
 
     @property
     def report(self) -> dict[str, Any]:
@@ -45,12 +52,22 @@ class Checked:
         return sum(measured.size for _, measured in self.files.values())
 
 
-def checked_keep(*, check: UploadCheck, checked: Checked) -> dict[str, dict[str, Any]]:
-    """Move the canonical files to the place of this check; what its row is to say of them.
+def checked_keep(*, check: UploadCheck, checked: Checked) -> dict[str, dict[str, Any]] | None:
+    """Move the canonical files to the place of this check; what its row is to say of them, in the same
+    transaction. None where the uploads have gone meanwhile, or the tenant's storage has no room for both.
 
     What earlier checks of any of these uploads kept goes: an upload is kept in one form at most.
     """
-    checked_forget(uploads=set(check.files.values()))
+    quota_lock(tenant=check.tenant)
+    keys = set(check.files.values())
+    uploads = Upload.objects.for_tenant(check.tenant).filter(pk__in=keys).select_for_update()
+    if len(uploads) < len(keys):
+        return None
+    checked_forget(uploads=keys)
+    try:
+        quota_check_storage(tenant=check.tenant, adding_bytes=checked.size)
+    except HmiError:
+        return None
     folder = upload_store().checked(check.pk)
     folder.mkdir(parents=True, exist_ok=True)
     for name, (path, _) in checked.files.items():
@@ -63,11 +80,18 @@ def checked_keep(*, check: UploadCheck, checked: Checked) -> dict[str, dict[str,
     }
 
 
+def checked_rules() -> str:
+    """By which rules a check of now is made."""
+    return f"{RULES}/{settings.HMI_CORPUS_MIN_WORDS}"
+
+
 def checked_again(*, check: UploadCheck, workspace: Path) -> Checked | None:
     """What an earlier check of the same uploads kept, its files linked into the workspace; None where there
     is nothing, or it is not what it was."""
     mine = UploadCheck.objects.for_tenant(check.tenant).filter(kind=check.kind, state=CheckState.PASSED)
-    passed = mine.filter(files=check.files, options=check.options, kept__isnull=False).first()
+    passed = mine.filter(
+        files=check.files, options=check.options, kept__isnull=False, kept_by=checked_rules()
+    ).first()
     if passed is None or passed.kept is None:
         return None
     folder, linked = upload_store().checked(passed.pk), workspace / "kept"
@@ -82,7 +106,7 @@ def checked_again(*, check: UploadCheck, workspace: Path) -> Checked | None:
         except OSError:
             return None
         files[name] = (path, measured)
-    return Checked(passed.found, files)
+    return Checked(passed.found, files, passed.kept_bytes)
 
 
 def checked_forget(*, uploads: Collection[UUID | str]) -> None:
@@ -91,7 +115,7 @@ def checked_forget(*, uploads: Collection[UUID | str]) -> None:
     keeping = UploadCheck.unscoped.filter(kept__isnull=False).values_list("pk", "files")
     keys = [key for key, files in keeping if gone & set(files.values())]
     if keys:
-        UploadCheck.unscoped.filter(pk__in=keys).update(kept=None)
+        UploadCheck.unscoped.filter(pk__in=keys).update(kept=None, kept_bytes=0)
         transaction.on_commit(lambda: _remove(keys))
 
 

@@ -17,7 +17,7 @@ from tenants.formats.failures import BadRows, storable
 from tenants.models import ApiKey, CheckKind, CheckState, Corpus, Dataset, Tenant, Upload, UploadCheck, User
 from tenants.models.upload_check import ACTIVE_STATES
 from tenants.services.audit import person
-from tenants.services.checked import Checked, checked_again, checked_keep, checked_sweep
+from tenants.services.checked import Checked, checked_again, checked_keep, checked_rules, checked_sweep
 from tenants.services.corpora import corpus_checked, corpus_store
 from tenants.services.datasets import dataset_checked, dataset_store
 from tenants.services.names import clean_name
@@ -157,8 +157,10 @@ def _run_at_once(check: UploadCheck) -> None:
 def _look(check: UploadCheck) -> None:
     with upload_store().workspace() as workspace:
         checked = _checked(check, _uploads(check), workspace)
-        kept = checked_keep(check=check, checked=checked) if _is_large(check) else None
-    _finish(check, state=CheckState.PASSED, found=checked.found, kept=kept)
+        with transaction.atomic():
+            kept = checked_keep(check=check, checked=checked) if _is_large(check) else None
+            about = {"kept": kept, "kept_bytes": checked.size, "kept_by": checked_rules()} if kept else {}
+            _finish(check, state=CheckState.PASSED, found=checked.found, **about)
 
 
 def _store(check: UploadCheck) -> None:
@@ -171,7 +173,8 @@ def _store(check: UploadCheck) -> None:
             "checked": checked,
             "actor": check.created_by or check.api_key,
             # One upload may be there for several splits.
-            "frees_bytes": sum({upload.pk: upload.size_bytes for upload in uploads.values()}.values()),
+            "frees_bytes": sum({upload.pk: upload.size_bytes for upload in uploads.values()}.values())
+            + checked.kept_bytes,
         }
         if check.kind == CheckKind.CORPUS:
             corpus_store(then=_spending(check, uploads, "corpus"), **shared)

@@ -8,6 +8,7 @@ What bills need stays: the tenant's row with its slug, and one row of usage a da
 was done and when.
 """
 
+import shutil
 from datetime import date
 
 from django.db import connection, transaction
@@ -15,12 +16,22 @@ from django.db.models.functions import Coalesce
 from django.utils import timezone
 
 from tenants.errors import ErrorCode, HmiError
-from tenants.models import AuditEvent, Corpus, DatasetSplit, File, Takeout, Tenant, UsageDay
+from tenants.models import (
+    AuditEvent,
+    Corpus,
+    DatasetSplit,
+    File,
+    Takeout,
+    Tenant,
+    UploadCheck,
+    UsageDay,
+)
 from tenants.owned import owned_leaves, owned_models, owned_rows
 from tenants.services.audit import Actor, audit_record
 from tenants.services.intake import files_release
 from tenants.services.taking_out import takeout_path
 from tenants.signals import serving_changed, tenant_leaving
+from tenants.storage import upload_store
 from tenants.usage_selectors import SUMMED, UsageBy, usage_by
 
 AT_ONCE = 500
@@ -61,6 +72,8 @@ def tenant_files_delete(*, tenant: Tenant) -> None:
     others have uploaded, too."""
     for rows in (model.objects.for_tenant(tenant) for model in (Corpus, DatasetSplit, File)):
         files_release(rows.order_by().values_list("sha256", flat=True), but_of=tenant)
+    for key in UploadCheck.objects.for_tenant(tenant).values_list("pk", flat=True):
+        shutil.rmtree(upload_store().checked(key), ignore_errors=True)
     for takeout in Takeout.objects.for_tenant(tenant):
         takeout_path(takeout).unlink(missing_ok=True)
 
@@ -68,6 +81,8 @@ def tenant_files_delete(*, tenant: Tenant) -> None:
 def tenant_names_blank(*, tenant: Tenant) -> None:
     """Take the names out of what is kept."""
     with transaction.atomic():
+        with connection.cursor() as cursor:  # what another process counts meanwhile comes behind this
+            cursor.execute(f"LOCK TABLE {UsageDay._meta.db_table} IN SHARE ROW EXCLUSIVE MODE")
         days = list(usage_by(tenant, UsageBy.DAY, date.min))
         UsageDay.objects.for_tenant(tenant).delete()
         kept = (

@@ -12,12 +12,13 @@ from uuid import UUID
 
 from django.conf import settings
 from django.core.files import File as Local
-from django.db import connection, transaction
+from django.db import transaction
 from django.utils import timezone
 
 from tenants.arriving import append, arrived, expect, pieces_of, verified
 from tenants.errors import ErrorCode, HmiError
 from tenants.models import ApiKey, Tenant, Upload, User
+from tenants.receiving import release_database
 from tenants.selectors import uploads_in_use, uploads_unexpired
 from tenants.services.audit import person
 from tenants.services.checked import checked_forget
@@ -113,7 +114,7 @@ def upload_append(
     path = upload_store().arriving(upload.pk)
     pieces: Iterable[bytes] = pieces_of(stream)
     if not isinstance(stream, Local):
-        _release_database()
+        release_database()
     if checksum is None:
         length = append(path, pieces, at=offset, most=upload.size_bytes)
     else:
@@ -237,13 +238,6 @@ def _from_base64(text: str, param: str) -> bytes:
         return b64decode(text, validate=True)
     except ValueError as error:
         raise HmiError(ErrorCode.INVALID_FIELD, f"{param} is not base64.", param=param) from error
-
-
-def _release_database() -> None:
-    """A client may take minutes over a piece; the connection goes back to the pool first. What is here
-    already needs none of this, and whoever sends it may hold a lock of this connection (``alone``)."""
-    if not connection.in_atomic_block:
-        connection.close()
 
 
 def _remove(keys: set[UUID]) -> int:

@@ -60,7 +60,12 @@ class BatchesView(BatchTenantView):
 
 
 class BatchView(Single, BatchTenantView):
-    """One batch."""
+    """One batch. To delete what others may have asked for, a key needs the scope ``manage``."""
+
+    @property
+    def scope(self) -> Scope:  # type: ignore[override]
+        deletes = self.request is not None and self.request.method == "DELETE"
+        return Scope.MANAGE if deletes else Scope.INFER
 
     def found(self, *, batch_id: UUID, **_: Any) -> Batch:
         return batch_of(self.tenant, batch_id)

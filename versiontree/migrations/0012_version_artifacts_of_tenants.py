@@ -40,10 +40,17 @@ _OF_ITS_TENANT = """
     END IF;
 """
 _FILL = """
+SELECT set_config('application_name', 'hmi platform', true);
 ALTER TABLE versiontree_versionartifact DISABLE TRIGGER versiontree_versionartifact_fixed;
 UPDATE versiontree_versionartifact link SET tenant_id = owner.tenant_id
     FROM versiontree_version owner WHERE owner.id = link.version_id AND owner.tenant_id IS NOT NULL;
 ALTER TABLE versiontree_versionartifact ENABLE TRIGGER versiontree_versionartifact_fixed;
+DO $$ BEGIN
+    IF EXISTS (SELECT FROM versiontree_versionartifact link JOIN versiontree_version owner
+               ON owner.id = link.version_id WHERE owner.tenant_id IS DISTINCT FROM link.tenant_id) THEN
+        RAISE EXCEPTION 'artifacts of versions have not been given their tenants';
+    END IF;
+END $$;
 """
 
 

@@ -36,8 +36,8 @@ def alias_move(*, hplm: Hplm, name: str, version: Version, actor: Actor, reason:
 
 
 def aliases_hold(*, hplm: Hplm) -> Hplm | None:
-    """The hPLM as it is now, its row locked until the transaction ends: whoever moves an alias of it, or
-    deletes it, has that lock before any other. None where it was deleted."""
+    """The hPLM as it is now, its row locked until the transaction ends: whoever asks for an alias of it to be
+    moved, or deletes it, has that lock before any other. None where it was deleted."""
     return Hplm.unscoped.select_for_update(no_key=True).filter(pk=hplm.pk, deleted_at=None).first()
 
 

@@ -2,6 +2,7 @@
 
 import shutil
 from contextlib import suppress
+from uuid import UUID
 
 from django.db import transaction
 
@@ -46,7 +47,16 @@ def batch_delete(*, batch: Batch, actor: Actor) -> None:
 def batch_hold(*, batch: Batch) -> Batch | None:
     """The batch as it is now, or None, its row locked, and before it those of its files, in the order of
     whoever deletes one of these."""
-    files = [key for key in (batch.input_id, batch.results_id, batch.errors_id) if key]
+    rows = Batch.objects.for_tenant(batch.tenant).filter(pk=batch.pk)
+    files = _files(rows.first())
     list(File.unscoped.select_for_update().filter(pk__in=files).order_by("pk"))
-    rows = Batch.objects.for_tenant(batch.tenant).select_for_update(of=("self",)).select_related("tenant")
-    return rows.filter(pk=batch.pk).first()
+    held = rows.select_for_update(of=("self",)).select_related("tenant").first()
+    if _files(held) - files:
+        raise HmiError(
+            ErrorCode.INVALID_TRANSITION, "Files of the batch are being kept; ask again in a moment."
+        )
+    return held
+
+
+def _files(batch: Batch | None) -> set[UUID]:
+    return {key for key in (batch.input_id, batch.results_id, batch.errors_id) if key} if batch else set()

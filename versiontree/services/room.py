@@ -31,9 +31,7 @@ def room_for_jobs(*, tenant: Tenant | None, adding: int, promised_to: FineTuning
     if tenant is None:
         return
     quota_lock(tenant=tenant)
-    active = Job.objects.for_tenant(tenant).filter(state__in=ACTIVE).count()
-    promised = JOBS_OF_AN_HPLM * _promised(tenant, promised_to).count()
-    quota_check_active_jobs(tenant=tenant, having=active + promised, adding=adding)
+    quota_check_active_jobs(tenant=tenant, having=jobs_taken(tenant, promised_to), adding=adding)
 
 
 def room_for_version(*, tenant: Tenant | None, jobs: int, promised_to: FineTuning | None = None) -> None:
@@ -53,14 +51,26 @@ def room_for_hplm(
 
     Raises ``quota_exceeded``, and ``conflict`` where the name is taken or promised.
     """
+    quota_check_hplms(tenant=tenant, having=hplms_taken(tenant, promised_to))
     living = Hplm.objects.for_tenant(tenant).filter(deleted_at=None)
     promised = _promised(tenant, promised_to).filter(hplm=None)
-    quota_check_hplms(tenant=tenant, having=living.count() + promised.count())
     if living.filter(name=name).exists():
         raise HmiError(ErrorCode.CONFLICT, f"There is an hPLM called {name!r} already.", param=param)
     if promised.filter(name=name).exists():
         message = f"A fine-tuning that has been asked for makes an hPLM called {name!r}."
         raise HmiError(ErrorCode.CONFLICT, message, param=param)
+
+
+def jobs_taken(tenant: Tenant, promised_to: FineTuning | None = None) -> int:
+    """How many active jobs count against the tenant's quota."""
+    active = Job.objects.for_tenant(tenant).filter(state__in=ACTIVE).count()
+    return active + JOBS_OF_AN_HPLM * _promised(tenant, promised_to).count()
+
+
+def hplms_taken(tenant: Tenant, promised_to: FineTuning | None = None) -> int:
+    """How many hPLMs do."""
+    living = Hplm.objects.for_tenant(tenant).filter(deleted_at=None).count()
+    return living + _promised(tenant, promised_to).filter(hplm=None).count()
 
 
 def _promised(tenant: Tenant, but: FineTuning | None) -> QuerySet[FineTuning]:

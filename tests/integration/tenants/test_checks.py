@@ -16,7 +16,9 @@ from pytest_django import Settings
 from tenants.models import Corpus, Dataset, Quota, Upload, UploadCheck
 from tenants.selectors import storage_used
 from tenants.services import checks
+from tenants.services.checked import Checked
 from tenants.services.checks import check_run, checks_expire, checks_nudge_lost
+from tenants.services.datasets import dataset_checked
 from tenants.services.uploads import upload_create, upload_receive, uploads_expire, uploads_spend
 from tenants.signals import check_requested
 from tenants.storage import measure
@@ -288,6 +290,53 @@ def test_of_an_upload_is_kept_what_the_last_check_made_and_nothing_once_it_is_go
     os.utime(orphan, (0, 0))
     checks_expire()
     assert not orphan.exists()
+
+
+def test_what_is_kept_is_storage_and_nothing_is_kept_beyond_it(
+    committed: World, checked: Callable[..., dict[str, Any]], upload_root: Path
+) -> None:
+    client, tenant = committed.client(committed.developer), committed.tenant
+    key = sent(client, jsonl(texts(40)).encode(), "mood.jsonl")
+    before = storage_used(tenant)
+    checked(**mood(key), stores=False)
+    kept = sum(file.stat().st_size for file in (upload_root / ".checked").glob("*/*"))
+    assert storage_used(tenant) - before == kept > 0
+    Quota.unscoped.filter(tenant=tenant).update(max_storage_bytes=before + kept)
+    assert checked(**mood(key), name="mood")["state"] == "stored", "what is kept is let go for it"
+    other = sent(client, jsonl(texts(10)).encode(), "more.jsonl")
+    Quota.unscoped.filter(tenant=tenant).update(max_storage_bytes=storage_used(tenant))
+    assert checked(**mood(other), stores=False)["state"] == "passed"
+    assert not any((upload_root / ".checked").iterdir())
+
+
+def test_nothing_is_kept_of_what_was_deleted_while_it_was_read(
+    committed: World,
+    checked: Callable[..., dict[str, Any]],
+    upload_root: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    client = committed.client(committed.developer)
+    key = sent(client, jsonl(texts(40)).encode(), "mood.jsonl")
+
+    def slowly(**given: Any) -> Checked:
+        made = dataset_checked(**given)
+        assert client.delete(f"{UPLOADS}/{key}", headers=TUS).status_code == 204
+        return made
+
+    monkeypatch.setattr("tenants.services.checks.dataset_checked", slowly)
+    assert checked(**mood(key), stores=False)["state"] == "passed"
+    assert not any((upload_root / ".checked").glob("*"))
+
+
+def test_a_verdict_by_older_rules_is_not_taken(
+    committed: World, checked: Callable[..., dict[str, Any]], settings: Settings
+) -> None:
+    key = sent(committed.client(committed.developer), CONTENT)
+    settings.HMI_CORPUS_MIN_WORDS = 0
+    assert checked(kind="corpus", files={"file": key}, stores=False)["found"]["report"]["warnings"] == []
+    settings.HMI_CORPUS_MIN_WORDS = 10**9
+    assert checked(kind="corpus", name="June", files={"file": key})["state"] == "stored"
+    assert len(Corpus.unscoped.get().report["warnings"]) == 1
 
 
 def test_what_somebody_works_on_is_left_alone(committed: World, large: None, nudged: list[UUID]) -> None:

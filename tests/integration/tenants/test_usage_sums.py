@@ -152,10 +152,8 @@ def added_up() -> list[Any]:
 
 def months_kept() -> list[Any]:
     """The same of months and hPLMs."""
-    rows = UsageMonth.unscoped.exclude(requests=0, inputs=0, tokens=0, failed=0)
-    return list(
-        rows.order_by("tenant", "month", "hplm_name").values_list("tenant", "month", "hplm_name", *WHOLE)
-    )
+    rows = UsageMonth.unscoped.order_by("tenant", "month", "hplm_name")
+    return list(rows.values_list("tenant", "month", "hplm_name", *WHOLE))
 
 
 def months_added_up() -> list[Any]:

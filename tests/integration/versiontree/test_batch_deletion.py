@@ -61,12 +61,12 @@ def test_a_batch_is_deleted_with_its_files_once_it_has_ended(
     django_capture_on_commit_callbacks: Any,
 ) -> None:
     before, files = storage_used(acme.tenant), stored(upload_root)
-    client, batch = with_key(acme, "infer"), sent(acme)
+    client, batch = with_key(acme, "infer", "manage"), sent(acme)
     where = f"{V1}/batches/{batch.pk}"
     assert error(client.delete(where))[:2] == (409, "invalid_transition")
     answered(batch)
-    assert with_key(globex, "infer").delete(where).status_code == 404
-    assert with_key(acme, "manage").delete(where).status_code == 403
+    assert with_key(globex, "manage").delete(where).status_code == 404
+    assert with_key(acme, "infer").delete(where).status_code == 403
     stale = client.delete(where, headers={"If-Match": '"0"'})
     assert (stale.status_code, File.unscoped.count()) == (412, 3)
     batch.folder.mkdir(parents=True)
@@ -84,7 +84,7 @@ def test_what_others_read_or_was_there_before_stays(model: Version, acme: Househ
     assert shared is not None
     other = batch_create(tenant=acme.tenant, file=shared, actor=None, model="spam")
     of_requests = batch_create(tenant=acme.tenant, file=shared, actor=None, form=BatchForm.REQUESTS)
-    client = with_key(acme, "infer")
+    client = with_key(acme, "infer", "manage")
     assert client.delete(f"{V1}/batches/{first.pk}").status_code == 204
     assert File.unscoped.get() == shared
     for batch in (other, of_requests):
@@ -96,7 +96,7 @@ def test_what_others_read_or_was_there_before_stays(model: Version, acme: Househ
 
 
 def test_a_cancelled_batch_is_deleted_when_its_worker_has_let_it_go(model: Version, acme: Household) -> None:
-    client, batch = with_key(acme, "infer"), sent(acme)
+    client, batch = with_key(acme, "infer", "manage"), sent(acme)
     where = f"{V1}/batches/{batch.pk}"
     client.post(f"{where}/cancel")
     held, done = Event(), Event()

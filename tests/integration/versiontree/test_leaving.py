@@ -14,7 +14,16 @@ from django.db.models import Model
 from django.utils import timezone
 
 from tenants.errors import ErrorCode
-from tenants.models import AuditEvent, KeptAnswer, Takeout, TakeoutState, Tenant, UsageDay
+from tenants.models import (
+    AuditEvent,
+    KeptAnswer,
+    Takeout,
+    TakeoutState,
+    Tenant,
+    UsageDay,
+    UsageMonth,
+    UsageSum,
+)
 from tenants.owned import KEPT, owned_models, owned_rows
 from tenants.selectors import membership_of
 from tenants.services.api_keys import api_key_create
@@ -157,6 +166,8 @@ def test_what_is_kept_bears_no_names(world: World) -> None:
     rows = UsageDay.objects.for_tenant(tenant).values_list("day", "hplm_name", "key_prefix")
     assert len(rows) == len({day for day, _, _ in rows})
     assert {(hplm_name, key) for _, hplm_name, key in rows} == {("", "")}
+    assert set(UsageMonth.objects.for_tenant(tenant).values_list("hplm_name", flat=True)) == {""}
+    assert set(UsageSum.objects.for_tenant(tenant).values_list("key_prefix", flat=True)) == {""}
     kept = ("subject", "detail", "actor", "api_key", "address", "request_id")
     events = AuditEvent.objects.for_tenant(tenant)
     assert all(values == ("", {}, None, None, None, "") for values in events.values_list(*kept))
