@@ -25,8 +25,6 @@ from tenants.errors import ErrorCode, HmiError
 log = logging.getLogger(__name__)
 
 AT_ONCE: Final = 64
-AWAY_S: Final = 1.0
-"""For so long nobody asks again for a queue that cannot be reached."""
 HANG_UPS: Final = 2
 CLOSE_S: Final = 5.0
 
@@ -38,6 +36,7 @@ class Call:
     def __init__(self, asked: Question, request: InferRequest, later: Executor) -> None:
         self.asked, self.request = asked, request
         self._later = later
+        self.made_at = time.monotonic()
         self._loop = asyncio.get_running_loop()
         self._reply: asyncio.Future[InferReply | None] = self._loop.create_future()
         self._accepted = self._unwanted = False
@@ -101,8 +100,8 @@ class Asker:
 
     def __init__(self, door: Gateway) -> None:
         self._door = door
-        self._away: HmiError | None = None
-        self._away_until = float("-inf")
+        self._failure: HmiError | None = None
+        self._failed_at = float("-inf")
         self._calls: SimpleQueue[Call | None] = SimpleQueue()
         self._later = ThreadPoolExecutor(HANG_UPS, "hang-ups")
         self._thread = threading.Thread(target=self._run, name="asker", daemon=True)
@@ -154,13 +153,15 @@ class Asker:
         return call.is_wanted
 
     def _submit(self, calls: list[Call]) -> None:
-        """A queue that cannot be reached takes seconds to say so: it is asked once for all."""
-        if self._away is None or time.monotonic() > self._away_until:
-            self._away = self._tried(calls)
-            self._away_until = time.monotonic() + AWAY_S
-        if self._away is not None:
+        """A queue that cannot be reached takes seconds to say so: who has waited for that hears it, too."""
+        fresh = [call for call in calls if call.made_at > self._failed_at]
+        failure = self._tried(fresh) if fresh else None
+        if failure is not None:
+            self._failure, self._failed_at = failure, time.monotonic()
+        if self._failure is not None:
             for call in calls:
-                call.refuse(self._away)
+                if call.made_at <= self._failed_at:
+                    call.refuse(self._failure)
 
     def _tried(self, calls: list[Call]) -> HmiError | None:
         """Why none could be submitted, if so."""
