@@ -102,13 +102,7 @@ def _ask(asked: Question, on_accepted: Callable[[], None] | None) -> InferReply:
         door = gateway()
         door.admit(asked.asking)
         try:
-            return door.client.ask(
-                asked.model,
-                asked.texts,
-                seconds=asked.asking.seconds,
-                on_accepted=on_accepted,
-                **asked.more,
-            )
+            return door.client.ask(asked.model, asked.texts, on_accepted=on_accepted, **asked.how)
         except QueueFull as full:
             raise no_room(full, asked.asking, door.standing) from None
         except CallOutstanding:

@@ -13,6 +13,7 @@ from inference.api.rates.limits import Limits, guess_tokens, limits_of
 from inference.api.validation import check_miss_policy, check_reference, check_timeout
 from inference.queueing.log_fields import request_fields
 from inference.queueing.messages import InferInput, ModelRef
+from inference.queueing.replies import How
 from tenants.models import ApiKey, Tenant
 from tenants.services.quotas import quota_check_requests
 from versiontree.resolving import resolve_model_lately
@@ -40,10 +41,11 @@ class Question:
         return guess_tokens(map(_characters, self.texts))
 
     @property
-    def more(self) -> dict[str, Any]:
-        """What an `InferClient` is told of it, beyond model, texts and time."""
+    def how(self) -> How:
+        """What an `InferClient` is told of it, beyond model and texts."""
         return {
             "root": self.asking.root,
+            "seconds": self.asking.seconds,
             "call": self.request_id,
             "miss_policy": self.miss_policy,
             "explain": self.explain,

@@ -109,9 +109,7 @@ class Asker:
 
     async def ask(self, asked: Question, on_call: Callable[[Call], None]) -> InferReply | None:
         """`Call.reply` to the question; ``on_call`` is told of the call once it is on its way."""
-        request = self._door.client.request(
-            asked.model, asked.texts, seconds=asked.asking.seconds, **asked.more
-        )
+        request = self._door.client.request(asked.model, asked.texts, **asked.how)
         call = Call(asked, request, self._later)
         with self._door.client.expecting(request, call.answer):
             self._calls.put(call)

@@ -6,7 +6,7 @@ import time
 import uuid
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, NotRequired, TypedDict, Unpack
 
 from redis import Redis
 from redis.exceptions import RedisError
@@ -108,6 +108,18 @@ class _Waiter:
         self.arrived.set()
 
 
+class How(TypedDict):
+    """How inputs are asked: ``root`` is the digest of the model's root, ``seconds`` are those that the caller
+    waits, ``call`` is the name to cancel it by; the rest as in `InferRequest`."""
+
+    root: str
+    seconds: float
+    call: NotRequired[str | None]
+    miss_policy: NotRequired[str | None]
+    explain: NotRequired[bool]
+    embed: NotRequired[bool]
+
+
 class InferClient:
     """Submit and wait, from any number of threads of one process. Make it after forking. In the
     ``background``, all that is asked is computed when nothing else waits."""
@@ -122,31 +134,16 @@ class InferClient:
         model: ModelRef,
         inputs: tuple[InferInput, ...],
         *,
-        root: str,
-        seconds: float,
-        call: str | None = None,
-        miss_policy: str | None = None,
-        explain: bool = False,
-        embed: bool = False,
         on_accepted: Callable[[], None] | None = None,
+        **how: Unpack[How],
     ) -> InferReply:
-        """The answer to ``inputs``, which the worker drops with ``deadline_exceeded`` after ``seconds``.
-        ``root`` is the digest of the model's root; ``call`` is the name to cancel it by; ``on_accepted`` is
-        called when it may be cancelled.
+        """The answer to ``inputs``, which the worker drops with ``deadline_exceeded`` after the seconds that
+        ``how`` says. ``on_accepted`` is called when it may be cancelled.
 
         Raises QueueFull and CallOutstanding; NoReply when there is no answer at all; redis errors when there
         is no server.
         """
-        request = self.request(
-            model,
-            inputs,
-            root=root,
-            seconds=seconds,
-            call=call,
-            miss_policy=miss_policy,
-            explain=explain,
-            embed=embed,
-        )
+        request, seconds = self.request(model, inputs, **how), how["seconds"]
         waiter = _Waiter()
         with self.expecting(request, waiter):
             self.queue.submit(request)
@@ -157,34 +154,23 @@ class InferClient:
             raise NoReply(f"no answer to {request.id} within {seconds:g} s")
         return waiter.reply
 
-    def request(
-        self,
-        model: ModelRef,
-        inputs: tuple[InferInput, ...],
-        *,
-        root: str,
-        seconds: float,
-        call: str | None = None,
-        miss_policy: str | None = None,
-        explain: bool = False,
-        embed: bool = False,
-    ) -> InferRequest:
+    def request(self, model: ModelRef, inputs: tuple[InferInput, ...], **how: Unpack[How]) -> InferRequest:
         """What ``ask`` submits, for whoever waits in their own way."""
-        now = time.time()
+        now, call = time.time(), how.get("call")
         return InferRequest(
             id=f"{call}{CALL_END}{uuid.uuid4().hex[:12]}" if call else uuid.uuid4().hex,
             tenant=model.tenant,
             hplm=model.hplm,
             version=model.version,
             digest=model.digest,
-            root=root,
+            root=how["root"],
             inputs=inputs,
-            deadline=now + seconds,
+            deadline=now + how["seconds"],
             enqueued_at=now,
             reply_to=self._reader.stream,
-            miss_policy=miss_policy,
-            explain=explain,
-            embed=embed,
+            miss_policy=how.get("miss_policy"),
+            explain=how.get("explain", False),
+            embed=how.get("embed", False),
         )
 
     @contextmanager
