@@ -41,14 +41,14 @@ A_GPU: Final = Path("/dev/nvidiactl")
 class Estimate:
     """What an hPLM or a domain would take: the ``seconds`` of its jobs, judged by so many past ``jobs`` on
     the same root, or by a model of cost where ``jobs`` is 0; its ``storage_bytes``, None where the root's own
-    file cannot be read; and the ``queue`` before it. With a table that no other like it tells of, they are
-    the most that it could have (``storage_is_most``)."""
+    file cannot be read; and the ``queue`` before it. The bytes of a table that no other like it tells of are
+    guessed (``storage_is_rough``)."""
 
     seconds: Span
     jobs: int
     storage_bytes: int | None
     queue: Queue
-    storage_is_most: bool = False
+    storage_is_rough: bool = False
 
 
 def hplm_estimate(*, parent: Version, dataset: Dataset, settings: Mapping[str, Any]) -> Estimate:
@@ -83,7 +83,7 @@ def domain_estimate(
         jobs=jobs,
         storage_bytes=storage,
         queue=queue_standing(),
-        storage_is_most=most,
+        storage_is_rough=most,
     )
 
 

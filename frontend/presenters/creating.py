@@ -59,7 +59,7 @@ class EstimateShown:
     time: str
     basis: str
     storage: int | None
-    storage_is_most: bool
+    storage_is_rough: bool
     holds: str
     place: int
     wait: str
@@ -107,7 +107,7 @@ def estimate_shown(estimate: Estimate, *, holds: str) -> EstimateShown:
             else "a rough guess: too few jobs like this have been done here to tell"
         ),
         storage=estimate.storage_bytes,
-        storage_is_most=estimate.storage_is_most,
+        storage_is_rough=estimate.storage_is_rough,
         holds=holds,
         place=estimate.queue.place,
         wait="unknown" if wait is None else "none" if wait < 1 else f"about {_amount(wait)}",

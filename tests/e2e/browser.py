@@ -4,6 +4,8 @@ import os
 import shutil
 from pathlib import Path
 
+from playwright.sync_api import BrowserContext, expect
+
 from tests.lacking import lacking
 
 DEFAULT = "/usr/bin/chromium"
@@ -17,6 +19,16 @@ ARGUMENTS = [
     "--disable-component-update",
     "--disable-sync",
 ]
+PATIENCE_MS = 30_000
+"""How long a tab waits for what it is told to see or to press: what a busy machine takes, since nothing here
+tests how fast pages are."""
+
+
+def patient(context: BrowserContext) -> BrowserContext:
+    """Its tabs wait, and what they are expected to show is waited for."""
+    context.set_default_timeout(PATIENCE_MS)
+    expect.set_options(timeout=PATIENCE_MS)
+    return context
 
 
 def chromium() -> str:

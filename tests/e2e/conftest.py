@@ -24,7 +24,7 @@ from pytest_django.live_server_helper import LiveServer
 
 from inference.api.client import close_gateway
 from tenants.models import User
-from tests.e2e.browser import ARGUMENTS, chromium
+from tests.e2e.browser import ARGUMENTS, chromium, patient
 from tests.e2e.tiny_files import TinyFiles
 from tests.e2e.world import PASSWORD, World, world_build
 from tests.processes import InferenceWorker
@@ -108,8 +108,7 @@ def watch(live_server: LiveServer) -> Watch:
 @pytest.fixture
 def context(browser: Browser, live_server: LiveServer, watch: Watch) -> Iterator[BrowserContext]:
     """A fresh browser profile; the test fails if a page broke a rule that holds for all pages."""
-    context = browser.new_context(base_url=live_server.url, viewport=DESKTOP, locale="en-GB")
-    context.set_default_timeout(10_000)
+    context = patient(browser.new_context(base_url=live_server.url, viewport=DESKTOP, locale="en-GB"))
     context.on("console", watch.console)
     context.on("request", watch.request)
     context.on("weberror", watch.script)

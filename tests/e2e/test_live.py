@@ -16,6 +16,7 @@ from hmi_site.launcher import children
 from hmi_site.launcher.ports import choose_port
 from tenants.models import Membership
 from tenants.services.members import member_add, member_remove
+from tests.e2e.browser import patient
 from tests.e2e.conftest import DESKTOP
 from tests.e2e.world import WORKER, World, report, start
 from tests.integration.versiontree.grove import jobs_in_order
@@ -59,8 +60,7 @@ def following(browser: Browser, web: Web, world: World) -> Iterator[BrowserConte
     client = Client()
     client.force_login(world.owner)
     session = client.cookies[django_settings.SESSION_COOKIE_NAME].value
-    context = browser.new_context(base_url=web.address, viewport=DESKTOP)
-    context.set_default_timeout(20_000)
+    context = patient(browser.new_context(base_url=web.address, viewport=DESKTOP))
     context.add_cookies([{"name": web.session_cookie, "value": session, "url": web.address}])
     yield context
     context.close()

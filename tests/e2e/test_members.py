@@ -7,6 +7,7 @@ from django.core.mail import EmailMessage
 from playwright.sync_api import Browser, Page, expect
 from pytest_django.live_server_helper import LiveServer
 
+from tests.e2e.browser import patient
 from tests.e2e.conftest import DESKTOP, sign_in
 from tests.e2e.world import PASSWORD, World
 
@@ -16,8 +17,7 @@ MEMBERS = "/t/acme/members/"
 @pytest.fixture
 def other(browser: Browser, live_server: LiveServer) -> Iterator[Page]:
     """A tab of somebody else's browser."""
-    context = browser.new_context(base_url=live_server.url, viewport=DESKTOP)
-    context.set_default_timeout(10_000)
+    context = patient(browser.new_context(base_url=live_server.url, viewport=DESKTOP))
     yield context.new_page()
     context.close()
 

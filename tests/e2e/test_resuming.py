@@ -13,6 +13,7 @@ from playwright.sync_api import Browser, Page, Request, expect
 from hmi_site.launcher.ports import choose_port
 from tenants.models import Corpus, Upload, UploadCheck
 from tenants.services.checks import check_run
+from tests.e2e.browser import patient
 from tests.e2e.conftest import DESKTOP
 from tests.e2e.world import World
 from tests.integration.serving_faults.servers import Web
@@ -43,9 +44,8 @@ def tab(browser: Browser, web: Web, world: World) -> Iterator[Page]:
     client.force_login(world.owner)
     name = f"hmi_session_{urlsplit(web.url).port}"
     value = client.cookies[django_settings.SESSION_COOKIE_NAME].value
-    context = browser.new_context(base_url=web.url, viewport=DESKTOP)
+    context = patient(browser.new_context(base_url=web.url, viewport=DESKTOP))
     context.add_cookies([{"name": name, "value": value, "url": web.url}])
-    context.set_default_timeout(30_000)
     yield context.new_page()
     context.close()
 

@@ -81,14 +81,14 @@ def test_a_domain_is_estimated_by_its_text_its_coverage_and_what_past_ones_took(
     (folder / "root.json").write_text(json.dumps(shape))
     rough = guess()
     lower = VersionArtifact.unscoped.get(version=root, role="lower").artifact.size
-    assert (rough.jobs, rough.storage_is_most) == (0, True)
+    assert (rough.jobs, rough.storage_is_rough) == (0, True)
     assert rough.storage_bytes == lower + int(
         acme.corpus.size_bytes * 0.51 / 5 * table_row_bytes(shape, "float16")
     )
     for number, home in enumerate((acme, globex, acme)):
         learned(grove.ready_domain(root, f"past-{number}", home=home), seconds=(300, 100), table=1_000_000)
     told = guess()
-    assert (told.jobs, told.storage_is_most) == (3, False)
+    assert (told.jobs, told.storage_is_rough) == (3, False)
     assert told.storage_bytes == lower + 1_000_000
     assert told.seconds.low < 400 < told.seconds.high
     assert told.seconds.likely == pytest.approx(400)
