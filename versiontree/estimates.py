@@ -77,13 +77,13 @@ def domain_estimate(
     past_tables = past_jobs(JobKind.BUILD_PLOT, parent.root_id)
     learning, jobs = _seconds(JobKind.FURTHER_PRETRAIN, parent.root_id, sizes, settings, weights)
     writing, _ = _judged(JobKind.BUILD_PLOT, past_tables, sizes, table, weights)
-    storage, most = _table_bytes(parent, sizes, table, past_tables)
+    storage, rough = _table_bytes(parent, sizes, table, past_tables)
     return Estimate(
         seconds=_learning_for(settings, learning) + writing,
         jobs=jobs,
         storage_bytes=storage,
         queue=queue_standing(),
-        storage_is_rough=most,
+        storage_is_rough=rough,
     )
 
 

@@ -20,6 +20,7 @@ from benchmarks.over_http.site import fill, tokenizer_file
 from benchmarks.serving.world import DEMO
 from hmi_site.demo.history import jobs_remember, usage_remember
 from hmi_site.demo.registered import hplms_register
+from hmi_site.demo.statistics import statistics_gather
 from tenants.models import Corpus, Dataset, DatasetSplit, Membership, Tenant
 from tenants.scope import process_of_platform
 from tenants.services.corpora import corpus_upload
@@ -65,6 +66,7 @@ def fill_large(scratch: Path, *, hplms: int, jobs: int, usage: int, data: int) -
     assert like.parent is not None
     root = like.parent
     domain = domain_create(tenant=tenant, parent=root, name="own", corpus=corpus, actor=owner)
+    statistics_gather()
     client = Client()
     client.force_login(owner)
     job = Job.unscoped.filter(version=answered).first() or Job.unscoped.filter(tenant=tenant).latest("pk")

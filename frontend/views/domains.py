@@ -64,7 +64,8 @@ def new(request: TenantRequest) -> HttpResponse:
     form = DomainForm(request.place.tenant, request.POST or None, initial=request.GET.dict())
     version = attempt(form, lambda: _create(request, form)) if form.is_valid() else None
     if version is None:
-        return show(request, "domains/new.html", form=form, estimate=_estimate(request))
+        estimate = _estimate(request, DomainForm, None)
+        return show(request, "domains/new.html", form=form, estimate=estimate)
     return go(request, "job", first_job_of(version).pk)
 
 
@@ -76,7 +77,9 @@ def update(request: TenantRequest, pk: int) -> HttpResponse:
     form = TextForm(request.place.tenant, request.POST or None, initial=request.GET.dict())
     version = attempt(form, lambda: _update(request, domain, form)) if form.is_valid() else None
     if version is None:
-        return show(request, "domains/update.html", form=form, domain=domain)
+        newest = next((one for one in versions_of(domain) if is_ready(one)), None)
+        estimate = _estimate(request, TextForm, newest) if newest else None
+        return show(request, "domains/update.html", form=form, domain=domain, estimate=estimate)
     return go(request, "job", first_job_of(version).pk)
 
 
@@ -103,19 +106,22 @@ def _begin(request: TenantRequest, domain: Domain, write: Callable[[], Version])
     return go(request, "job", first_job_of(made[0]).pk)
 
 
-def _estimate(request: TenantRequest) -> EstimateShown | None:
-    """What the domain would take, as far as the form is filled in; nothing without a parent and a corpus."""
-    filled = DomainForm(request.place.tenant, {"alpha": DEFAULT_ALPHA} | (request.POST or request.GET).dict())
+def _estimate(request: TenantRequest, form: type[TextForm], above: Version | None) -> EstimateShown | None:
+    """What it would take on top of a version, by what was filled in so far; of a new domain that is the
+    parent that was chosen. Nothing before there is enough to tell."""
+    filled = form(request.place.tenant, {"alpha": DEFAULT_ALPHA} | (request.POST or request.GET).dict())
     filled.full_clean()
     chosen = filled.cleaned_data
-    if not all(chosen.get(name) for name in ("parent", "corpus")) or chosen.get("alpha") is None:
+    parent = above or chosen.get("parent")
+    if parent is None or not chosen.get("corpus") or chosen.get("alpha") is None:
         return None
+    before = above.config if above else {}
     estimate = domain_estimate(
-        parent=chosen["parent"],
+        parent=parent,
         corpus=chosen["corpus"],
         alpha=chosen["alpha"],
         settings=filled.settings(),
-        vectors=filled.table().get("vectors", DEFAULT_VECTORS),
+        vectors=filled.table().get("vectors", before.get("vectors", DEFAULT_VECTORS)),
     )
     return estimate_shown(estimate, holds=HOLDS)
 

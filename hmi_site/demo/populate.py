@@ -10,6 +10,7 @@ import torch
 from django.conf import settings
 
 from hmi_site.demo.registered import hplms_register
+from hmi_site.demo.statistics import statistics_gather
 from inference.hplm.hplm import Hplm as Model
 from tenants.models import Tenant
 from versiontree.artifacts import ArtifactStore, StoredArtifact
@@ -40,6 +41,7 @@ def populate(
         hplms_register(like, owners, names, made)
         done += len(some)
         progress(done)
+    statistics_gather()
     manifest_publish()
 
 

@@ -2,10 +2,9 @@
 
 import hashlib
 
-from django.db import connection
-
 from hmi_site.demo.history import jobs_remember, usage_remember
 from hmi_site.demo.registered import hplms_register
+from hmi_site.demo.statistics import statistics_gather
 from tenants.models import Tenant
 from tests.integration.versiontree.grove import corpus, dataset
 from versiontree.artifacts import StoredArtifact
@@ -33,14 +32,7 @@ def crowd(
     for number in range(data):
         dataset(tenant, f"{name} dataset {number}")
         corpus(tenant, f"{name} corpus {number}")
-    rows_count()
-
-
-def rows_count() -> None:
-    """Let PostgreSQL know how many rows there are. By itself it does not see those of an open transaction,
-    and takes a table that it looks at meanwhile for empty."""
-    with connection.cursor() as cursor:
-        cursor.execute("ANALYZE")
+    statistics_gather()
 
 
 def _nothing(name: str) -> StoredArtifact:

@@ -1,5 +1,6 @@
 """The steps of a new hPLM: what was filled in stays, what is wrong leads to its step."""
 
+from functools import partial
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
@@ -7,10 +8,11 @@ import pytest
 from django.test import Client
 
 from frontend.presenters.creating import in_words, parent_choices
-from tests.e2e.world import World
+from tests.e2e.world import World, nothing_of_use, versions_finish
 from tests.integration.frontend.reading import Page
 from versiontree.models import Coverage, Hplm, Job, Version
 from versiontree.past_jobs import Span
+from versiontree.services.domains import domain_create
 
 NEW = "/t/acme/hplms/new/"
 
@@ -23,11 +25,13 @@ def at(step: str, **more: Any) -> dict[str, Any]:
     return {"step": step, **more}
 
 
-def test_a_new_domain_is_estimated_as_far_as_the_form_is_filled_in(owner: Client, world: World) -> None:
-    def estimate(**filled_in: Any) -> str:
-        page: str = owner.get("/t/acme/domains/new/", filled_in).content.decode()
-        return page.partition('id="estimate"')[2].partition("</section>")[0]
+def estimate_at(owner: Client, address: str, **filled_in: Any) -> str:
+    page: str = owner.get(address, filled_in).content.decode()
+    return page.partition('id="estimate"')[2].partition("</section>")[0]
 
+
+def test_a_new_domain_is_estimated_as_far_as_the_form_is_filled_in(owner: Client, world: World) -> None:
+    estimate = partial(estimate_at, owner, "/t/acme/domains/new/")
     chosen = {"parent": world.domain.pk, "corpus": world.corpus.pk}
     for lacking in ({}, {"parent": world.domain.pk}, {**chosen, "alpha": "x"}, {**chosen, "corpus": 999_999}):
         assert "Choose a parent and a corpus" in estimate(**lacking), lacking
@@ -38,6 +42,19 @@ def test_a_new_domain_is_estimated_as_far_as_the_form_is_filled_in(owner: Client
     refused = owner.post("/t/acme/domains/new/", {**chosen, "alpha": "20", "name": "Not a slug"})
     assert "rough guess" in refused.content.decode()
     assert (Version.unscoped.count(), Job.unscoped.count()) == counted
+
+
+def test_more_text_for_a_domain_is_estimated_on_top_of_its_newest_version(
+    owner: Client, world: World
+) -> None:
+    own = domain_create(
+        tenant=world.tenant, parent=world.root, name="own", corpus=world.corpus, actor=world.owner
+    )
+    address = f"/t/acme/domains/{own.domain_id}/update/"
+    assert "Choose a corpus" in estimate_at(owner, address, corpus=world.corpus.pk), "nothing to build upon"
+    versions_finish(own, files=nothing_of_use)
+    assert "Choose a corpus" in estimate_at(owner, address)
+    assert "rough guess" in estimate_at(owner, address, corpus=world.corpus.pk)
 
 
 def step_of(answer: Any) -> str:

@@ -20,13 +20,13 @@ from redis import Redis
 
 from hmi_site.demo.history import jobs_remember
 from hmi_site.demo.registered import hplms_register
+from hmi_site.demo.statistics import statistics_gather
 from inference.api.client import close_gateway
 from tenants.models import Dataset, Tenant, UsageMonth, UsageSum, User
 from tenants.services.api_keys import api_key_create
 from tenants.services.checks import check_create
 from tenants.services.uploads import upload_create
 from tenants.services.usage import usage_record
-from tests.integration.frontend.crowd import rows_count
 from tests.integration.hmi_site.copies import Copies
 from tests.integration.versiontree import grove
 from versiontree.artifacts import StoredArtifact
@@ -142,7 +142,7 @@ def check(staff: Client, version: Version, few: int, many: int) -> None:
     before = costs(staff)
     assert {name: cost for name, cost in before.items() if cost > MOST} == {}
     crowd(version, many, "m")
-    rows_count()
+    statistics_gather()
     assert costs(staff) == before
 
 
