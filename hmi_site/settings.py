@@ -251,6 +251,7 @@ CELERY_BEAT_SCHEDULE = {
 LANGUAGE_CODE = "en-gb"
 TIME_ZONE = "UTC"
 USE_I18N = False
+FORMAT_MODULE_PATH = ["hmi_site.formats"]
 USE_TZ = True
 STATIC_URL = "/static/"
 WHITENOISE_USE_FINDERS = True

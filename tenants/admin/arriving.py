@@ -8,7 +8,7 @@ from django.http import HttpRequest
 from django.utils.safestring import SafeString
 from unfold.contrib.filters.admin import AutocompleteSelectFilter
 
-from tenants.admin.base import NotByHand, ReadOnly, pretty_json
+from tenants.admin.base import NotByHand, ReadOnly, pretty_json, sized
 from tenants.models import Upload, UploadCheck
 from tenants.services.uploads import upload_delete
 
@@ -17,7 +17,8 @@ from tenants.services.uploads import upload_delete
 class UploadAdmin(NotByHand):
     """Uploads that nothing was made of yet, to look at and throw away."""
 
-    list_display = ("filename", "tenant", "size_bytes", "is_whole", "created_by", "created_at", "expires_at")
+    size = sized("size_bytes")
+    list_display = ("filename", "tenant", "size", "is_whole", "created_by", "created_at", "expires_at")
     list_filter = (("tenant", AutocompleteSelectFilter), "created_at")
     list_filter_submit = True
     list_select_related = ("tenant", "created_by")
@@ -40,7 +41,8 @@ class UploadAdmin(NotByHand):
 class UploadCheckAdmin(ReadOnly):
     """What was found in uploads, or why they were refused."""
 
-    list_display = ("name", "kind", "tenant", "state", "size_bytes", "attempts", "created_at", "finished_at")
+    size = sized("size_bytes")
+    list_display = ("name", "kind", "tenant", "state", "size", "attempts", "created_at", "finished_at")
     list_filter = ("state", "kind", ("tenant", AutocompleteSelectFilter))
     list_filter_submit = True
     list_select_related = ("tenant",)

@@ -9,6 +9,7 @@ from django.contrib import admin
 from django.contrib.admin.utils import quote, unquote
 from django.db.models import Model, QuerySet
 from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
+from django.template.defaultfilters import filesizeformat
 from django.urls import reverse
 from django.utils.html import format_html
 from django.utils.safestring import SafeString
@@ -47,6 +48,7 @@ __all__ = [
     "acting",
     "linked",
     "pretty_json",
+    "sized",
 ]
 
 
@@ -175,6 +177,16 @@ def linked(row: Model, text: str = "") -> SafeString:
     opts = row._meta
     address = reverse(f"admin:{opts.app_label}_{opts.model_name}_change", args=[row.pk])
     return format_html('<a class="{}" href="{}">{}</a>', LINK_STYLE, address, text or row)
+
+
+def sized(field: str, title: str = "Size") -> Callable[[Any, Any], str]:
+    """A column of bytes as people read them, sorted by the field."""
+
+    @admin.display(description=title, ordering=field)
+    def column(_: Any, row: Any) -> str:
+        return filesizeformat(getattr(row, field))
+
+    return column
 
 
 def pretty_json(value: Any) -> SafeString:

@@ -3,7 +3,7 @@
 from django.contrib import admin
 from unfold.contrib.filters.admin import AutocompleteSelectFilter
 
-from tenants.admin.base import ReadOnly
+from tenants.admin.base import ReadOnly, sized
 from tenants.models import File, PartedFile
 
 
@@ -11,7 +11,8 @@ from tenants.models import File, PartedFile
 class FileAdmin(ReadOnly):
     """What was sent to be learnt from or answered, and what batches were answered."""
 
-    list_display = ("filename", "purpose", "tenant", "size_bytes", "created_by", "created_at", "expires_at")
+    size = sized("size_bytes")
+    list_display = ("filename", "purpose", "tenant", "size", "created_by", "created_at", "expires_at")
     list_filter = ("purpose", ("tenant", AutocompleteSelectFilter), "created_at")
     list_filter_submit = True
     list_select_related = ("tenant", "created_by")
@@ -23,7 +24,8 @@ class FileAdmin(ReadOnly):
 class PartedFileAdmin(ReadOnly):
     """Files that come in parts."""
 
-    list_display = ("filename", "purpose", "tenant", "size_bytes", "state", "created_at", "expires_at")
+    size = sized("size_bytes")
+    list_display = ("filename", "purpose", "tenant", "size", "state", "created_at", "expires_at")
     list_filter = ("state", "purpose", ("tenant", AutocompleteSelectFilter))
     list_filter_submit = True
     list_select_related = ("tenant",)

@@ -34,7 +34,7 @@ class ApiKeyAdmin(PageActions):
     """Keys are made, looked at and revoked, never changed. The plaintext is shown once."""
 
     form = ApiKeyForm
-    list_display = ("prefix", "name", "tenant", "scopes", "created", "expiry_date", "last_used_at", "revoked")
+    list_display = ("prefix", "name", "tenant", "allowed", "created", "expiry_date", "last_used_at", "state")
     list_filter = ("revoked", ("tenant", AutocompleteSelectFilter), "created")
     list_filter_submit = True
     list_select_related = ("tenant",)
@@ -50,6 +50,19 @@ class ApiKeyAdmin(PageActions):
         if obj is None:
             return ("tenant", "name", "scopes", "expiry_date")
         return (*self.list_display, "created_by")
+
+    def get_readonly_fields(self, request: HttpRequest, obj: Any = None) -> tuple[str, ...]:
+        return () if obj is None else ("allowed", "state")
+
+    @admin.display(description="Scopes")
+    def allowed(self, key: ApiKey) -> str:
+        """What it may be used for."""
+        return ", ".join(key.scopes)
+
+    @admin.display(description="State", ordering="revoked")
+    def state(self, key: ApiKey) -> str:
+        """Whether it works."""
+        return "revoked" if key.revoked else "expired" if key.has_expired else "working"
 
     def has_change_permission(self, request: HttpRequest, obj: Any = None) -> bool:
         # The list needs it for its actions; a single key is only looked at.

@@ -21,6 +21,7 @@ from tenants.admin.base import (
     StackedInline,
     acting,
     linked,
+    sized,
 )
 from tenants.admin.confirm import typed_name
 from tenants.errors import HmiError
@@ -111,7 +112,6 @@ class TenantAdmin(PageActions):
     search_fields = ("slug", "name")
     actions = ("suspend", "resume", "take_out", "leave")
     on_page = actions
-    fields = ("slug", "name", "weight", "shares_fragment_counts", "state", "created_at")
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[Any]:
         tenants: QuerySet[Any] = super().get_queryset(request).annotate(member_count=Count("memberships"))
@@ -131,8 +131,12 @@ class TenantAdmin(PageActions):
             return "being deleted"
         return f"suspended on {tenant.suspended_at:%Y-%m-%d}" if tenant.suspended_at else "at work"
 
+    def get_fields(self, request: HttpRequest, obj: Any = None) -> tuple[str, ...]:
+        chosen = ("slug", "name", "weight", "shares_fragment_counts")
+        return chosen if obj is None else (*chosen, "state", "created_at")
+
     def get_readonly_fields(self, request: HttpRequest, obj: Any = None) -> tuple[str, ...]:
-        return ("state", "created_at") if obj is None else ("slug", "state", "created_at")
+        return () if obj is None else ("slug", "state", "created_at")
 
     def offered(self, row: Any) -> tuple[str, ...]:
         """One that leaves can be nothing else any more."""
@@ -244,10 +248,11 @@ class QuotaAdmin(ModelAdmin):
         "tenant",
         "max_domains",
         "max_hplms",
-        "max_storage_bytes",
+        "storage",
         "max_requests_per_day",
         "max_active_jobs",
     )
+    storage = sized("max_storage_bytes", "Max storage")
     list_select_related = ("tenant",)
     search_fields = ("tenant__slug",)
     readonly_fields = ("tenant",)

@@ -5,12 +5,11 @@ from typing import Any
 from django.contrib import admin
 from django.core.exceptions import PermissionDenied
 from django.http import FileResponse, Http404, HttpRequest
-from django.template.defaultfilters import filesizeformat
 from django.urls import URLPattern, path, reverse
 from django.utils.html import format_html
 from django.utils.safestring import SafeString
 
-from tenants.admin.base import ReadOnly, acting
+from tenants.admin.base import ReadOnly, acting, sized
 from tenants.models import Takeout, TakeoutState
 from tenants.services.taking_out import takeout_fetch, takeout_path
 
@@ -25,11 +24,7 @@ class TakeoutAdmin(ReadOnly):
     search_fields = ("tenant__slug",)
     fields = ("tenant", "state", "size", "error_message", "created_by", "created_at", "expires_at", "file")
     readonly_fields = ("size", "file")
-
-    @admin.display(description="Size", ordering="written_bytes")
-    def size(self, takeout: Takeout) -> str:
-        """How much is written."""
-        return filesizeformat(takeout.written_bytes)
+    size = sized("written_bytes")
 
     @admin.display(description="File")
     def file(self, takeout: Takeout) -> SafeString | str:

@@ -19,6 +19,7 @@ from tenants.admin.base import (
     Uploading,
     acting,
     pretty_json,
+    sized,
 )
 from tenants.errors import HmiError
 from tenants.models import Corpus, Dataset, DatasetSplit
@@ -53,7 +54,8 @@ class CorpusAdmin(ModelAdmin, Uploading):
     """Corpora; those without a tenant are the platform's. Uploaded, looked at and deleted, never changed."""
 
     form = CorpusForm
-    list_display = ("name", "tenant", "rows", "words", "size_bytes", "created_by", "created_at")
+    size = sized("size_bytes")
+    list_display = ("name", "tenant", "rows", "words", "size", "created_by", "created_at")
     list_filter = (("tenant", AutocompleteSelectFilter), "created_at")
     list_filter_submit = True
     list_select_related = ("tenant", "created_by")
@@ -64,7 +66,7 @@ class CorpusAdmin(ModelAdmin, Uploading):
         return ("tenant", "name", "file") if obj is None else (*self.list_display, "sha256", "shown_report")
 
     def get_readonly_fields(self, request: HttpRequest, obj: Any = None) -> tuple[str, ...]:
-        return () if obj is None else ("shown_report",)
+        return () if obj is None else ("size", "shown_report")
 
     def has_change_permission(self, request: HttpRequest, obj: Any = None) -> bool:
         return False
@@ -93,7 +95,8 @@ class DatasetSplitInline(Listing):
     """The files of a dataset."""
 
     model = DatasetSplit
-    fields = ("split", "rows", "size_bytes", "sha256")
+    size = sized("size_bytes")
+    fields = ("split", "rows", "size", "sha256")
 
 
 @admin.register(Dataset)
@@ -122,7 +125,7 @@ class DatasetAdmin(NotByHand, Narrowed):
         "tenant",
         "task",
         "pairs",
-        "labels",
+        "label_names",
         "leaks_allowed",
         "created_by",
         "created_at",
@@ -139,6 +142,11 @@ class DatasetAdmin(NotByHand, Narrowed):
     def label_count(self, dataset: Dataset) -> int:
         """How many labels it has."""
         return len(dataset.labels)
+
+    @admin.display(description="Labels")
+    def label_names(self, dataset: Dataset) -> str:
+        """What they are called."""
+        return ", ".join(dataset.labels)
 
     @admin.display(description="Rows", ordering="row_count")
     def row_count(self, dataset: Any) -> int:
@@ -162,7 +170,8 @@ class DatasetAdmin(NotByHand, Narrowed):
 class DatasetSplitAdmin(NotByHand):
     """All stored splits, to look at; they go with their dataset."""
 
-    list_display = ("dataset", "split", "rows", "size_bytes", "sha256")
+    size = sized("size_bytes")
+    list_display = ("dataset", "split", "rows", "size", "sha256")
     list_filter = ("split",)
     list_select_related = ("dataset__tenant",)
     search_fields = ("dataset__name", "sha256")
