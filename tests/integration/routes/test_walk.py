@@ -98,7 +98,9 @@ def test_the_administration_is_closed_to_all_others(person: str, world: World) -
 def test_administrators_come_everywhere_in_the_administration(world: World) -> None:
     client = browser_of("admin", world)
     for path in addresses_of_the_administration():
-        assert ask(client, "GET", path).status_code in {200, 302, 403, 404, 405}, path
+        answer = ask(client, "GET", path)
+        assert answer.status_code in {200, 302, 403, 404, 405}, path
+        assert b" object at 0x" not in getattr(answer, "content", b""), f"{path} shows what nobody can read"
     for path in ("/admin/", "/admin/tenants/tenant/", "/admin/axes/accessattempt/"):
         assert ask(client, "GET", path).status_code == 200, path
 
