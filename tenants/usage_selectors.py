@@ -46,6 +46,11 @@ def month_of(day: date) -> tuple[date, date]:
     return day.replace(day=1), day.replace(day=monthrange(day.year, day.month)[1])
 
 
+def has_usage(tenant: Tenant) -> bool:
+    """Whether an infer request was ever sent; one query."""
+    return UsageMonth.objects.for_tenant(tenant).exists()
+
+
 def usage_total(tenant: Tenant, since: date, until: date | None = None) -> UsageTotal:
     """All usage of the tenant from this day on, through the other; one query."""
     sums = _between(tenant, UsageBy.DAY, since, until)

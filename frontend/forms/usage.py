@@ -25,7 +25,7 @@ class Span(NamedTuple):
 
 
 class PeriodForm(forms.Form):
-    """A period that ends today, or two days."""
+    """A period that ends today, or two days; who gives days and no period means the days."""
 
     period = forms.ChoiceField(label="Period", choices=PERIODS, required=False, initial=USUAL)
     since = forms.DateField(label="From", required=False, widget=forms.DateInput({"type": "date"}))
@@ -35,7 +35,8 @@ class PeriodForm(forms.Form):
         """Two days in their order, not too far from each other."""
         cleaned = super().clean() or {}
         since, until = cleaned.get("since"), cleaned.get("until") or _today()
-        if cleaned.get("period") != RANGE or self.errors:
+        cleaned["period"] = cleaned.get("period") or (RANGE if since or cleaned.get("until") else USUAL)
+        if cleaned["period"] != RANGE or self.errors:
             return cleaned
         if since is None:
             self.add_error("since", "Choose the first day.")
@@ -50,7 +51,7 @@ class PeriodForm(forms.Form):
         today = _today()
         if not self.is_bound or not self.is_valid():
             return _last(int(USUAL), today)
-        period = self.cleaned_data["period"] or USUAL
+        period = self.cleaned_data["period"]
         if period == RANGE:
             return Span(self.cleaned_data["since"], self.cleaned_data["until"] or today)
         if period == MONTH:

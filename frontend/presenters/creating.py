@@ -19,6 +19,8 @@ from versiontree.models.version import VersionKind
 from versiontree.past_jobs import Span
 
 MINUTE, HOUR, DAY = 60, 3600, 86_400
+HARDLY = 0.01
+"""A share of fragments that makes no difference to what an hPLM learns."""
 UNLABELLED = (Task.REGRESSION, Task.QUESTION_ANSWERING)
 
 
@@ -32,7 +34,7 @@ class DataChoice:
     rows: int
     splits: str
     about: str
-    warnings: int
+    warnings: list[str]
     chosen: bool
 
 
@@ -152,7 +154,7 @@ def _data_choice(dataset: Dataset, *, chosen: bool) -> DataChoice:
         rows=sum(splits.values()),
         splits=", ".join(f"{rows:,} {name}" for name, rows in splits.items()),
         about=", ".join(about),
-        warnings=len(report.get("warnings", [])),
+        warnings=report.get("warnings", []),
         chosen=chosen,
     )
 
@@ -186,9 +188,10 @@ def _why(ranked: Sequence[Version], known: Mapping[int, Coverage]) -> str:
     shares = [known[one.pk].trigrams / (known[one.pk].fragments or 1) for one in ranked[:2]]
     if len(shares) < 2:
         return f"its tables hold {shares[0]:.1%} of the fragments of your texts whole"
+    hardly = ", which is hardly less" if shares[0] - shares[1] < HARDLY else ""
     return (
         f"its tables hold {shares[0]:.1%} of the fragments of your texts whole, "
-        f"those of the next best {shares[1]:.1%}"
+        f"those of the next best {shares[1]:.1%}{hardly}"
     )
 
 

@@ -72,12 +72,26 @@ def parent_name(version: Version) -> str:
 
 
 def rollback_target(default: Version | None, moves: Sequence[AliasMove]) -> Version | None:
-    """The version that answered before this one did, if it still can; `moves` are the newest first."""
-    if default is None:
-        return None
-    own = [move for move in moves if move.name == DEFAULT_ALIAS and move.to_version_id == default.pk]
-    before = own[0].from_version if own else None
+    """The version that answered before this one did, if it still can; `moves` are the newest first. What was
+    rolled back is not come before: it is taken off, as its promotion had put it on."""
+    stood: list[Version | None] = []
+    for move in reversed([move for move in moves if move.name == DEFAULT_ALIAS]):
+        stood = stood or [move.from_version]
+        if len(stood) > 1 and stood[-2] == move.to_version:
+            stood.pop()
+        else:
+            stood.append(move.to_version)
+    before = stood[-2] if len(stood) > 1 and stood[-1] == default else None
     return before if before is not None and is_ready(before) else None
+
+
+def promotable(versions: Iterable[Version]) -> list[Version]:
+    """Those of an hPLM's versions that could answer by default and do not."""
+    return [
+        version
+        for version in versions
+        if is_ready(version) and all(alias.name != DEFAULT_ALIAS for alias in version.aliases.all())
+    ]
 
 
 def is_ready(version: Version) -> bool:

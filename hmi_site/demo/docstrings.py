@@ -6,6 +6,7 @@ Source files are parsed, never imported: nothing of what is read runs.
 import ast
 import inspect
 import sysconfig
+from collections import deque
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,6 +19,7 @@ MIN_WORDS = 8
 MAX_CHARACTERS = 4_000
 
 _SKIPPED_FOLDERS = {"site-packages", "test", "tests", "testing", "__pycache__", "idlelib", "lib2to3"}
+_WITH_STATEMENTS = ("body", "handlers", "orelse", "finalbody", "cases")
 _DEFINITIONS = ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef
 
 
@@ -54,9 +56,19 @@ def _of_file(package: str, path: Path) -> Iterator[Docstring]:
         tree = ast.parse(path.read_text(encoding="utf-8"))
     except (SyntaxError, UnicodeDecodeError, ValueError):
         return
-    for node in ast.walk(tree):
+    for node in _statements(tree):
         if isinstance(node, _DEFINITIONS) and (text := _text_of(node)):
             yield Docstring(package, text, _parameters(node))
+
+
+def _statements(tree: ast.Module) -> Iterator[ast.AST]:
+    """The nodes of `ast.walk` in its order, but for those within expressions: most of all, and nothing is
+    defined there."""
+    todo: deque[ast.AST] = deque([tree])
+    while todo:
+        yield (node := todo.popleft())
+        for part in _WITH_STATEMENTS:
+            todo.extend(getattr(node, part, ()))
 
 
 def _text_of(node: _DEFINITIONS) -> str | None:

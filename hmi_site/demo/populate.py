@@ -2,6 +2,7 @@
 own, written into the store and the database as fine-tuning would have left them."""
 
 from collections.abc import Callable, Sequence
+from copy import deepcopy
 from itertools import islice
 from pathlib import Path
 from typing import Final
@@ -31,11 +32,12 @@ def populate(
     are not asked. No two have the same weights.
     """
     store = ArtifactStore(Path(settings.HMI_ARTIFACT_ROOT))
+    model = Model.load(store.path("hplm", like.digest))
     first = Hplm.unscoped.filter(name__regex=rf"^{like.name}-\d+$").count()
     serials = iter(range(first, first + count))
     done = 0
     while some := list(islice(serials, AT_ONCE)):
-        made = [_stored(store, like, serial) for serial in some]
+        made = [_stored(store, model, serial) for serial in some]
         owners = [tenants[serial % len(tenants)] for serial in some]
         names = [f"{like.name}-{serial + 1:05}" for serial in some]
         hplms_register(like, owners, names, made)
@@ -45,10 +47,9 @@ def populate(
     manifest_publish()
 
 
-def _stored(store: ArtifactStore, like: Version, serial: int) -> StoredArtifact:
+def _stored(store: ArtifactStore, like: Model, serial: int) -> StoredArtifact:
     """The hPLM of that number: the model's numbers, and some noise."""
-    model = Model.load(store.path("hplm", like.digest))
-    draw = torch.Generator().manual_seed(serial)
+    model, draw = deepcopy(like), torch.Generator().manual_seed(serial)
     for value in [*model.pet.weights.values(), model.head.weight, model.head.bias]:
         value += NOISE * torch.randn(value.shape, generator=draw)
     with store.workspace("hplm") as folder:

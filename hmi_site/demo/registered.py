@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from django.db import transaction
+from django.db.models import OuterRef, Subquery
 from django.utils import timezone
 
 from tenants.models import Tenant
@@ -39,6 +40,7 @@ def hplms_register(
             tenant_id=hplm.tenant_id,
             number=1,
             config=like.config,
+            metrics=like.metrics,
         )
         for hplm in hplms
     )
@@ -49,10 +51,10 @@ def hplms_register(
         VersionArtifact(version=version, tenant_id=version.tenant_id, artifact=artifact, role=Role.HPLM)
         for version, artifact in zip(versions, artifacts, strict=True)
     )
-    for version, artifact in zip(versions, artifacts, strict=True):
-        version.state, version.digest, version.ready_at = VersionState.READY, artifact.digest, now
-        version.metrics = like.metrics
-    Version.unscoped.bulk_update(versions, ["state", "digest", "ready_at", "metrics"])
+    digest = VersionArtifact.unscoped.filter(version=OuterRef("pk")).values("artifact__digest")
+    Version.unscoped.filter(pk__in=[version.pk for version in versions]).update(
+        state=VersionState.READY, digest=Subquery(digest), ready_at=now
+    )
     Alias.unscoped.bulk_create(
         Alias(hplm=version.hplm, name=DEFAULT_ALIAS, version=version, moved_at=now) for version in versions
     )

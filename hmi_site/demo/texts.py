@@ -27,16 +27,16 @@ class DemoTexts:
     by_split: dict[str, list[Docstring]]
     size: DemoSize
 
-    def corpus(self) -> bytes:
-        """The domain corpus: training texts only, one docstring a line, ``CORPUS_WORDS`` words at full
-        size."""
+    def corpus(self, least: int) -> bytes:
+        """The domain corpus: training texts only, one docstring a line, ``CORPUS_WORDS`` words at full size
+        and in no size fewer than ``least``."""
         lines: list[str] = []
-        words = 0
+        words, wanted = 0, self.size.share(CORPUS_WORDS, least=least)
         for docstring in self.by_split["train"]:
+            if words >= wanted:
+                break
             line = " ".join(docstring.text.split())
             words += line.count(" ") + 1
-            if words > self.size.share(CORPUS_WORDS):
-                break
             lines.append(line)
         return "\n".join(lines).encode()
 

@@ -99,7 +99,7 @@ def _domain_ensure(root: Version, texts: DemoTexts, admin: User) -> Version:
     known = Domain.unscoped.filter(name=DOMAIN_NAME, tenant=None).first()
     if known is not None:
         return _going(known.versions.earliest("number"), admin)
-    corpus = _corpus_ensure(DOMAIN_NAME, texts.corpus, admin)
+    corpus = _corpus_ensure(DOMAIN_NAME, partial(texts.corpus, settings.HMI_CORPUS_MIN_WORDS), admin)
     return domain_create(
         tenant=None,
         parent=root,

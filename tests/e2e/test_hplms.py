@@ -163,6 +163,7 @@ def test_an_hplm_is_rolled_back_with_one_button_and_a_reason_and_promoted_again(
     question.get_by_role("button", name="Roll back").click()
     expect(versions.get_by_role("row", name="v1")).to_contain_text("@default")
     expect(signed_in.get_by_text("v2 is worse")).to_be_visible()
+    expect(signed_in.get_by_role("button", name="Roll back")).to_have_count(0)
     moved = AuditEvent.unscoped.filter(verb="alias.move", actor=world.owner).latest("pk")
     assert moved.detail == {"version": 1, "reason": "v2 is worse"}
     signed_in.get_by_role("button", name="Promote: version 2").click()

@@ -20,9 +20,17 @@ def make_key(page: Page) -> str:
 def test_a_key_is_shown_once_and_never_again(signed_in: Page) -> None:
     plaintext = make_key(signed_in)
     assert re.fullmatch(r"\w{8}\.\w{32}", plaintext)
-    signed_in.goto(KEYS)
+    signed_in.reload()
+    expect(signed_in.get_by_role("row", name="Help desk")).to_have_count(1)
     expect(signed_in.get_by_role("row", name="Help desk")).to_contain_text("Active")
     assert plaintext not in signed_in.content()
+
+
+def test_the_last_day_is_asked_for_where_it_counts(signed_in: Page) -> None:
+    signed_in.goto(KEYS)
+    expect(signed_in.get_by_label("Last day")).to_be_hidden()
+    signed_in.get_by_label("It ends").select_option(label="On the day below")
+    expect(signed_in.get_by_label("Last day")).to_be_visible()
 
 
 def test_a_revoked_key_is_marked_and_has_no_button_left(signed_in: Page) -> None:

@@ -25,7 +25,6 @@ def environment(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
         "HMI_PORT": str(free_port()),
         "HMI_DEMO_ROOT": str(tiny_checkpoint(folder / "checkpoint")),
         "HMI_DEMO_SCALE": "0.02",
-        "HMI_CORPUS_MIN_WORDS": "1000",
     }
 
 

@@ -163,6 +163,16 @@ def test_the_parent_that_holds_most_of_the_dataset_is_recommended_and_chosen(
     assert [one["value"] for one in radios if "checked" in one] == [str(world.root.pk)]
 
 
+@pytest.mark.parametrize(("next_best", "said"), [(698, True), (500, False)])
+def test_a_parent_that_is_hardly_better_is_not_praised(world: World, next_best: int, said: bool) -> None:
+    measured = [
+        Coverage(version=version, trigrams=whole, bigrams=0, unigrams=1000 - whole)
+        for version, whole in ((world.domain, 700), (world.root, next_best))
+    ]
+    choices = parent_choices([world.domain, world.root], measured, None, measuring=False)
+    assert ("hardly less" in choices[0].why) == said
+
+
 def test_where_nothing_can_be_measured_the_root_is_chosen(world: World) -> None:
     faults = [Coverage(version=version, fault="gone") for version in (world.domain, world.root)]
     versions: list[Version] = [world.domain, world.root]

@@ -3,6 +3,7 @@
 import re
 from datetime import timedelta
 
+from django.db.models import F
 from django.test import Client
 from django.utils import timezone
 
@@ -41,6 +42,8 @@ def test_first_steps_are_ticked_off_and_go_away_once_all_are_done(owner: Client,
     assert "Make an API key" in page
     api_key_create(tenant=world.tenant, name="Help desk", scopes=["infer"], created_by=world.owner)
     assert FIRST_STEPS not in page_of(owner)
+    UsageDay.unscoped.update(day=F("day") - timedelta(days=40))
+    assert FIRST_STEPS not in page_of(owner), "another month has begun"
 
 
 def test_who_may_only_look_is_not_told_to_do_anything(client: Client, world: World) -> None:
@@ -91,10 +94,12 @@ def test_a_first_version_has_nothing_to_roll_back_to(owner: Client, world: World
 def test_who_may_only_look_can_neither_roll_back_nor_promote(client: Client, world: World) -> None:
     second_version(world)
     client.force_login(world.viewer)
-    page = page_of(client, "hplms/triage/")
-    assert "Side by side" in page
-    assert "Roll back" not in page
-    assert "Promote" not in page
+    assert "Side by side" in page_of(client, "hplms/triage/")
+    versions = [f"hplms/triage/versions/{where}/" for where in ("1", "2", "2/against/1")]
+    for address in ("hplms/triage/", *versions):
+        page = page_of(client, address)
+        assert "Roll back" not in page, address
+        assert "Promote" not in page, address
 
 
 def test_who_moved_an_alias_and_why_stays_in_its_history(owner: Client, world: World) -> None:

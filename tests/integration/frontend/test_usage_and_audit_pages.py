@@ -71,6 +71,7 @@ def test_the_period_is_chosen_and_added_up(owner: Client, used: str) -> None:
     assert "1,047" in text(owner, "usage/?period=90")
     first, last = TODAY - timedelta(days=41), TODAY - timedelta(days=1)
     assert "Requests 1,007 0 failed" in text(owner, f"usage/?period=range&since={first}&until={last}")
+    assert "Requests 1,007 0 failed" in text(owner, f"usage/?since={first}&until={last}"), "days are enough"
     assert "1,000" not in text(owner, "usage/?period=month&by=model").partition("Limits")[0]
 
 

@@ -27,10 +27,14 @@ def test_no_near_copy_stands_in_two_splits_of_a_dataset(texts: DemoTexts, task: 
 
 
 def test_the_corpus_holds_training_texts_alone(texts: DemoTexts) -> None:
-    lines = set(texts.corpus().decode().splitlines())
+    lines = set(texts.corpus(0).decode().splitlines())
     held_out = {" ".join(found.text.split()) for name in ("dev", "test") for found in texts.by_split[name]}
     assert lines
     assert lines.isdisjoint(held_out)
+
+
+def test_however_small_the_demo_its_corpus_is_enough_for_a_domain(texts: DemoTexts) -> None:
+    assert len(texts.corpus(0).split()) < 20_000 <= len(texts.corpus(20_000).split())
 
 
 def test_the_prose_is_paragraphs_of_words() -> None:
