@@ -2,6 +2,7 @@
 
 from typing import Any
 
+from django.db import transaction
 from drf_spectacular.utils import extend_schema
 from rest_framework import status
 from rest_framework.request import Request
@@ -33,7 +34,8 @@ from versiontree.selectors import (
     version_visible_to,
     versions_of,
 )
-from versiontree.services.aliases import alias_move, aliases_hold
+from versiontree.services.aliases import alias_move, alias_remove, aliases_hold
+from versiontree.services.descriptions import hplm_describe
 from versiontree.services.hplms import hplm_create, hplm_delete, hplm_update
 from versiontree.services.licences import hplm_licence
 
@@ -72,9 +74,13 @@ class HplmView(Single, OwnerView):
     @extend_schema(request=HplmPatchSerializer, responses=HplmSerializer)
     def patch(self, request: Request, **place: Any) -> Response:
         body = asked(HplmPatchSerializer, request)
-        found = self.found(**place)
-        licensed = hplm_licence(hplm=found, license=body["license"], actor=request_actor(request))
-        return Response(HplmSerializer(licensed).data)
+        found, actor = self.found(**place), request_actor(request)
+        with transaction.atomic():
+            if "description" in body:
+                hplm_describe(hplm=found, description=body["description"], actor=actor)
+            if "license" in body:
+                hplm_licence(hplm=found, license=body["license"], actor=actor)
+        return Response(HplmSerializer(found).data)
 
     @extend_schema(responses={204: None})
     def delete(self, request: Request, **place: Any) -> Response:
@@ -117,7 +123,7 @@ class AliasesView(OwnerView):
 
 
 class AliasView(Single, OwnerView):
-    """One alias: where it points; move it, or make it."""
+    """One alias: where it points; move it, make it, or remove it."""
 
     serializer_class = AliasSerializer
     queryset = Alias.unscoped.none()
@@ -136,6 +142,11 @@ class AliasView(Single, OwnerView):
         actor = request_actor(request)
         moved = alias_move(hplm=found, name=alias, version=version, actor=actor, reason=body["reason"])
         return Response(AliasSerializer(moved).data)
+
+    @extend_schema(responses={204: None})
+    def delete(self, request: Request, hplm: str, alias: str, **_: Any) -> Response:
+        alias_remove(hplm=hplm_of(self.tenant, hplm), name=alias, actor=request_actor(request))
+        return Response(status=status.HTTP_204_NO_CONTENT)
 
 
 class AliasMovesView(OwnerView):

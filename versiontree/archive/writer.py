@@ -145,7 +145,7 @@ def _node(step: Step, places: Mapping[int, int]) -> Node:
         task=hplm.task if hplm else "",
         licence=hplm.license if hplm else root.license if of_root else "",
         source_url=root.source_url if of_root else "",
-        description=domain.description if domain else "",
+        description=hplm.description if hplm else domain.description if domain else "",
         config=_without_ids(config) | ({COMPACTS: held} if held else {}),
         metrics=version.metrics,
     )

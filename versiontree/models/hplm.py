@@ -13,6 +13,7 @@ class Hplm(models.Model):
     tenant = models.ForeignKey(Tenant, on_delete=models.PROTECT, related_name="hplms")
     name = models.CharField(max_length=63)
     task = models.CharField(max_length=20, choices=Task.choices)
+    description = models.TextField(blank=True, default="", db_default="")
     license = models.CharField(max_length=100, blank=True, default="", db_default="")
     created_by = models.ForeignKey(
         settings.AUTH_USER_MODEL, null=True, blank=True, on_delete=models.SET_NULL, related_name="+"

@@ -48,6 +48,11 @@ def version_export(*, version: Version, out: Path | IO[bytes], actor: Actor, bra
         out.write(chunk)
 
 
+def version_card(version: Version) -> str:
+    """Its model card, as an archive has it."""
+    return archive_card(lineage_of(version))
+
+
 def version_download(*, version: Version, actor: Actor, branch: bool = False) -> Download:
     """As ``version_export``, for a caller that takes the bytes as they come."""
     members = _members(version, branch=branch, actor=actor)

@@ -221,7 +221,7 @@ def _owner(
     goes_on = above is not None and (above.kind, above.name) == (node.kind, node.name) and asked is None
     by = person(actor)
     if node.kind == VersionKind.HPLM:
-        terms = {"task": node.task, "license": node.licence}
+        terms = {"task": node.task, "license": node.licence, "description": node.description}
         return _create(Hplm, asked or node.name, tenant=tenant, created_by=by, **terms)
     if node.kind == VersionKind.ROOT:
         if isinstance(parent, Root) and goes_on:

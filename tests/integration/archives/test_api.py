@@ -118,6 +118,19 @@ def test_the_platform_imports_roots_for_staff_only(site: Site, another_site: Mov
     ]
 
 
+def test_what_an_hplm_is_for_is_said_and_stands_in_its_card(site: Site) -> None:
+    client, said = with_key(site.acme, "manage"), {"description": " Sorts mail.\n\nNot for <b>court</b>. "}
+    answer = client.patch(f"{V1}/hplms/spam", said, format="json")
+    assert answer.json()["description"] == "Sorts mail.\n\nNot for <b>court</b>."
+    assert answer.json()["license"] == "cc-by-4.0", "what is left out stays"
+    assert rb"Sorts mail. Not for \<b\>court\</b\>." in members_of(zipped(site.hplm))["README.md"]
+    assert AuditEvent.unscoped.filter(verb="hplm.describe").count() == 1
+    for wrong in ("x" * 5001, "a\x00b", "a\x1bb"):
+        refused = client.patch(f"{V1}/hplms/spam", {"description": wrong}, format="json")
+        assert refused.status_code in {400, 422}, wrong[:3]
+    assert client.get(f"{V1}/hplms/spam").json()["description"].startswith("Sorts mail.")
+
+
 def test_a_licence_is_said_and_said_anew(site: Site) -> None:
     client = with_key(site.acme, "manage")
     answer = client.patch(f"{V1}/hplms/spam", {"license": " mit "}, format="json")

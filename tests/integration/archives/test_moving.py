@@ -28,6 +28,7 @@ from versiontree.resolving import resolve_model
 from versiontree.selectors import build_inputs
 from versiontree.services.collect import artifacts_collect
 from versiontree.services.compact import domain_compact
+from versiontree.services.descriptions import hplm_describe
 from versiontree.services.domains import domain_create, domain_update
 from versiontree.services.export import version_export
 from versiontree.services.hplms import hplm_delete, hplm_update
@@ -69,6 +70,8 @@ def test_the_same_version_exports_to_the_same_bytes(site: Site) -> None:
 
 
 def test_a_branch_grows_on_an_empty_site(site: Site, another_site: Move) -> None:
+    assert site.hplm.hplm is not None
+    hplm_describe(hplm=site.hplm.hplm, description="Sorts mail.", actor=site.staff)
     archive, said, held = zipped(site.hplm, branch=True), predictions(site.hplm), artifacts_of(site.hplm)
     digests = [version.digest for version in branch_of(site.hplm)]
     another_site()
@@ -82,7 +85,7 @@ def test_a_branch_grows_on_an_empty_site(site: Site, another_site: Move) -> None
     root = branch_of(version)[-1].root
     assert (root.name, root.license, root.source_url) == ("tiny", "apache-2.0", "https://hub.example/tiny")
     assert version.hplm is not None
-    assert version.hplm.license == "cc-by-4.0"
+    assert (version.hplm.license, version.hplm.description) == ("cc-by-4.0", "Sorts mail.")
     assert resolve_model(site.globex.tenant, "spam").digest == version.digest
     assert [job for step in branch_of(version) for job in step.jobs.all()] == []
 
