@@ -6,7 +6,10 @@ from versiontree.models.batch import BATCH_STYLE
 from versiontree.models.job import STATUS_STYLE
 from versiontree.models.version import VERSION_STATE_STYLE, VersionState
 
+NOT_BEGUN = "not_begun"
+"""A job that the failure of the one before it left out."""
 _HERE = {
+    NOT_BEGUN: ("Not begun", "neutral"),
     "active": ("Active", "success"),
     "expired": ("Expired", "warning"),
     "revoked": ("Revoked", "neutral"),

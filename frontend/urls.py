@@ -1,8 +1,10 @@
 from django.urls import path
 
 from frontend.views import (
+    about,
     answered,
     archives,
+    at_work,
     audit,
     batches,
     creating,
@@ -33,7 +35,7 @@ urlpatterns = [
     path("serving/", serving.page, name="serving"),
     path("serving/<path:worker>/trace.json", serving.trace, name="serving_trace"),
     path("t/<slug:slug>/", home.home, name="home"),
-    path("t/<slug:slug>/running/", home.running, name="running"),
+    path("t/<slug:slug>/running/", at_work.running, name="running"),
     path("t/<slug:slug>/tree/", tree.tree, name="tree"),
     path("t/<slug:slug>/tree/<slug:kind>/<int:pk>/", tree.branch, name="tree_branch"),
     path("t/<slug:slug>/tree/<slug:kind>/<int:pk>/card/", tree.card, name="tree_card"),
@@ -66,7 +68,12 @@ urlpatterns = [
     path("t/<slug:slug>/hplms/<slug:name>/", hplms.hplm, name="hplm"),
     path("t/<slug:slug>/hplms/<slug:name>/update/", hplms.update, name="hplm_update"),
     path("t/<slug:slug>/hplms/<slug:name>/delete/", hplms.delete, name="hplm_delete"),
+    path("t/<slug:slug>/hplms/<slug:name>/about/", about.about, name="hplm_about"),
+    path("t/<slug:slug>/hplms/<slug:name>/versions/<int:number>/card/", about.card, name="hplm_card"),
     path("t/<slug:slug>/hplms/<slug:name>/alias/", hplms.move_alias, name="alias_move"),
+    path(
+        "t/<slug:slug>/hplms/<slug:name>/alias/<slug:alias>/remove/", hplms.remove_alias, name="alias_remove"
+    ),
     path("t/<slug:slug>/hplms/<slug:name>/versions/<int:number>/", versions.of_hplm, name="hplm_version"),
     path("t/<slug:slug>/hplms/<slug:name>/versions/<int:number>/answers/", answered.answers, name="answers"),
     path(

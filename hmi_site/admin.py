@@ -1,14 +1,18 @@
-"""The administration of accounts: wrong passwords that lock people out, second factors, e-mail addresses."""
+"""The administration of accounts: wrong passwords that lock people out, second factors, e-mail addresses. And
+what the site adds to that of tenants."""
 
 from allauth.account.models import EmailAddress
 from allauth.mfa.models import Authenticator
 from axes.models import AccessAttempt
 from django.contrib import admin
 
+from hmi_site.dashboard.tenant import TenantPage
 from hmi_site.dashboard.urls import addresses
 from tenants.admin.base import ModelAdmin, NotByHand
+from tenants.models import Tenant
 
-admin.site.unregister([Authenticator, EmailAddress])
+admin.site.unregister([Authenticator, EmailAddress, Tenant])
+admin.site.register(Tenant, TenantPage)
 admin.site.index_template = "hmi_site/dashboard.html"
 admin.site.extra_urls = addresses  # type: ignore[attr-defined] # unfold's site has them
 

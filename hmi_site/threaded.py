@@ -7,6 +7,7 @@ threads several times in each request.
 import asyncio
 import io
 import sys
+import time
 from collections.abc import Awaitable, Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
@@ -14,6 +15,7 @@ from urllib.parse import unquote_to_bytes
 
 from django.http import HttpResponse
 
+from hmi_site.patience import Patience
 from inference.api.hang_ups import ON_HANG_UP
 
 Message = dict[str, Any]
@@ -22,8 +24,6 @@ Send = Callable[[Message], Awaitable[None]]
 Application = Callable[[dict[str, Any], Callable[..., Any]], Iterable[bytes]]
 
 HANG_UP = "http.disconnect"
-SILENT_AT_MOST_S = 60.0
-"""Who sends nothing of a body for so long does not hold a thread any longer."""
 OF_THE_BODY = {b"content-type": "CONTENT_TYPE", b"content-length": "CONTENT_LENGTH"}
 
 
@@ -73,15 +73,19 @@ class Caller:
         self.hung_up = False
         self._loop, self._receive, self._send = loop, receive, send
         self._watch: asyncio.Task[None] | None = None
+        self._patience = Patience()
 
     def receive(self) -> Message:
-        """The next message; TimeoutError, which is an OSError, from a caller who sends nothing more."""
-        coming = asyncio.run_coroutine_threadsafe(self._next(), self._loop)
+        """The next message; TimeoutError, which is an OSError, from a caller who sends nothing more, or too
+        slowly."""
+        coming, begun = asyncio.run_coroutine_threadsafe(self._next(), self._loop), time.monotonic()
         try:
-            return coming.result(SILENT_AT_MOST_S)
+            message = coming.result(self._patience.left_s)
         except TimeoutError:
             coming.cancel()
             raise
+        self._patience.came(len(message.get("body", b"")), after_s=time.monotonic() - begun)
+        return message
 
     def send(self, messages: list[Message]) -> None:
         """Returns when there is room for more."""

@@ -3,11 +3,11 @@
 from allauth.account.decorators import secure_admin_login
 from django.contrib import admin
 from django.urls import URLPattern, URLResolver, include, path
-from drf_spectacular.views import SpectacularAPIView
 from drf_spectacular.views import SpectacularSwaggerSplitView as SwaggerView
 
 from hmi_site import errors, health
 from hmi_site.metrics.views import metrics
+from hmi_site.reference.served import DescriptionView
 from inference.api.oip.views import ServerView
 
 # There is one way in, with its lock-out and its second factor.
@@ -18,7 +18,7 @@ urlpatterns: list[URLPattern | URLResolver] = [
     path("health/ready", health.ready, name="health-ready"),
     path("metrics", metrics, name="metrics"),
     path("admin/", admin.site.urls),
-    path("api/schema/", SpectacularAPIView.as_view(), name="schema"),
+    path("api/schema/", DescriptionView.as_view(), name="schema"),
     path(
         "api/docs/",
         SwaggerView.as_view(url_name="schema", template_name="frontend/api_docs.html"),

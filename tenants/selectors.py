@@ -7,9 +7,10 @@ from uuid import UUID
 
 from django.conf import settings
 from django.contrib.auth.models import AnonymousUser
-from django.db.models import Case, Count, Exists, F, OuterRef, Q, QuerySet, Subquery, Sum, Value, When
+from django.db.models import Case, Count, F, OuterRef, Q, QuerySet, Subquery, Sum, Value, When
 from django.db.models.functions import Coalesce, Now
 
+from tenants.api_key_selectors import api_keys_working
 from tenants.errors import ErrorCode, HmiError
 from tenants.models import (
     ApiKey,
@@ -22,8 +23,6 @@ from tenants.models import (
     Membership,
     Quota,
     Role,
-    Takeout,
-    TakeoutState,
     Tenant,
     Upload,
     UploadCheck,
@@ -130,33 +129,6 @@ def invitations_made_since(tenant: Tenant, moment: datetime) -> int:
     return Invitation.objects.for_tenant(tenant).filter(created_at__gte=moment).count()
 
 
-def api_keys_of(tenant: Tenant) -> QuerySet[ApiKey]:
-    """The tenant's keys, revoked and expired ones too, newest first; ``maker_belongs`` says whether who made
-    it is still a member."""
-    makers = Membership.objects.for_tenant(tenant).filter(user=OuterRef("created_by"))
-    keys = ApiKey.objects.for_tenant(tenant).select_related("created_by", "replaced_by")
-    return keys.annotate(maker_belongs=Exists(makers)).order_by("-created")
-
-
-def api_keys_working(tenant: Tenant) -> QuerySet[ApiKey]:
-    """Those that are neither revoked nor expired."""
-    return api_keys_of(tenant).filter(Q(expiry_date=None) | Q(expiry_date__gt=Now()), revoked=False)
-
-
-def api_keys_ended(tenant: Tenant, since: datetime) -> QuerySet[ApiKey]:
-    """Those that were revoked, or expired, since then."""
-    expired = Q(revoked=False, expiry_date__gte=since, expiry_date__lte=Now())
-    return api_keys_of(tenant).filter(expired | Q(revoked_at__gte=since))
-
-
-def api_key_of(tenant: Tenant, prefix: str) -> ApiKey:
-    """The tenant's key with this prefix, or ``not_found``."""
-    key = api_keys_of(tenant).filter(prefix=prefix).first()
-    if key is None:
-        raise HmiError(ErrorCode.NOT_FOUND, "There is no such API key.", param="prefix")
-    return key
-
-
 def corpora_of(tenant: Tenant) -> QuerySet[Corpus]:
     """The tenant's own corpora, newest first."""
     return Corpus.objects.for_tenant(tenant).select_related("created_by")
@@ -255,27 +227,6 @@ def check_of(tenant: Tenant, check_id: UUID) -> UploadCheck:
     if check is None:
         raise HmiError(ErrorCode.NOT_FOUND, "There is no such check; it may have expired.", param="check")
     return check
-
-
-def takeouts_of(tenant: Tenant) -> QuerySet[Takeout]:
-    """The files with all data of the tenant, and what became of others, newest first."""
-    return Takeout.objects.for_tenant(tenant).select_related("created_by")
-
-
-def takeout_seen_by(tenant: Tenant, takeout_id: UUID) -> Takeout:
-    """One of them, whatever became of it, or ``not_found``."""
-    takeout = takeouts_of(tenant).filter(pk=takeout_id).first()
-    if takeout is None:
-        raise HmiError(ErrorCode.NOT_FOUND, "There is no such file; it may have expired.", param="takeout")
-    return takeout
-
-
-def takeout_of(tenant: Tenant, takeout_id: UUID) -> Takeout:
-    """One that can be downloaded, or ``not_found``."""
-    takeout = takeout_seen_by(tenant, takeout_id)
-    if takeout.state != TakeoutState.READY:
-        raise HmiError(ErrorCode.NOT_FOUND, "There is no such file; it may have expired.", param="takeout")
-    return takeout
 
 
 def usage_of(tenant: Tenant, since: date) -> QuerySet[UsageDay]:

@@ -14,7 +14,7 @@ from hmi_site.embedded.postgres import ensure_role
 from hmi_site.services import EMBEDDED_ROLE
 from tenants.scope import platform_scope, process_of_platform
 from tests.scheduling import Scheduling, put_in_order
-from tests.services import running, throwaway_postgres, throwaway_valkey
+from tests.services import environment_of_services, running, throwaway_postgres, throwaway_valkey
 
 FOLDERS = ("unit", "integration", "e2e", "architecture")
 
@@ -109,13 +109,4 @@ def upload_root(tmp_path: Path, settings: Settings) -> Path:
 @pytest.fixture
 def service_env(redis_url: str, db: None) -> dict[str, str]:
     """Environment variables that point a subprocess of a test at this run's database, Valkey and folders."""
-    database = django_settings.DATABASES["default"]
-    return {
-        "DJANGO_SETTINGS_MODULE": "hmi_site.settings",
-        "DATABASE_URL": f"postgresql:///{database['NAME']}?host={database['HOST']}&user={database['USER']}",
-        "REDIS_URL": redis_url,
-        "HMI_HOME": str(django_settings.HMI_HOME),
-        "HMI_ARTIFACT_ROOT": str(django_settings.HMI_ARTIFACT_ROOT),
-        "HMI_UPLOAD_ROOT": str(django_settings.HMI_UPLOAD_ROOT),
-        "HMI_SECRET_KEY": django_settings.SECRET_KEY,
-    }
+    return environment_of_services(redis_url)

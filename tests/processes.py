@@ -18,6 +18,7 @@ from inference.queueing.status import WorkerStatus, workers_alive
 
 CHECKOUT = Path(__file__).resolve().parents[1]
 PATIENCE_S = 60.0
+POLL_S, LONGEST_POLL_S = 0.01, 0.05
 _serial = itertools.count()
 
 
@@ -120,9 +121,10 @@ def wait_until(
     happened: Callable[[], object], program: Program | None = None, *, within_s: float = PATIENCE_S
 ) -> None:
     """Wait for something, and say what the program wrote if it never comes."""
-    deadline = time.monotonic() + within_s
+    deadline, pause_s = time.monotonic() + within_s, POLL_S
     while not happened():
         output = program.output()[-4000:] if program else ""
         assert program is None or program.process.poll() is None, f"the program ended:\n{output}"
         assert time.monotonic() < deadline, f"it never happened:\n{output}"
-        time.sleep(0.01)
+        time.sleep(pause_s)
+        pause_s = min(1.1 * pause_s, LONGEST_POLL_S)  # what takes seconds is not hurried by being looked at

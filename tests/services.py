@@ -5,6 +5,8 @@ import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
+from django.conf import settings
+
 from hmi_site.embedded.postgres import Postgres
 from hmi_site.embedded.process import Child
 from hmi_site.embedded.valkey import Valkey
@@ -81,3 +83,18 @@ def throwaway_valkey(home: Path, *, binary: Path | None) -> Valkey:
         binary=binary,
         durable=False,
     )
+
+
+def environment_of_services(redis_url: str) -> dict[str, str]:
+    """Environment variables that point a process at this run's database, Valkey and folders, as settings are
+    now."""
+    database = settings.DATABASES["default"]
+    return {
+        "DJANGO_SETTINGS_MODULE": "hmi_site.settings",
+        "DATABASE_URL": f"postgresql:///{database['NAME']}?host={database['HOST']}&user={database['USER']}",
+        "REDIS_URL": redis_url,
+        "HMI_HOME": str(settings.HMI_HOME),
+        "HMI_ARTIFACT_ROOT": str(settings.HMI_ARTIFACT_ROOT),
+        "HMI_UPLOAD_ROOT": str(settings.HMI_UPLOAD_ROOT),
+        "HMI_SECRET_KEY": settings.SECRET_KEY,
+    }

@@ -8,7 +8,8 @@ import tempfile
 from pathlib import Path
 
 MEMORY = Path("/dev/shm")
-NEEDED_BYTES = 512 * 1024**2
+HOME_BYTES, FILES_BYTES = 512 * 1024**2, 4 * 1024**3
+"""What services of a run take at most, and what the files of its tests do."""
 HOME_PREFIX = "hmi-tests-"
 LOCK = "lock"
 KEPT = frozenset(
@@ -25,9 +26,9 @@ KEPT = frozenset(
 )
 
 
-def home_base() -> Path:
-    """Memory where there is enough of it, else the disk; both have short names, as sockets need."""
-    roomy = MEMORY.is_dir() and os.access(MEMORY, os.W_OK) and shutil.disk_usage(MEMORY).free > NEEDED_BYTES
+def home_base(needed: int = HOME_BYTES) -> Path:
+    """Memory where there are so many bytes of it, else the disk; both have short names, as sockets need."""
+    roomy = MEMORY.is_dir() and os.access(MEMORY, os.W_OK) and shutil.disk_usage(MEMORY).free > needed
     return MEMORY if roomy else Path("/tmp")
 
 
@@ -66,6 +67,8 @@ else:
 os.environ["HMI_HOME"] = str(home)
 os.environ["HMI_RUNTIME_DIR"] = str(home / "run")
 os.environ["HMI_SECRET_KEY"] = "only for tests"
+# Where `tmp_path` lies. What is stored is synced to its disk, which would be most of what many tests take.
+os.environ.setdefault("PYTEST_DEBUG_TEMPROOT", str(home_base(FILES_BYTES)))
 
 from hmi_site.settings import *  # noqa: E402, F403
 

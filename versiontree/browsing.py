@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from django.contrib.postgres.expressions import ArraySubquery
-from django.db.models import Count, OuterRef, Q, QuerySet
+from django.db.models import Count, OuterRef, Q, QuerySet, Subquery
 from django.db.models.fields.json import KT
 
 from tenants.models import Task, Tenant
@@ -15,8 +15,8 @@ from versiontree.models.version import VersionKind
 from versiontree.selectors import jobs_of, versions_seen_by
 
 _COLUMNS = (
-    "kind", "number", "state", "tenant_id", "root_id", "root__name", "domain_id", "domain__name", "hplm_id",
-    "hplm__name", "hplm__task", "parent__number", "parent__domain_id", "parent__domain__name",
+    "pk", "kind", "number", "state", "tenant_id", "root_id", "root__name", "domain_id", "domain__name",
+    "hplm_id", "hplm__name", "hplm__task", "parent__number", "parent__domain_id", "parent__domain__name",
     "pointing", "metric", "value",
 )  # fmt: skip
 
@@ -35,6 +35,7 @@ class Brief:
     the test split, in ``metric``. Of a first version, ``above`` is the branch it grows from.
     """
 
+    pk: int
     kind: VersionKind
     of: int
     name: str
@@ -63,9 +64,17 @@ def hplm_counts(tenant: Tenant) -> dict[Branch, int]:
     return {Branch(root, domain): count for root, domain, count in counted}
 
 
-def hplms_found(tenant: Tenant, *, words: str = "", branch: Branch | None = None) -> QuerySet[Hplm]:
-    """The tenant's hPLMs by name: those on a branch, those with these words in their name."""
+def hplms_found(
+    tenant: Tenant, *, words: str = "", branch: Branch | None = None, task: str = "", state: str = ""
+) -> QuerySet[Hplm]:
+    """The tenant's hPLMs by name: those on a branch, those with these words in their name, of a task, whose
+    newest version is in a state."""
     found = Hplm.objects.for_tenant(tenant).filter(deleted_at=None)
+    if task:
+        found = found.filter(task=task)
+    if state:
+        versions = Version.objects.for_tenant(tenant).filter(hplm=OuterRef("pk")).order_by("-number")
+        found = found.annotate(newest=Subquery(versions.values("state")[:1])).filter(newest=state)
     if branch is not None:
         first = Version.objects.for_tenant(tenant).filter(
             hplm=OuterRef("pk"), number=1, root=branch.root, parent__domain=branch.domain
@@ -77,8 +86,10 @@ def hplms_found(tenant: Tenant, *, words: str = "", branch: Branch | None = None
 
 
 def hplm_briefs(tenant: Tenant, hplms: Iterable[Hplm]) -> list[Brief]:
-    """The versions of these hPLMs of the tenant, by name, the oldest first; one query."""
-    return _briefs(_living_versions(tenant).filter(hplm__in=[hplm.pk for hplm in hplms]))
+    """The versions of these hPLMs of the tenant, in the order of the hPLMs, the oldest first; one query."""
+    places = {hplm.pk: place for place, hplm in enumerate(hplms)}
+    found = _briefs(_living_versions(tenant).filter(hplm__in=places))
+    return sorted(found, key=lambda brief: places[brief.of])
 
 
 def jobs_found(tenant: Tenant | None, *, words: str = "", kind: str = "") -> QuerySet[Job]:
@@ -108,6 +119,7 @@ def _briefs(versions: QuerySet[Version]) -> list[Brief]:
 def _brief(row: dict[str, Any]) -> Brief:
     kind = VersionKind(row["kind"])
     return Brief(
+        pk=row["pk"],
         kind=kind,
         of=row[f"{kind.value}_id"],
         name=row[f"{kind.value}__name"],

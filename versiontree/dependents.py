@@ -10,37 +10,30 @@ from versiontree.models.version import VersionKind
 
 @dataclass(frozen=True, slots=True)
 class Dependents:
-    """What grows directly from a domain or a root: domains, and living hPLMs by tenant. ``hplms`` are the
-    first of them by name."""
+    """What grows directly from a domain or a root: the first of the domains and of the living hPLMs by name,
+    and how many of each there are in all."""
 
-    domains: tuple[str, ...]
-    tenants: tuple[tuple[str, int], ...]
+    domains: tuple[Domain, ...]
     hplms: tuple[Hplm, ...]
-
-    @property
-    def hplm_count(self) -> int:
-        """How many hPLMs there are in all."""
-        return sum(count for _, count in self.tenants)
-
-    def lines(self) -> list[str]:
-        """A line for each domain, then one for each tenant with how many hPLMs it has there."""
-        return [f"the domain {name}" for name in self.domains] + [
-            f"{count} {'hPLM' if count == 1 else 'hPLMs'} of {slug}" for slug, count in self.tenants
-        ]
+    domain_count: int
+    hplm_count: int
+    tenant_count: int
+    """So many have these hPLMs."""
 
 
-def dependents_of(owner: Domain | Root, *, shown: int = 100) -> Dependents:
-    """What grows directly from any version of it; at most ``shown`` hPLMs are named. Three queries."""
+def dependents_of(owner: Domain | Root, *, shown: int = 0) -> Dependents:
+    """What grows directly from any version of it; at most ``shown`` of each kind are named. Four queries."""
     here = (
         Q(parent__domain=owner) if isinstance(owner, Domain) else Q(parent__kind="root", parent__root=owner)
     )
     first = Version.unscoped.filter(here, number=1)
-    domains = first.filter(kind=VersionKind.DOMAIN).order_by("domain__name")
-    named = domains.values_list("domain__name", "tenant__slug")
-    grown = Hplm.unscoped.filter(deleted_at=None, pk__in=first.values("hplm"))
-    tenants = grown.order_by("tenant__slug").values_list("tenant__slug").annotate(Count("pk"))
+    domains = Domain.unscoped.filter(pk__in=first.filter(kind=VersionKind.DOMAIN).values("domain"))
+    hplms = Hplm.unscoped.filter(deleted_at=None, pk__in=first.values("hplm"))
+    counts = hplms.aggregate(hplms=Count("pk"), tenants=Count("tenant", distinct=True))
     return Dependents(
-        domains=tuple(f"{slug}/{name}" if slug else str(name) for name, slug in named),
-        tenants=tuple(tenants),
-        hplms=tuple(grown.select_related("tenant").order_by("tenant__slug", "name")[:shown]),
+        domains=tuple(domains.select_related("root", "tenant").order_by("name", "tenant__slug")[:shown]),
+        hplms=tuple(hplms.select_related("tenant").order_by("tenant__slug", "name")[:shown]),
+        domain_count=domains.count(),
+        hplm_count=counts["hplms"],
+        tenant_count=counts["tenants"],
     )

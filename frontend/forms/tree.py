@@ -100,7 +100,7 @@ class AliasForm(PickForm):
 
     name = slug_field("Alias")
     version = PickField(label="Version")
-    reason = forms.CharField(label="Reason", required=False, max_length=200)
+    reason = forms.CharField(label="Reason", max_length=200)
 
     def __init__(self, hplm: Hplm, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)

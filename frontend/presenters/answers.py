@@ -6,9 +6,10 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from frontend.presenters.charts import Bar, Part, parts, score_bars
+from frontend.presenters.levels import LEVELS, level_parts
 from frontend.presenters.pieces import Piece, pieces_of
 from frontend.presenters.snippets import Snippets
-from frontend.presenters.tokens import LEVELS, TokenText, token_texts
+from frontend.presenters.tokens import TokenText, token_texts
 from tenants.errors import HmiError
 from versiontree.offers import Offer
 
@@ -93,9 +94,7 @@ def answer_of(given: Mapping[str, str], reply: Mapping[str, Any]) -> Answer:
         texts=token_texts(given, tokens),
         tokens=f"{len(tokens):,} token{'' if len(tokens) == 1 else 's'}",
         whole_rows=reply["plot"].get("whole_rows", 0),
-        hits=parts(
-            (name, levels[key], f"{levels[key] / max(len(tokens), 1):.0%}") for key, name in LEVELS.items()
-        ),
+        hits=level_parts({level: levels[level] for level in LEVELS}, len(tokens)),
     )
 
 

@@ -10,6 +10,7 @@ from tenants.models import AuditEvent
 
 SENTENCES: Final[Mapping[str, str]] = {
     "alias.move": "moved the alias {subject}",
+    "alias.remove": "removed the alias {subject}",
     "api_key.create": "made the API key {subject}",
     "api_key.revoke": "revoked the API key {subject}",
     "api_key.rotate": "made a successor of the API key {subject}",
@@ -33,6 +34,7 @@ SENTENCES: Final[Mapping[str, str]] = {
     "hplm.create": "created the hPLM {subject}",
     "hplm.delete": "deleted the hPLM {subject}",
     "hplm.evaluate": "had the hPLM {subject} evaluated again",
+    "hplm.describe": "said what the hPLM {subject} is for",
     "hplm.license": "said how the hPLM {subject} may be used",
     "hplm.pin": "pinned the hPLM {subject} in memory",
     "hplm.unpin": "no longer pinned the hPLM {subject}",

@@ -1,38 +1,44 @@
 """Figures as the shared chart partials draw them."""
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import accumulate
 
 
 @dataclass(frozen=True, slots=True)
 class Bar:
-    """One line of a bar list: `share` in 0..1 of the full width."""
+    """One line of a bar list: `share` in 0..1 of the full width, None where no bar would tell the truth;
+    `near` where a limit is all but reached."""
 
     name: str
-    share: float
+    share: float | None
     figure: str
     quiet: bool = False
+    near: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """One part of a whole: it begins at `start` and takes `share`, both in 0..1."""
+    """One part of a whole: it begins at `start` and takes `share`, both in 0..1; `hue` where its colour means
+    something."""
 
     name: str
     share: float
     start: float
     figure: str
+    hue: str = ""
 
 
 @dataclass(frozen=True, slots=True)
 class Curve:
-    """How a figure went: `points` of a polyline in a square of 100, y downwards, and its ends in words."""
+    """How a figure went: `points` of a polyline in a square of 100, y downwards, and its ends in words; `hue`
+    where its colour means something."""
 
     name: str
     points: str
     first: str
     last: str
+    hue: str = ""
 
 
 def curve_of(name: str, values: Sequence[float]) -> Curve:
@@ -49,31 +55,66 @@ def _curve(name: str, values: Sequence[float], least: float, most: float) -> Cur
 
 
 @dataclass(frozen=True, slots=True)
+class Spot:
+    """A strip of a chart that says, under the mouse, what stands there; `x` and `width` in 0..100."""
+
+    x: str
+    width: str
+    title: str
+
+
+@dataclass(frozen=True, slots=True)
 class LineChart:
-    """Curves that share one scale; `least` and `most` are its ends in words."""
+    """Curves that share one scale; `least` and `most` are its ends in words, `began` and `now` where the
+    first and the last value were taken."""
 
     name: str
     lines: list[Curve]
     least: str
     most: str
+    began: str = ""
+    now: str = ""
+    spots: Sequence[Spot] = ()
 
 
-def line_chart(name: str, series: Mapping[str, Sequence[float]]) -> LineChart:
-    """The curves of several figures, each of at least two values at equal steps, in one square of 100."""
+def line_chart(
+    name: str,
+    series: Mapping[str, Sequence[float]],
+    hues: Mapping[str, str] | None = None,
+    at: Sequence[str] = (),
+) -> LineChart:
+    """The curves of several figures, each of at least two values at equal steps, in one square of 100; `hues`
+    by their names, `at` says of each value where it was taken."""
     every = [value for values in series.values() for value in values]
     least, most = min(every), max(every)
-    lines = [_curve(line, values, least, most) for line, values in series.items()]
-    return LineChart(name, lines, f"{least:.4g}", f"{most:.4g}")
+    drawn = [_curve(line, values, least, most) for line, values in series.items()]
+    lines = [replace(curve, hue=(hues or {}).get(curve.name, "")) for curve in drawn]
+    ends = (at[0], at[-1]) if at else ("", "")
+    return LineChart(name, lines, f"{least:.4g}", f"{most:.4g}", *ends, _spots(series, at))
+
+
+def _spots(series: Mapping[str, Sequence[float]], at: Sequence[str]) -> list[Spot]:
+    """One for each place, as wide as it is from the middle to its neighbours."""
+    step = 100 / max(len(at) - 1, 1)
+    told = [(name, values) for name, values in series.items() if len(values) == len(at)]
+    return [
+        Spot(
+            f"{(place - 0.5) * step:.2f}",
+            f"{step:.2f}",
+            f"{where}: " + ", ".join(f"{name} {values[place]:.4g}" for name, values in told),
+        )
+        for place, where in enumerate(at)
+    ]
 
 
 def counted_bars(counts: Mapping[str, int], limit: int = 12) -> list[Bar]:
-    """The largest counts first, against the largest of them; a last, quiet bar sums up the others."""
+    """The largest counts first, against the largest of them; a last line without a bar sums up the others."""
     ranked = sorted(counts.items(), key=lambda item: (-item[1], item[0]))
     top = max((count for _, count in ranked), default=1)
     bars = [Bar(name, count / top, f"{count:,}") for name, count in ranked[:limit]]
     rest = [count for _, count in ranked[limit:]]
     if rest:
-        bars.append(Bar(f"{len(rest)} more", min(1.0, sum(rest) / top), f"{sum(rest):,}", quiet=True))
+        bars.append(Bar(f"{len(rest)} more", None, f"{sum(rest):,}"))
     return bars
 
 

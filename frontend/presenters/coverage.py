@@ -2,23 +2,16 @@
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Final
 from urllib.parse import urlencode
 
 from django.urls import reverse
 
-from frontend.presenters.charts import Part, parts
+from frontend.presenters.charts import Part
+from frontend.presenters.levels import level_parts
 from frontend.presenters.version_page import version_url
 from frontend.presenters.versions import parent_name
 from tenants.models import Corpus, Dataset, Tenant
 from versiontree.models import Coverage, Version
-
-LEVELS_COVERED: Final = {
-    "whole fragments": "trigrams",
-    "a shorter part": "bigrams",
-    "one token": "unigrams",
-}
-"""In words, by the field that counts it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,15 +63,20 @@ def rank(one: Coverage) -> tuple[float, float]:
     return one.trigrams / whole, one.bigrams / whole
 
 
+def covered_parts(one: Coverage) -> list[Part]:
+    """How many of the upload's fragments the tables answer at which level."""
+    found = {"trigram": one.trigrams, "bigram": one.bigrams, "unigram": one.unigrams}
+    return level_parts(found, one.fragments, "{:.1%}")
+
+
 def _row(tenant: Tenant, upload: Corpus | Dataset, one: Coverage, *, best: bool) -> CoverageRow:
-    levels = {name: getattr(one, field) for name, field in LEVELS_COVERED.items()}
     whole = one.fragments or 1
     form, field = ("domain_new", "corpus") if isinstance(upload, Corpus) else ("hplm_new", "dataset")
     chosen = urlencode({"parent": one.version_id, field: upload.pk})
     return CoverageRow(
         name=parent_name(one.version),
         share=one.trigrams / whole,
-        parts=parts((name, count, f"{count / whole:.1%}") for name, count in levels.items()),
+        parts=covered_parts(one),
         fault=one.fault,
         url=f"{reverse(f'frontend:{form}', args=[tenant.slug])}?{chosen}",
         best=best,

@@ -6,8 +6,8 @@ from typing import Any
 
 from django.http import HttpRequest
 
-from frontend.presenters.charts import Part, parts
-from frontend.presenters.coverage import LEVELS_COVERED, rank
+from frontend.presenters.charts import Part
+from frontend.presenters.coverage import covered_parts, rank
 from frontend.presenters.data import task_of
 from frontend.presenters.snippets import Snippets, snippets_of
 from frontend.presenters.versions import parent_name
@@ -162,21 +162,13 @@ def _data_choice(dataset: Dataset, *, chosen: bool) -> DataChoice:
 def _parent_choice(version: Version, coverage: Coverage | None, *, why: str, chosen: bool) -> ParentChoice:
     told = coverage is not None and not coverage.fault
     whole = (coverage.fragments or 1) if coverage else 1
-    counts = [getattr(coverage, field) for field in LEVELS_COVERED.values()] if coverage else []
     return ParentChoice(
         pk=version.pk,
         name=parent_name(version),
         kind=VersionKind(version.kind).label,
         description=version.domain.description if version.domain else "",
         share=coverage.trigrams / whole if told and coverage else None,
-        parts=(
-            parts(
-                (name, count, f"{count / whole:.1%}")
-                for name, count in zip(LEVELS_COVERED, counts, strict=True)
-            )
-            if told
-            else []
-        ),
+        parts=covered_parts(coverage) if told and coverage else [],
         fault=coverage.fault if coverage else "",
         why=why,
         chosen=chosen,

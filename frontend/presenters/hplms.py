@@ -1,7 +1,7 @@
 """A tenant's hPLMs as pages show them."""
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 
 from django.http import HttpRequest
@@ -12,7 +12,7 @@ from frontend.presenters.tree import answering
 from frontend.presenters.wording import metric_words
 from frontend.status import Style, style_of
 from tenants.models import UsageDay
-from versiontree.browsing import Brief
+from versiontree.browsing import Branch, Brief
 from versiontree.models import Hplm
 from versiontree.models.version import VersionState
 
@@ -40,7 +40,7 @@ class HplmRow:
 
 
 def hplm_rows(briefs: Iterable[Brief], usage: Iterable[UsageDay] = ()) -> list[HplmRow]:
-    """A row for each hPLM among these versions, by name; `usage` is what health is judged by."""
+    """A row for each hPLM among these versions, in their order; `usage` is what health is judged by."""
     histories: dict[str, list[Brief]] = defaultdict(list)
     for brief in briefs:
         histories[brief.name].append(brief)
@@ -52,6 +52,12 @@ def hplm_rows(briefs: Iterable[Brief], usage: Iterable[UsageDay] = ()) -> list[H
     return [
         _hplm_row(history, _health(history, asked[name], failed[name])) for name, history in histories.items()
     ]
+
+
+def branch_names(seen: Iterable[Brief], grown: Collection[Branch]) -> dict[Branch, str]:
+    """The roots and domains that hPLMs hang on, by name."""
+    found = {brief.branch: brief.name for brief in seen if brief.branch in grown}
+    return dict(sorted(found.items(), key=lambda item: item[1]))
 
 
 def curl_snippet(request: HttpRequest, hplm: Hplm) -> str:

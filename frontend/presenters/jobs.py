@@ -9,6 +9,7 @@ from django.utils import timezone
 
 from frontend.presenters.metrics import metric_name, written
 from frontend.presenters.wording import metric_words
+from frontend.status import NOT_BEGUN
 from versiontree.models import Job, Version
 from versiontree.models.job import JobState
 from versiontree.queue_selectors import queue_places
@@ -60,7 +61,7 @@ def job_row(job: Job, place: int | None = None) -> JobRow:
         after=job.after_id,
         title=job.get_kind_display(),
         subject=f"{job.version.name} v{job.version.number}",
-        state=job.state,
+        state=_state(job),
         active=job.is_active,
         retriable=_is_retriable(job),
         cancel_requested=job.cancel_requested_at is not None,
@@ -109,6 +110,12 @@ def _stage(job: Job) -> str:
     if not job.is_active:
         return ""
     return job.stage or ("starting" if job.state == JobState.RUNNING else "waiting its turn")
+
+
+def _state(job: Job) -> str:
+    """Nobody cancelled what was never begun because the job before it ended badly."""
+    broken = job.state == JobState.CANCELLED and job.after is not None and job.after.state in _ENDED_BADLY
+    return NOT_BEGUN if broken and job.started_at is None else job.state
 
 
 def _is_retriable(job: Job) -> bool:

@@ -10,6 +10,8 @@ from tenants.selectors import Rates
 AT_MIDNIGHT = "begins anew at midnight UTC"
 BY_THE_SECOND = "comes back second by second"
 UNLIMITED = "no limit"
+NEAR = 0.9
+"""From this share of a limit on it will soon be felt."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +40,7 @@ class LimitRow:
     @property
     def near(self) -> bool:
         """Whether it will soon be felt."""
-        return self.share is not None and self.share >= 0.9
+        return self.share is not None and self.share >= NEAR
 
 
 def limit_rows(quota: Quota, rates: Rates, used: Used) -> list[LimitRow]:
@@ -47,7 +49,7 @@ def limit_rows(quota: Quota, rates: Rates, used: Used) -> list[LimitRow]:
         _counted("Infer requests today", used.requests, quota.max_requests_per_day, AT_MIDNIGHT),
         *_rates(rates),
         _counted("hPLMs", used.hplms, quota.max_hplms, "free again when one is deleted"),
-        _counted("Domains", used.domains, quota.max_domains, "those of your own"),
+        _counted("Domains", used.domains, quota.max_domains, "without those of the platform"),
         _counted("Jobs at work", used.jobs, quota.max_active_jobs, "free again when one ends"),
         _stored(used, quota.max_storage_bytes),
         _counted("API keys", used.keys, quota.max_api_keys, "that work; free again when one ends"),

@@ -4,7 +4,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from frontend.presenters.charts import Bar, Curve, Part, counted_bars, curve_of, parts
+from frontend.presenters.charts import Bar, Curve, Part, counted_bars, curve_of
+from frontend.presenters.levels import LEVELS, level_parts
 from frontend.presenters.wording import metric_words, plain, words
 from versiontree.reported import is_number, mapping_of
 
@@ -18,7 +19,6 @@ _BASELINES = {"majority_baseline", "word_baseline"}
 """Figures in the measure of the headline."""
 _NO_SHARE = {"pearson", "spearman", "mean_absolute_error", "mean_answer_error"}
 SHADES = 5
-WHOLE_TEXTS = "whole"
 LEVEL_NAMES = {
     "5-gram": "5-gram",
     "4-gram": "4-gram",
@@ -29,6 +29,7 @@ LEVEL_NAMES = {
     "unigram": "uni-gram",
     "computed": "computed",
 }
+"""How long the fragments are that a report tells of; their hues are those of `LEVELS` where they are such."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,16 +155,9 @@ def confusion_of(found: Mapping[str, Any]) -> Confusion | None:
 
 
 def hit_parts(hits: Mapping[str, Any]) -> list[Part]:
-    """Which share of the test text's fragments was found at which level; shares or counts. What tells of
-    whole texts is left out."""
-    levels = {name: value for name, value in hits.items() if name != WHOLE_TEXTS}
-    told = sorted(levels.items(), key=lambda item: by_level_order(item[0]))
-    amounts = {name: float(value) for name, value in told if is_number(value) and value}
-    total = sum(amounts.values()) or 1.0
-    return parts(
-        (LEVEL_NAMES.get(name, words(name)), amount, f"{amount / total:.0%}")
-        for name, amount in amounts.items()
-    )
+    """Which share of the test text's fragments was found at which level; shares or counts."""
+    amounts = {level: float(hits[level]) for level in LEVELS if is_number(hits.get(level)) and hits[level]}
+    return level_parts(amounts, sum(amounts.values()))
 
 
 def learning_curves(report: Mapping[str, Any]) -> list[Curve]:

@@ -1,44 +1,58 @@
 """How the figures of a job went while it worked: curves, and what there is to know beside the bar."""
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
-from frontend.presenters.charts import Curve, LineChart, curve_of, line_chart
+from frontend.presenters.charts import LineChart, line_chart
 from frontend.presenters.metrics import LEVEL_NAMES
 from frontend.presenters.wording import words
 from versiontree.models import Job
 from versiontree.models.job import JobState
 from versiontree.reported import is_number
 
-CURVE_POINTS = 300
+CURVE_POINTS = 120
 UNTOLD = ("stage", "step", "total")
 
+_HUES = {name: level for level, name in LEVEL_NAMES.items()}
 _LEVELS_LONGEST_FIRST = sorted(LEVEL_NAMES, key=len, reverse=True)
 
 
 @dataclass(frozen=True, slots=True)
 class Curves:
-    """`charts`: figures that are told by level, each in one chart; `single`: the others."""
+    """`charts`: figures that are told by level, each in one chart; `single`: the others, a chart each."""
 
     charts: list[LineChart]
-    single: list[Curve]
+    single: list[LineChart]
+
+
+@dataclass(frozen=True, slots=True)
+class Series:
+    """The values of a figure, and where each was told."""
+
+    values: list[float] = field(default_factory=list)
+    at: list[str] = field(default_factory=list)
 
 
 def curves_of(job: Job) -> Curves:
     """How each figure went that the job reported more than twice, the first reported first."""
     series = series_of(_reports(job))
-    charts: dict[str, dict[str, list[float]]] = {}
+    charts: dict[str, dict[str, Series]] = {}
     single = []
-    for name, values in series.items():
+    for name, found in series.items():
         title, level = by_level(name)
         if level:
-            charts.setdefault(title, {})[level] = values
+            charts.setdefault(title, {})[level] = found
         else:
-            single.append(curve_of(words(name), values))
+            single.append(line_chart(title, {title: found.values}, at=found.at))
     order = list(LEVEL_NAMES.values())
     drawn = [
-        line_chart(title, {level: lines[level] for level in order if level in lines})
+        line_chart(
+            title,
+            {level: lines[level].values for level in order if level in lines},
+            _HUES,
+            max((line.at for line in lines.values()), key=len),
+        )
         for title, lines in charts.items()
     ]
     return Curves(drawn, single)
@@ -53,14 +67,22 @@ def _reports(job: Job) -> Iterable[Mapping[str, Any]]:
     return told.filter(pk__in=kept).order_by("pk").values_list("data", flat=True)
 
 
-def series_of(reports: Iterable[Mapping[str, Any]]) -> dict[str, list[float]]:
+def series_of(reports: Iterable[Mapping[str, Any]]) -> dict[str, Series]:
     """Name of a figure -> its values in order; nested figures under their path, those told once left out."""
-    series: dict[str, list[float]] = {}
-    for data in reports:
+    series: dict[str, Series] = {}
+    for number, data in enumerate(reports, 1):
         for name, value in flat(data):
             if name not in UNTOLD:
-                series.setdefault(name, []).append(value)
-    return {name: values for name, values in series.items() if len(values) > 2}
+                found = series.setdefault(name, Series())
+                found.values.append(value)
+                found.at.append(_place(data, number))
+    return {name: found for name, found in series.items() if len(found.values) > 2}
+
+
+def _place(data: Mapping[str, Any], number: int) -> str:
+    """Where a report was made: at a step, or as the so-manieth."""
+    step = data.get("step")
+    return f"step {step:,}" if isinstance(step, int) else f"report {number:,}"
 
 
 def flat(data: Mapping[str, Any], before: str = "") -> Iterable[tuple[str, float]]:

@@ -2,15 +2,9 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any
 
-LEVELS: Final = {
-    "trigram": "Whole fragment",
-    "bigram": "A part of it",
-    "unigram": "Its token alone",
-    "computed": "Computed",
-}
-"""What a token may have been given, by the API's names, the most telling first."""
+from frontend.presenters.levels import LEVELS
 
 
 @dataclass(frozen=True, slots=True)

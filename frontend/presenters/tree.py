@@ -27,7 +27,9 @@ class Chip:
 class Node:
     """A root, domain or hPLM with its newest versions, and what hangs on it as far as it is shown.
 
-    `inside` counts what hangs directly on it, `shown` how many of them come up to the last one drawn.
+    `inside` counts what hangs directly on it, `shown` how many of them come up to the last one drawn. `stem`
+    is the version of the one above that its first version was grown from. In what a search found, `hit` has
+    the name, and `found` counts those that are drawn of what hangs on it.
     """
 
     kind: VersionKind
@@ -36,12 +38,15 @@ class Node:
     shared: bool
     note: str
     above: str
+    stem: int | None
     earlier: int
     versions: list[Chip]
     inside: int = 0
     opened: bool = False
     children: list["Node"] = field(default_factory=list)
     shown: int = 0
+    hit: bool = False
+    found: int | None = None
 
     @property
     def key(self) -> str:
@@ -125,7 +130,15 @@ class Drawing:
         return [self.opened(root, 0, []) if self._below[root] else self.closed(root) for root in self.roots()]
 
     def pruned(self, kept: set[Branch], hplms: dict[Branch, list[Node]]) -> list[Node]:
-        """The whole way from the roots to these branches and hPLMs, and nothing beside it."""
+        """The whole way from the roots to these branches and hPLMs, which were looked for, and nothing beside
+        it."""
+        drawn = self._along(kept, hplms)
+        hits = {(one.domain is not None, one.domain or one.root) for one in kept}
+        for node in drawn:
+            _mark(node, hits)
+        return drawn
+
+    def _along(self, kept: set[Branch], hplms: dict[Branch, list[Node]]) -> list[Node]:
         needed = set(kept) | set(hplms)
         for branch in list(needed):
             while branch.domain is not None:
@@ -135,7 +148,7 @@ class Drawing:
 
     def whole(self, hplms: dict[Branch, list[Node]]) -> list[Node]:
         """Everything there is to be seen."""
-        return self.pruned(set(self._histories), hplms)
+        return self._along(set(self._histories), hplms)
 
     def _grown(self, branch: Branch, needed: set[Branch], hplms: dict[Branch, list[Node]]) -> Node:
         node = self.closed(branch)
@@ -143,6 +156,15 @@ class Drawing:
         node.children = [*below, *hplms.get(branch, [])]
         node.opened, node.shown = bool(node.children), node.inside
         return node
+
+
+def _mark(node: Node, hits: set[tuple[bool, int]]) -> None:
+    """Say of a node and of all that hangs on it whether it was looked for, as every hPLM was; `hits`
+    are the others, domains or not, by id."""
+    node.hit = node.kind == VersionKind.HPLM or (node.kind == VersionKind.DOMAIN, node.pk) in hits
+    node.found = len(node.children)
+    for child in node.children:
+        _mark(child, hits)
 
 
 def hplm_nodes(briefs: Iterable[Brief]) -> dict[Branch, list[Node]]:
@@ -166,6 +188,7 @@ def node_of(history: Sequence[Brief]) -> Node:
         shared=first.shared,
         note=_note(history),
         above="" if first.above_number is None else f"{first.above_name} v{first.above_number}",
+        stem=first.above_number,
         earlier=max(0, len(history) - VERSIONS_SHOWN),
         versions=[Chip(one.number, one.state, one.aliases) for one in history[-VERSIONS_SHOWN:]],
     )

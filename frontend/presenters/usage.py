@@ -8,6 +8,7 @@ from datetime import date, timedelta
 from django.template.defaultfilters import filesizeformat
 
 from frontend.presenters.charts import Bar
+from frontend.presenters.limits import NEAR
 from tenants.models import Quota, UsageDay
 from tenants.usage_selectors import UsageTotal
 
@@ -59,12 +60,16 @@ def quota_bars(quota: Quota, *, hplms: int, domains: int, jobs: int, requests: i
         ("Jobs at work", jobs, quota.max_active_jobs),
         ("Requests today", requests, quota.max_requests_per_day),
     )
-    bars = [Bar(name, _share(used, most), f"{used:,} of {most:,}") for name, used, most in counted]
     limit = quota.max_storage_bytes
     return [
-        *bars,
-        Bar("Storage", _share(stored, limit), f"{filesizeformat(stored)} of {filesizeformat(limit)}"),
+        *(_limited(name, used, most, f"{used:,} of {most:,}") for name, used, most in counted),
+        _limited("Storage", stored, limit, f"{filesizeformat(stored)} of {filesizeformat(limit)}"),
     ]
+
+
+def _limited(name: str, used: int, most: int, figure: str) -> Bar:
+    share = _share(used, most)
+    return Bar(name, share, figure, near=share >= NEAR)
 
 
 def _share(used: int, most: int) -> float:

@@ -72,12 +72,12 @@ def requests_chart(days: Iterable[Mapping[str, Any]], since: date, until: date) 
 
 
 def share_bars(busiest: Mapping[str, int], by: UsageBy, keys: Mapping[str, str], total: int) -> list[Bar]:
-    """Requests of what was asked most; a last, quiet bar sums up the others."""
+    """Requests of what was asked most; a last line without a bar sums up the others."""
     top = max(busiest.values(), default=0) or 1
     bars = [Bar(_named(name, by, keys)[0], asked / top, f"{asked:,}") for name, asked in busiest.items()]
     rest = total - sum(busiest.values())
     if rest > 0:
-        bars.append(Bar("All others", min(1.0, rest / top), f"{rest:,}", quiet=True))
+        bars.append(Bar("All others", None, f"{rest:,}"))
     return bars
 
 

@@ -17,15 +17,19 @@ from frontend.presenters.metrics import (
 from frontend.presenters.wording import plain, words
 from tenants.models import Tenant
 from versiontree.chains import compacted_by, without_compacted
-from versiontree.knob_fields import LABELS
+from versiontree.knob_fields import LABELS, knob_fields
 from versiontree.lineage import Step
 from versiontree.models import Version
 from versiontree.models.artifact import Role
+from versiontree.models.job import JobKind
 from versiontree.models.version import VersionKind, VersionState
 from versiontree.remarks import version_warnings
 from versiontree.reported import mapping_of
+from versiontree.training_settings import KNOBS
 
 UNTOLD_SETTINGS = {"device", "precision", "lower_way"}
+_KNOBS = (name for kind in (JobKind.FINE_TUNE, *KNOBS) for name in knob_fields(kind) if name != "seed")
+_ASKED = [*dict.fromkeys(_KNOBS), "seed"]
 PARTS = {Role.ROOT: "Upper layers", Role.LOWER: "Lower layers", Role.PLOT: "PLOT", Role.HPLM: "PET and head"}
 
 
@@ -228,11 +232,16 @@ def _settings(reports: Sequence[Mapping[str, Any]], config: Mapping[str, Any]) -
     given: Mapping[str, Any] = reported or config.get("settings") or {}
     rows = [
         (LABELS.get(name, words(name)), plain(value))
-        for name, value in sorted(given.items())
+        for name, value in sorted(given.items(), key=lambda item: _setting_order(item[0]))
         if name not in UNTOLD_SETTINGS
     ]
     best = next((report["best_epoch"] for report in reports if report.get("best_epoch")), None)
     return [*rows, *([("best epoch", str(best))] if best else [])]
+
+
+def _setting_order(name: str) -> tuple[int, str]:
+    """As the forms have them; what no form asks for comes last, by name."""
+    return (_ASKED.index(name) if name in _ASKED else len(_ASKED), name)
 
 
 def _imported(config: Mapping[str, Any]) -> dict[str, str]:

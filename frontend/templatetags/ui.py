@@ -4,6 +4,7 @@ from datetime import datetime
 from typing import Any
 
 from django import template
+from django.core.paginator import Page
 from django.template.context import RequestContext
 from django.template.loader import render_to_string
 from django.urls import reverse
@@ -45,6 +46,12 @@ def page_address(context: RequestContext, number: int, key: str = "") -> str:
     asked = context["request"].GET.copy()
     asked[key or "page"] = str(number)
     return f"?{asked.urlencode()}"
+
+
+@register.simple_tag
+def page_numbers(page: Page[Any]) -> list[int | str]:
+    """The first, the last and those around this page, with dots where some are left out."""
+    return list(page.paginator.get_elided_page_range(page.number, on_each_side=1, on_ends=1))
 
 
 @register.filter

@@ -19,6 +19,7 @@ from frontend.presenters.answered import (
     csv_rows,
     tallies,
 )
+from frontend.presenters.versions import promotable
 from tenants.models import Role
 from tenants.selectors import dataset_of
 from versiontree.answers import Answered, answers_changed, answers_chosen, labels_of
@@ -80,7 +81,12 @@ def against(request: TenantRequest, name: str, number: int, other: int) -> HttpR
         _version(request, name, other),
     )
     pair = evaluations_shared(tenant, earlier, version)
-    both: dict[str, Any] = {"version": version, "other": earlier}
+    both: dict[str, Any] = {
+        "version": version,
+        "other": earlier,
+        "hplm": version.hplm,
+        "promotable": promotable([version, earlier]) if request.place.may_write else [],
+    }
     if pair is None:
         offers = [_again(request, one, dataset_id) for one, dataset_id in _missing(earlier, version)]
         return show(request, "versions/against.html", **both, offers=offers)

@@ -7,7 +7,6 @@ from django.contrib.auth.decorators import login_required
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect, render
 from django.templatetags.static import static
-from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_GET
 
 from frontend.access import TenantRequest, tenant_page
@@ -19,19 +18,12 @@ from frontend.presenters.hplms import hplm_rows
 from frontend.presenters.onboarding import onboarding
 from frontend.presenters.usage import quota_bars, usage_tiles
 from frontend.presenters.usage_page import share_bars
+from frontend.views.at_work import at_work
 from frontend.views.hplms import recent_usage
-from frontend.views.jobs import active_rows
+from tenants.api_key_selectors import api_keys_of
 from tenants.models import Quota, Tenant
-from tenants.selectors import (
-    api_keys_of,
-    corpora_of,
-    datasets_of,
-    quota_of,
-    requests_today,
-    storage_used,
-    tenants_of,
-)
-from tenants.usage_selectors import UsageBy, busiest, month_of, usage_total
+from tenants.selectors import corpora_of, datasets_of, quota_of, requests_today, storage_used, tenants_of
+from tenants.usage_selectors import UsageBy, busiest, has_usage, month_of, usage_total
 from versiontree.browsing import hplm_briefs, hplms_found
 from versiontree.models.alias import DEFAULT_ALIAS
 from versiontree.selectors import artifact_bytes, domains_visible_to
@@ -65,7 +57,7 @@ def favicon(request: HttpRequest) -> HttpResponse:  # noqa: ARG001
 def home(request: TenantRequest) -> HttpResponse:
     """What is still to be set up, running jobs, the newest hPLMs, usage against the quota, new data."""
     tenant = request.place.tenant
-    hplms, running = hplms_found(tenant), active_rows(tenant)
+    hplms, found = hplms_found(tenant), at_work(tenant)
     newest = list(hplms.order_by("-created_at")[:HPLMS_SHOWN])
     counts = {"hplms": hplms.count(), "ready": hplms.filter(aliases__name=DEFAULT_ALIAS).count()}
     month = month_of(datetime.now(UTC).date())
@@ -78,25 +70,17 @@ def home(request: TenantRequest) -> HttpResponse:
             hplms=counts["hplms"] > 0,
             ready=counts["ready"] > 0,
             keys=api_keys_of(tenant).exists(),
-            asked=usage.requests > 0,
+            asked=usage.requests > 0 or has_usage(tenant),
         ),
         "hplms": hplm_rows(hplm_briefs(tenant, newest), recent_usage(tenant, newest)),
-        "running": running,
+        "at_work": found,
         "usage": share_bars(most_asked, UsageBy.MODEL, {}, usage.requests),
         "data": data,
-        "quota": _quota(tenant, quota, hplms=counts["hplms"], jobs=len(running)),
+        "quota": _quota(tenant, quota, hplms=counts["hplms"], jobs=len(found.active)),
     }
     most = {"max_hplms": quota.max_hplms, "max_jobs": quota.max_active_jobs}
-    tiles = usage_tiles(usage, **counts, **most, jobs=len(running))
+    tiles = usage_tiles(usage, **counts, **most, jobs=len(found.active))
     return show(request, "home.html", tiles=tiles, **context)
-
-
-@require_GET
-@never_cache
-@tenant_page()
-def running(request: TenantRequest) -> HttpResponse:
-    """The running jobs alone, for the pages that show them live."""
-    return show(request, "jobs/running.html", running=active_rows(request.place.tenant))
 
 
 def _quota(tenant: Tenant, quota: Quota, *, hplms: int, jobs: int) -> list[Bar]:

@@ -4,17 +4,19 @@ from collections.abc import Iterable
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from django.db.models import QuerySet
+from django.contrib import messages
+from django.db.models import F, QuerySet, Sum
 from django.http import HttpResponse
 from django.views.decorators.http import require_GET, require_http_methods, require_POST
 
 from frontend.access import TenantRequest, tenant_page
+from frontend.forms.hplms import HplmsForm
 from frontend.forms.tree import AliasForm, HplmUpdateForm
 from frontend.pages import act, go, show
 from frontend.paging import page_of
 from frontend.presenters.charts import curve_of
 from frontend.presenters.comparison import comparison_of
-from frontend.presenters.hplms import curl_snippet, hplm_rows
+from frontend.presenters.hplms import ILL_SHARE, branch_names, curl_snippet, hplm_rows
 from frontend.presenters.jobs import first_job_of
 from frontend.presenters.metrics import label_rows
 from frontend.presenters.usage import daily_requests, summed
@@ -23,12 +25,12 @@ from frontend.presenters.versions import measurements, rollback_target, version_
 from frontend.refusals import attempt
 from tenants.models import Role, Tenant, UsageDay
 from tenants.selectors import usage_of
-from versiontree.browsing import hplm_briefs, hplms_found
+from versiontree.browsing import branches_seen_by, hplm_briefs, hplm_counts, hplms_found
 from versiontree.lineage import lineage_of
 from versiontree.models import Alias, Hplm, Version
 from versiontree.models.alias import DEFAULT_ALIAS
 from versiontree.selectors import alias_moves_of, aliases_of, hplm_of, versions_of
-from versiontree.services.aliases import alias_move
+from versiontree.services.aliases import alias_move, alias_remove
 from versiontree.services.hplms import hplm_delete, hplm_update
 
 MOVES_SHOWN = 20
@@ -40,11 +42,16 @@ HEALTH_DAYS = 7
 @require_GET
 @tenant_page()
 def index(request: TenantRequest) -> HttpResponse:
-    """The tenant's hPLMs by name, a page at a time, perhaps only those with the words of `?q=`."""
-    tenant, words = request.place.tenant, request.GET.get("q", "").strip()
-    page = page_of(request, hplms_found(tenant, words=words))
+    """The tenant's hPLMs, a page at a time, perhaps only those that the form above them chooses."""
+    tenant = request.place.tenant
+    form = HplmsForm(branch_names(branches_seen_by(tenant), hplm_counts(tenant)), request.GET)
+    asked = form.asked()
+    found = hplms_found(tenant, **asked.chosen)
+    if asked.failing:
+        found = found.filter(name__in=failing_names(tenant))
+    page = page_of(request, found.order_by(*asked.order))
     rows = hplm_rows(hplm_briefs(tenant, page), recent_usage(tenant, page))
-    return show(request, "hplms/index.html", hplms=rows, page=page, words=words)
+    return show(request, "hplms/index.html", hplms=rows, page=page, form=form, words=bool(request.GET))
 
 
 @require_GET
@@ -83,9 +90,25 @@ def move_alias(request: TenantRequest, name: str) -> HttpResponse:
 
 @require_POST
 @tenant_page(Role.DEVELOPER)
-def delete(request: TenantRequest, name: str) -> HttpResponse:
-    """Stop serving an hPLM and free its name."""
+def remove_alias(request: TenantRequest, name: str, alias: str) -> HttpResponse:
+    """Take an alias away; its history stays."""
     hplm = hplm_of(request.place.tenant, name)
+    act(
+        request,
+        lambda: alias_remove(hplm=hplm, name=alias, actor=request.user),
+        said=f"@{alias} is removed.",
+    )
+    return go(request, "hplm", hplm.name)
+
+
+@require_POST
+@tenant_page(Role.DEVELOPER)
+def delete(request: TenantRequest, name: str) -> HttpResponse:
+    """Stop serving an hPLM and free its name, once that was typed."""
+    hplm = hplm_of(request.place.tenant, name)
+    if request.POST.get("name") != hplm.name:
+        messages.error(request, f"Nothing was deleted: type the hPLM's name, {hplm.name}, to delete it.")
+        return go(request, "hplm", hplm.name)
     refused = act(
         request, lambda: hplm_delete(hplm=hplm, actor=request.user), said=f"{hplm.name} is deleted."
     )
@@ -119,6 +142,15 @@ def recent_usage(tenant: Tenant, hplms: Iterable[Hplm]) -> QuerySet[UsageDay]:
     """The usage of these hPLMs in the last days, by which their health is judged."""
     since = datetime.now(UTC).date() - timedelta(days=HEALTH_DAYS)
     return usage_of(tenant, since).filter(hplm_name__in=[hplm.name for hplm in hplms])
+
+
+def failing_names(tenant: Tenant) -> QuerySet[UsageDay, str]:
+    """The names of those of which too many requests failed in the last days."""
+    since = datetime.now(UTC).date() - timedelta(days=HEALTH_DAYS)
+    summed_up = usage_of(tenant, since).order_by().values("hplm_name")
+    counted = summed_up.annotate(asked_for=Sum("requests"), went_wrong=Sum("failed"))
+    ill = counted.filter(asked_for__gt=0, went_wrong__gte=F("asked_for") * ILL_SHARE)
+    return ill.values_list("hplm_name", flat=True)
 
 
 def _page(request: TenantRequest, hplm: Hplm, form: AliasForm | None) -> HttpResponse:

@@ -22,10 +22,11 @@ from frontend.presenters.job_page import (
 )
 from frontend.presenters.jobs import figures, job_row, job_rows
 from frontend.presenters.progress import curves_of, notice_of
+from frontend.views.at_work import at_work
 from tenants.models import Role, Tenant
 from versiontree.browsing import jobs_found
 from versiontree.models import Job
-from versiontree.models.job import ACTIVE, TERMINAL, JobKind
+from versiontree.models.job import TERMINAL, JobKind
 from versiontree.queue_selectors import job_marks, queue_places
 from versiontree.selectors import job_detail, jobs_of
 from versiontree.services.jobs import job_cancel, job_retry
@@ -52,8 +53,8 @@ def index(request: TenantRequest) -> HttpResponse:
         "kinds": JobKind.choices,
         "chosen": bool(words or kind),
     }
-    running = active_rows(request.place.tenant)
-    return show(request, "jobs/index.html", running=running, states=list(STATES), **context)
+    found = at_work(request.place.tenant)
+    return show(request, "jobs/index.html", at_work=found, states=list(STATES), **context)
 
 
 @require_GET
@@ -122,17 +123,12 @@ def retry(request: TenantRequest, pk: UUID) -> HttpResponse:
     return go(request, "job", pk)
 
 
-def active_rows(tenant: Tenant) -> list[Any]:
-    """The tenant's jobs that are not over, the oldest first; its quota bounds them."""
-    return job_rows(jobs_of(tenant).filter(state__in=ACTIVE).order_by("created_at"))
-
-
 def _live(tenant: Tenant, job: Job) -> dict[str, Any]:
     steps = job_rows(jobs_of(tenant).filter(version=job.version_id).order_by("created_at", "kind"))
     return {
         "job": job_row(job, queue_places([job]).get(job.pk)),
         "where": where_of(job),
-        "events": event_rows(job.events.order_by("-pk")[:EVENTS_SHOWN]),
+        "events": event_rows(job.events.exclude(kind="metrics").order_by("-pk")[:EVENTS_SHOWN]),
         "phases": phases_of(job, job.events.exclude(kind="metrics").order_by("pk")),
         "steps": steps,
         "next": next((step for step in steps if step.after == job.pk and step.active), None),

@@ -12,8 +12,9 @@ from frontend.pages import go, show
 from frontend.presenters.usage import quota_bars
 from tenants.models import Role
 from tenants.permissions import require_role
-from tenants.selectors import quota_of, requests_today, storage_used, takeouts_of
+from tenants.selectors import quota_of, requests_today, storage_used
 from tenants.services.tenants import tenant_set_sharing
+from tenants.takeout_selectors import takeouts_of
 from versiontree.selectors import artifact_bytes, domains_visible_to
 from versiontree.services.room import hplms_taken, jobs_taken
 

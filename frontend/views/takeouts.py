@@ -12,8 +12,8 @@ from frontend.downloads import file_saved
 from frontend.pages import act, go, show
 from tenants.errors import ErrorCode, HmiError
 from tenants.models import Role
-from tenants.selectors import takeout_of, takeouts_of
 from tenants.services.taking_out import takeout_fetch, takeout_path, takeout_request
+from tenants.takeout_selectors import takeout_of, takeouts_of
 
 
 @require_http_methods(["GET", "POST"])

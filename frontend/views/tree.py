@@ -14,7 +14,7 @@ from frontend.presenters.tree import Drawing, Node, answering, hplm_nodes, measu
 from tenants.models import Tenant
 from versiontree.browsing import Branch, branches_seen_by, hplm_briefs, hplm_counts, hplms_found
 from versiontree.errors import not_found
-from versiontree.models.version import VersionKind
+from versiontree.models.version import VersionKind, VersionState
 
 CARD_VERSIONS = 6
 DRAWN_WHOLE = 60
@@ -68,7 +68,8 @@ def card(request: TenantRequest, kind: str, pk: int) -> HttpResponse:
         raise not_found("hPLM")
     newest = [(brief, measured(brief)) for brief in reversed(history[-CARD_VERSIONS:])]
     node = node_of(history)
-    return show(request, "tree/card.html", node=node, newest=newest, ready=answering(history))
+    parent = next((one.pk for one in reversed(history) if one.state == VersionState.READY), None)
+    return show(request, "tree/card.html", node=node, newest=newest, ready=answering(history), parent=parent)
 
 
 def drawing_for(tenant: Tenant) -> Drawing:

@@ -17,6 +17,7 @@ from frontend.pages import show
 from frontend.presenters.answers import Column, column_of
 from frontend.presenters.snippets import snippets_of
 from inference.api.infer import infer
+from inference.api.question import question
 from tenants.errors import ErrorCode, HmiError
 from tenants.models import Tenant
 from versiontree.offers import Offer, offers_found
@@ -120,13 +121,14 @@ def _ask(request: TenantRequest, offer: Offer, given: dict[str, str], number: in
     body = {"model": f"{tenant.slug}/{offer.reference}", "inputs": [input_]}
     snippets = snippets_of(request.build_absolute_uri("/api/v1/infer"), body)
     try:
-        reply = infer(
+        asked = question(
             tenant=tenant,
             reference=offer.reference,
             inputs=[input_],
             request_id=f"{get_contextvars()['request_id'][:60]}-{number}",
             explain=True,
         )
+        reply = infer(asked)
     except HmiError as refusal:
         return Column(number, offer, snippets, refusal=refusal)
     return column_of(number, offer, snippets, given, reply)

@@ -17,16 +17,9 @@ from frontend.pages import show
 from frontend.paging import page_of
 from frontend.presenters.limits import LimitRow, Used, limit_rows
 from frontend.presenters.usage_page import requests_chart, share_bars, summed, tiles_of, usage_row
+from tenants.api_key_selectors import api_keys_of, api_keys_working
 from tenants.models import Tenant
-from tenants.selectors import (
-    api_keys_of,
-    api_keys_working,
-    invitations_made_since,
-    quota_of,
-    rates_of,
-    requests_today,
-    storage_used,
-)
+from tenants.selectors import invitations_made_since, quota_of, rates_of, requests_today, storage_used
 from tenants.usage_selectors import UsageBy, busiest, usage_by, usage_parts
 from versiontree.selectors import artifact_bytes, domains_visible_to
 from versiontree.services.room import hplms_taken, jobs_taken
@@ -72,7 +65,7 @@ def page(request: TenantRequest) -> HttpResponse:
         "keys": share_bars(keys, UsageBy.KEY, names, total["requests"]),
         "rows": [usage_row(row, by, names) for row in shown],
         "page": rows,
-        "limits": _limits(tenant),
+        "limits": limits_of(tenant),
         "contact": settings.HMI_CONTACT,
     }
     return show(request, "usage/page.html", **context)
@@ -103,7 +96,8 @@ def _key_names(tenant: Tenant, prefixes: Iterable[str]) -> dict[str, str]:
     return dict(api_keys_of(tenant).filter(prefix__in=prefixes).values_list("prefix", "name"))
 
 
-def _limits(tenant: Tenant) -> list[LimitRow]:
+def limits_of(tenant: Tenant) -> list[LimitRow]:
+    """What the tenant may have and use, and how much of it is taken."""
     midnight = datetime.now(UTC).replace(hour=0, minute=0, second=0, microsecond=0)
     used = Used(
         requests=requests_today(tenant),

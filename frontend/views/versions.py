@@ -9,6 +9,7 @@ from frontend.access import TenantRequest, tenant_page
 from frontend.pages import show
 from frontend.presenters.answered import answered_rows, mistakes_title
 from frontend.presenters.version_page import version_context
+from frontend.presenters.versions import promotable, rollback_target
 from tenants.models import Tenant
 from versiontree.answers import answers_chosen
 from versiontree.errors import not_found
@@ -22,9 +23,11 @@ from versiontree.evaluations import (
 )
 from versiontree.lineage import lineage_of
 from versiontree.models import Domain, Hplm, Root, Version
-from versiontree.selectors import domain_visible_to, hplm_of, roots_all, versions_of
+from versiontree.models.alias import DEFAULT_ALIAS
+from versiontree.selectors import alias_moves_of, domain_visible_to, hplm_of, roots_all, versions_of
 
 MISTAKES_SHOWN = 3
+MOVES_LOOKED_AT = 20
 VERSIONS_OFFERED = 20
 
 
@@ -75,9 +78,17 @@ def _page(
         domain=domain,
         aliases=found.aliases.all(),
         jobs=found.jobs.all() if _is_own(found, tenant) else [],
+        **(_choices(hplm, found) if hplm and request.place.may_write else {}),
         **(_answers(tenant, found) if hplm else {}),
         **context,
     )
+
+
+def _choices(hplm: Hplm, version: Version) -> dict[str, Any]:
+    """Whether it can be promoted, or else what there was before it to roll back to."""
+    if any(alias.name == DEFAULT_ALIAS for alias in version.aliases.all()):
+        return {"back": rollback_target(version, list(alias_moves_of(hplm)[:MOVES_LOOKED_AT]))}
+    return {"promotable": promotable([version])}
 
 
 def _answers(tenant: Tenant, version: Version) -> dict[str, Any]:

@@ -7,7 +7,7 @@ from django.http import HttpRequest
 from frontend.presenters.usage import Tile
 from hmi_site.dashboard.alerts import disk_alerts, serving_alerts, work_alerts
 from hmi_site.dashboard.disk import stores
-from hmi_site.dashboard.serving import levels_bar, roots, serving_or_none, tiles
+from hmi_site.dashboard.serving import levels_bar, memory_tiles, roots, serving_or_none, serving_tiles
 from hmi_site.dashboard.work import Jobs, jobs_by_day, jobs_now, requests_by_day
 
 
@@ -30,7 +30,8 @@ def live() -> dict[str, Any]:
     bar, legend = levels_bar(serving.workers if serving else [])
     return {
         "alerts": [*serving_alerts(serving, roots(serving)), *work_alerts(jobs)],
-        "tiles": tiles(serving) if serving else [],
+        "tiles": serving_tiles(serving) if serving else [],
+        "memory_tiles": memory_tiles(serving) if serving else [],
         "levels": bar,
         "legend": legend,
         "jobs": jobs,

@@ -15,20 +15,31 @@ GROUPS: Final[dict[str, tuple[tuple[str, str], ...]]] = {
         ("versiontree.Version", "history"),
         ("versiontree.Alias", "label"),
         ("versiontree.Artifact", "inventory_2"),
+        ("versiontree.VersionArtifact", "join_inner"),
     ),
     "Work": (
         ("versiontree.Job", "work"),
         ("versiontree.JobShard", "grid_view"),
+        ("versiontree.FineTuning", "tune"),
+        ("versiontree.Batch", "stacks"),
         ("tenants.UploadCheck", "fact_check"),
     ),
     "Tenants": (
         ("tenants.Tenant", "apartment"),
         ("tenants.Quota", "speed"),
         ("tenants.Membership", "group"),
+        ("tenants.Invitation", "forward_to_inbox"),
         ("tenants.ApiKey", "key"),
+        ("tenants.WebhookEndpoint", "webhook"),
+        ("tenants.Takeout", "folder_zip"),
+    ),
+    "Data": (
         ("tenants.Corpus", "article"),
         ("tenants.Dataset", "dataset"),
+        ("tenants.DatasetSplit", "table_rows"),
         ("tenants.Upload", "upload_file"),
+        ("tenants.File", "draft"),
+        ("tenants.PartedFile", "file_copy"),
     ),
     "Accounts": (
         ("tenants.User", "person"),
@@ -40,27 +51,34 @@ GROUPS: Final[dict[str, tuple[tuple[str, str], ...]]] = {
     "Records": (
         ("tenants.AuditEvent", "receipt_long"),
         ("tenants.UsageDay", "bar_chart"),
+        ("tenants.UsageSum", "functions"),
+        ("tenants.UsageMonth", "calendar_month"),
         ("versiontree.AliasMove", "swap_horiz"),
         ("versiontree.JobEvent", "notes"),
         ("versiontree.Coverage", "percent"),
+        ("versiontree.Evaluation", "grading"),
+        ("tenants.WebhookDelivery", "outbound"),
+        ("tenants.KeptAnswer", "mark_email_read"),
     ),
 }
+"""Every list that there is, in one of them."""
 
 
 def navigation(request: HttpRequest) -> list[dict[str, Any]]:
-    """The groups with what this person may look at; what is in none of them stands on the page of all."""
+    """The groups with what this person may look at."""
     first = [
         {"title": "Dashboard", "icon": "dashboard", "link": reverse("admin:index")},
         {"title": "Serving workers", "icon": "dns", "link": reverse("admin:serving-workers")},
     ]
     groups: list[dict[str, Any]] = [{"title": "", "items": first}]
     for title, models in GROUPS.items():
-        items = [item for name, icon in models if (item := _item(request, name, icon))]
+        items = [item for name, icon in models if (item := list_item(request, name, icon))]
         groups += [{"title": title, "separator": True, "items": items}] if items else []
     return groups
 
 
-def _item(request: HttpRequest, name: str, icon: str) -> dict[str, Any] | None:
+def list_item(request: HttpRequest, name: str, icon: str = "") -> dict[str, Any] | None:
+    """What the list of a model is called and where it is; None for those who may not look at it."""
     model = apps.get_model(name)
     if not admin.site.is_registered(model):
         return None

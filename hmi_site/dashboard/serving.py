@@ -7,6 +7,7 @@ from django.db.models import Count
 from django.template.defaultfilters import filesizeformat
 from redis.exceptions import RedisError
 
+from frontend.presenters.levels import LEVELS
 from frontend.presenters.serving import WorkerRow, serving_tiles, worker_rows
 from frontend.presenters.usage import Tile
 from hmi_site.dashboard.work import Bar, Part
@@ -14,13 +15,6 @@ from inference.api.serving import Serving, serving_now
 from inference.queueing.status import WorkerStatus
 from versiontree.models import Hplm, Version
 from versiontree.models.version import VersionKind, VersionState
-
-LEVELS = (
-    ("trigram", "tri-gram", "success"),
-    ("bigram", "bi-gram", "info"),
-    ("unigram", "uni-gram", "warning"),
-    ("computed", "computed", "primary"),
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,19 +37,16 @@ def serving_or_none() -> Serving | None:
         return None
 
 
-def tiles(serving: Serving) -> list[Tile]:
-    """The figures of the serving page, then what is in memory."""
+def memory_tiles(serving: Serving) -> list[Tile]:
+    """What the workers have in memory. Several may serve the same hPLM: hPLMs are not added up over them."""
     workers = serving.workers
-    resident, served = sum(one.resident for one in workers), sum(one.hplms for one in workers)
-    pinned, there = sum(one.pinned for one in workers), sum(one.pinned_resident for one in workers)
     used, total = (
         sum(one.device_used_bytes for one in workers),
         sum(one.device_total_bytes for one in workers),
     )
     return [
-        *serving_tiles(serving),
-        Tile("hPLMs in memory", f"{resident:,}", f"of {served:,}" if served else ""),
-        Tile("Pinned in memory", f"{there:,}", f"of {pinned:,}"),
+        _fewest("hPLMs in memory", [(one.resident, one.hplms) for one in workers]),
+        _fewest("Pinned in memory", [(one.pinned_resident, one.pinned) for one in workers]),
         Tile("Slot mismatches", f"{sum(one.slot_mismatches for one in workers):,}", "must stay 0"),
         Tile("Workers' memory", filesizeformat(sum(one.host_bytes for one in workers))),
         Tile(
@@ -66,15 +57,22 @@ def tiles(serving: Serving) -> list[Tile]:
     ]
 
 
+def _fewest(name: str, held: list[tuple[int, int]]) -> Tile:
+    """How many of those that it serves the worker has that has the smallest share of them."""
+    there, served = min(held, key=lambda one: one[0] / one[1] if one[1] else 1.0, default=(0, 0))
+    where = ", in the emptiest worker" if len(held) > 1 else ""
+    return Tile(name, f"{there:,}", f"of {served:,}{where}" if served else "")
+
+
 def levels_bar(workers: list[WorkerStatus]) -> tuple[Bar | None, list[tuple[str, str, str]]]:
     """How the fragments of the last half minute were answered, and its legend: level, colour, share. Nothing
     where there were none."""
-    counts = {name: sum(getattr(one.recently.levels, name) for one in workers) for name, _, _ in LEVELS}
+    counts = {name: sum(getattr(one.recently.levels, name) for one in workers) for name in LEVELS}
     total = sum(counts.values())
     if not total:
         return None, []
-    legend = [(label, colour, f"{counts[name] / total:.1%}") for name, label, colour in LEVELS]
-    parts = tuple(Part(counts[name] / total, colour) for name, _, colour in LEVELS if counts[name])
+    legend = [(label, name, f"{counts[name] / total:.1%}") for name, label in LEVELS.items()]
+    parts = tuple(Part(counts[name] / total, name) for name in LEVELS if counts[name])
     return Bar("", parts, ", ".join(f"{label} {share}" for label, _, share in legend)), legend
 
 
@@ -100,4 +98,13 @@ def roots(serving: Serving | None) -> list[RootRow]:
     ]
 
 
-__all__ = ["RootRow", "WorkerRow", "levels_bar", "roots", "serving_or_none", "tiles", "worker_rows"]
+__all__ = [
+    "RootRow",
+    "WorkerRow",
+    "levels_bar",
+    "memory_tiles",
+    "roots",
+    "serving_or_none",
+    "serving_tiles",
+    "worker_rows",
+]

@@ -10,6 +10,7 @@ from django.conf import settings
 from django.http import HttpRequest, HttpResponse
 from django.middleware.clickjacking import XFrameOptionsMiddleware
 from django.middleware.security import SecurityMiddleware
+from django.utils.cache import patch_vary_headers
 from rest_framework.renderers import JSONRenderer
 
 from hmi_site.errors import headers_of
@@ -49,7 +50,8 @@ class Answer:
 
     def messages(self) -> list[dict[str, Any]]:
         """For ASGI; from here on the call counts as answered."""
-        headers = {**common_headers(settings.HMI_HTTPS), **rate_headers(self.limits), **self.headers}
+        common = common_headers(settings.HMI_HTTPS, settings.HMI_STAFF_TOTP)
+        headers = {**common, **rate_headers(self.limits), **self.headers}
         headers[REQUEST_ID_HEADER], headers["Content-Length"] = self.request_id, str(len(self.content))
         seconds = time.perf_counter() - self._begun
         count_answer(VIEW, self.status, seconds)
@@ -67,15 +69,20 @@ def _given(response: HttpResponse, _: HttpRequest) -> HttpResponse:
     return response
 
 
-@lru_cache(2)
-def common_headers(secure: bool) -> dict[str, str]:
-    """Those that the middleware and the view put on every answer; ``secure`` where it goes by HTTPS."""
+@lru_cache(4)
+def common_headers(secure: bool, staff_by_factor: bool) -> dict[str, str]:
+    """Those that the middleware and the view put on every answer; ``secure`` where it goes by HTTPS,
+    ``staff_by_factor`` where the session is asked for staff without a second factor."""
     request = HttpRequest()
     request.method, request.path = "POST", INFER_PATH
     if secure and settings.SECURE_PROXY_SSL_HEADER:
         name, value = settings.SECURE_PROXY_SSL_HEADER
         request.META[name] = value
-    response = HttpResponse(content_type=JSONRenderer.media_type)
+    response = HttpResponse(
+        content_type=JSONRenderer.media_type, headers=InferView().default_response_headers
+    )
     for middleware in (SecurityMiddleware, XFrameOptionsMiddleware, BrowserRules):
         response = cast("HttpResponse", middleware(partial(_given, response))(request))
-    return {**response.headers, **InferView().default_response_headers}
+    if staff_by_factor:
+        patch_vary_headers(response, ["Cookie"])
+    return dict(response.headers)

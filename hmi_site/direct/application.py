@@ -3,6 +3,7 @@
 import asyncio
 import contextvars
 import logging
+import time
 import uuid
 from collections.abc import Awaitable, Callable, Sequence
 from concurrent.futures import Executor
@@ -16,7 +17,8 @@ from structlog.contextvars import bind_contextvars, clear_contextvars
 from hmi_site.direct.answers import Answer
 from hmi_site.direct.plain import PlainCall, plain
 from hmi_site.errors import unexpected
-from hmi_site.threaded import HANG_UP, SILENT_AT_MOST_S
+from hmi_site.patience import Patience
+from hmi_site.threaded import HANG_UP
 from inference.api.infer import conclude
 from inference.api.question import Question
 from inference.api.rates.shares import Limit
@@ -153,12 +155,15 @@ def _look_up(call: PlainCall, body: bytes, request_id: str) -> Question | None:
 
 async def _read(receive: Receive, size: int) -> tuple[bytes, Message | None]:
     """A body of that size, or what there is of it and what came in its place."""
-    message = await receive()
+    message, patience = await receive(), Patience()
     body = message.get("body", b"")
     try:
         while message["type"] == REQUEST and message.get("more_body") and len(body) <= size:
-            message = await asyncio.wait_for(receive(), SILENT_AT_MOST_S)
-            body += message.get("body", b"")
+            begun = time.monotonic()
+            message = await asyncio.wait_for(receive(), patience.left_s)
+            piece = message.get("body", b"")
+            patience.came(len(piece), after_s=time.monotonic() - begun)
+            body += piece
     except TimeoutError:
         message = {"type": HANG_UP}
     return body, message if message["type"] != REQUEST else None

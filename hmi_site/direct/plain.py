@@ -85,6 +85,7 @@ def _is_welcome(headers: dict[bytes, bytes]) -> bool:
         b"idempotency-key" not in headers
         and b"transfer-encoding" not in headers
         and headers.get(b"accept", b"") in ANYTHING
+        and not (settings.HMI_STAFF_TOTP and b"cookie" in headers)
         and (not settings.HMI_HTTPS or headers.get(b"x-forwarded-proto") == b"https")
         and _is_ours(headers.get(b"host", b""), tuple(settings.ALLOWED_HOSTS))
     )

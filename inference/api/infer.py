@@ -1,8 +1,9 @@
-"""One infer request, from a tenant's texts to the answer; the REST view and the UI both call this."""
+"""One infer request, from the question to the answer; the REST views and the UI all call this."""
 
 import logging
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from contextlib import suppress
+from functools import partial
 from typing import Any
 
 from django.db import InterfaceError, OperationalError
@@ -11,8 +12,8 @@ from structlog.contextvars import bind_contextvars
 from inference.api.admission import no_room
 from inference.api.answers import answer_of, failure_of
 from inference.api.client import gateway, reaching_the_queue
-from inference.api.inputs import GivenInput
-from inference.api.question import Question, question
+from inference.api.hang_ups import cancel_on_hang_up
+from inference.api.question import Question
 from inference.api.rates.spending import tokens_spent
 from inference.api.validation import REQUEST_ID_HEADER
 from inference.queueing.log_fields import reply_fields
@@ -20,47 +21,22 @@ from inference.queueing.messages import InferReply
 from inference.queueing.replies import NoReply
 from inference.queueing.transport import CallOutstanding, QueueFull
 from tenants.errors import ErrorCode, HmiError
-from tenants.models import ApiKey, Tenant
+from tenants.models import Tenant
 from tenants.receiving import release_database
 from tenants.services.usage import usage_record
 
 log = logging.getLogger(__name__)
 
 
-def infer(
-    *,
-    tenant: Tenant,
-    reference: str,
-    inputs: Sequence[str | Mapping[str, str] | GivenInput],
-    timeout_s: float | None = None,
-    request_id: str | None = None,
-    miss_policy: str | None = None,
-    explain: bool = False,
-    embed: bool = False,
-    key: ApiKey | None = None,
-    on_accepted: Callable[[], None] | None = None,
-) -> dict[str, Any]:
-    """What `tenant`'s model `reference` says to each of `inputs`, as the JSON value that clients get.
+def infer(asked: Question, *, environ: Mapping[str, Any] | None = None) -> dict[str, Any]:
+    """The answer, as the JSON value that clients get.
 
-    An input is a text, or `{"text", "text_pair"}` or `{"question", "context"}` for a model that takes two.
-    The caller has checked that whoever asks may act for the tenant, and may choose `miss_policy` if it is
-    given. With `explain` each result says how each token was made; with `embed` it is the text's `embedding`,
-    whatever the model's task is. `on_accepted` is called when `cancel` may
-    be. Raises HmiError: bad input, `not_found`, `model_not_ready`, `quota_exceeded`, `rate_limited`, and
-    `conflict`, `worker_unavailable` or `queue_full` when nothing was accepted; after that `cancelled`,
-    `deadline_exceeded` and whatever the inference worker reports.
+    With the WSGI `environ` of who waits for it the request is cancelled when they hang up. Raises HmiError:
+    `rate_limited`, and `conflict`, `worker_unavailable` or `queue_full` when nothing was accepted; after that
+    `cancelled`, `deadline_exceeded` and whatever the inference worker reports.
     """
-    asked = question(
-        tenant=tenant,
-        reference=reference,
-        inputs=inputs,
-        timeout_s=timeout_s,
-        request_id=request_id,
-        miss_policy=miss_policy,
-        explain=explain,
-        embed=embed,
-        key=key,
-    )
+    take_back = partial(cancel, tenant=asked.tenant, request_id=asked.request_id)
+    on_accepted = cancel_on_hang_up(environ or {}, take_back, request_id=asked.request_id)
     release_database()
     reply = None
     with suppress(NoReply), tokens_spent(asked.limits.tokens, asked.guessed_tokens) as tokens:
@@ -97,7 +73,7 @@ def name_taken(asked: Question) -> HmiError:
     return HmiError(ErrorCode.CONFLICT, message, param=REQUEST_ID_HEADER)
 
 
-def _ask(asked: Question, on_accepted: Callable[[], None] | None) -> InferReply:
+def _ask(asked: Question, on_accepted: Callable[[], None]) -> InferReply:
     with reaching_the_queue():
         door = gateway()
         door.admit(asked.asking)

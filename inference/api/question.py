@@ -70,7 +70,15 @@ def question(
     embed: bool = False,
     key: ApiKey | None = None,
 ) -> Question:
-    """What is to be asked of the inference workers. Raises what `infer` raises before anything is asked."""
+    """What is to be asked of the inference workers: what `tenant`'s model `reference` says to each of
+    `inputs`.
+
+    An input is a text, or `{"text", "text_pair"}` or `{"question", "context"}` for a model that takes two.
+    The caller has checked that whoever asks may act for the tenant, and may choose `miss_policy` if it is
+    given. With `explain` each result says how each token was made; with `embed` it is the text's `embedding`,
+    whatever the model's task is. Raises HmiError: bad input, `not_found`, `model_not_ready`,
+    `quota_exceeded`.
+    """
     request_id = request_id or uuid.uuid4().hex
     reference, seconds = check_reference(reference), check_timeout(timeout_s)
     given, policy = check_inputs(inputs), check_miss_policy(miss_policy)

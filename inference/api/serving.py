@@ -24,15 +24,20 @@ class Serving:
 def trace_of(worker: str) -> bytes | None:
     """What the pipeline of a worker did last, for a trace viewer; None when no such worker is there, or it
     does not answer within seconds. Raises RedisError when it cannot be asked."""
-    redis = gateway().client.redis
-    alive = any(status.name == worker for status in workers_alive(redis))
-    return ask(redis, worker, TRACE) if alive else None
+    return _asked(worker, TRACE)
 
 
 def order(worker: str, what: str) -> bool:
-    """Tell a worker to ``drain``, ``resume`` or ``refresh``; False when it did not obey within seconds.
-    Raises RedisError when it cannot be told."""
-    return ask(gateway().client.redis, worker, what) == DONE
+    """Tell a worker to ``drain``, ``resume`` or ``refresh``; False when no such worker is there, or it did
+    not obey within seconds. Raises RedisError when it cannot be told."""
+    return _asked(worker, what) == DONE
+
+
+def _asked(worker: str, what: str) -> bytes | None:
+    """What a worker that is there answers. Nobody waits for one that is not."""
+    redis = gateway().client.redis
+    alive = any(status.name == worker for status in workers_alive(redis))
+    return ask(redis, worker, what) if alive else None
 
 
 def serving_now() -> Serving:

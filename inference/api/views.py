@@ -1,6 +1,5 @@
 """The infer endpoint: who asks, what they ask, the answer; and how they take it back."""
 
-from functools import partial
 from typing import Any
 
 from drf_spectacular.types import OpenApiTypes
@@ -12,10 +11,10 @@ from rest_framework.views import APIView
 from structlog.contextvars import get_contextvars
 
 from inference.api.callers import IsIdentified, enter_asked_tenant, require_choice_of_policy
-from inference.api.hang_ups import cancel_on_hang_up
 from inference.api.idempotency import answered_once
 from inference.api.infer import cancel, infer
 from inference.api.parsers import InferBodyParser
+from inference.api.question import question
 from inference.api.rates.headers import tell
 from inference.api.rates.limits import limits_of
 from inference.api.rates.throttles import InferRate, key_of
@@ -74,19 +73,20 @@ class InferView(APIView):
         api_key = key_of(request)
         if api_key is None:
             tell(request._request, limits_of(tenant, None).tokens)
-        take_back = partial(cancel, tenant=tenant, request_id=self.request_id)
-        ask = partial(
-            infer,
-            tenant=tenant,
-            reference=call.model,
-            inputs=call.inputs,
-            timeout_s=call.timeout_s,
-            request_id=self.request_id,
-            miss_policy=call.miss_policy,
-            explain=call.explain,
-            key=api_key,
-            on_accepted=cancel_on_hang_up(request.META, take_back, request_id=self.request_id),
-        )
+
+        def ask() -> dict[str, Any]:
+            asked = question(
+                tenant=tenant,
+                reference=call.model,
+                inputs=call.inputs,
+                timeout_s=call.timeout_s,
+                request_id=self.request_id,
+                miss_policy=call.miss_policy,
+                explain=call.explain,
+                key=api_key,
+            )
+            return infer(asked, environ=request.META)
+
         answer = answered_once(ask, tenant=tenant.slug, key=key, body=request.data, seconds=call.timeout_s)
         return Response(answer)
 

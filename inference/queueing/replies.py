@@ -29,6 +29,8 @@ BLOCK_MS = 1000
 GRACE_S = 2.0
 READ_KEPT = 256
 """So many replies that were read stay in the stream at most."""
+WAKE = b"wake"
+"""The field of an entry that is no reply, and has the reader look whether it is to stop."""
 
 OnReply = Callable[[InferReply], None]
 
@@ -61,9 +63,12 @@ class ReplyReader:
             self._expected.pop(request_id, None)
 
     def close(self) -> None:
-        """Stop the thread, within a second, and remove the stream."""
+        """Stop the thread and remove the stream. Raises RedisError when there is no server any more."""
         self._stop.set()
-        self._thread.join()
+        try:
+            self._redis.xadd(self.stream, {WAKE: b""})  # or the thread would wait until something comes
+        finally:
+            self._thread.join()
         self._redis.delete(self.stream)
 
     def _run(self) -> None:
@@ -73,7 +78,8 @@ class ReplyReader:
                 streams: Any = self._redis.xread({self.stream: position}, block=BLOCK_MS)
                 for _, entries in streams or ():
                     for entry_id, fields in entries:
-                        self._deliver(fields.get(keys.FIELD.encode(), b""))
+                        if WAKE not in fields:
+                            self._deliver(fields.get(keys.FIELD.encode(), b""))
                         position = entry_id
                         read += 1
                 if read >= READ_KEPT:

@@ -10,12 +10,12 @@ from redis.exceptions import RedisError
 from inference.engine.batcher import BatchLimits
 from inference.engine.fairness import FairShares
 from inference.engine.residency import IntegrityError
-from inference.engine.rows import Answered, Failed, Hits, Outcome
 from inference.queueing.consumer import Entry, RequestConsumer
 from inference.queueing.log_fields import whose
 from inference.queueing.misses import MissCounter
-from inference.serving.backlog import Backlog, Batch, Waiting
+from inference.serving.backlog import Backlog
 from inference.serving.catalogue import Catalogue
+from inference.serving.computing import Computing
 from inference.serving.intake import admit, cancellation, expiry
 from inference.serving.metrics import WorkerMetrics
 from inference.serving.outbox import Outbox
@@ -48,16 +48,14 @@ class Server:
         metrics: WorkerMetrics | None = None,
         clock: Callable[[], float] = time.time,
     ) -> None:
-        self.last_batch_at = 0.0
         self.turns = 0
         self.paused = threading.Event()
         self._taking = True
-        self._lost = self._failed = ""
+        self._lost = ""
         self._consumer = consumer
         self.recent = Recent(catalogue.pipeline.trace)
         self._catalogue = catalogue
         self._limits, self._pace = limits, pace
-        self._misses, self._metrics = misses, metrics
         self._clock = clock
         self._shares = FairShares(lambda tenant: catalogue.manifest.weight(tenant))
         self._backlog = Backlog(shares=self._shares)
@@ -68,6 +66,9 @@ class Server:
         self._ahead_failed: Exception | None = None
         self._early: list[Entry] = []
         self._outbox = Outbox(consumer, catalogue.counters, self.recent, metrics, clock)
+        self._computing = Computing(
+            self._outbox, self.recent, limits=limits, misses=misses, metrics=metrics, clock=clock
+        )
         self._next_claim = self._next_claim_behind = self._next_drop = 0.0
 
     @property
@@ -86,9 +87,14 @@ class Server:
         return bool(self._outbox or self._ahead or self._backlog or self._background or self._early)
 
     @property
+    def last_batch_at(self) -> float:
+        """Unix seconds: when a batch was computed last of which some row was answered; 0 before the first."""
+        return self._computing.last_batch_at
+
+    @property
     def last_error(self) -> str:
         """What went wrong last and has not gone right since."""
-        return self._lost or self._failed
+        return self._lost or self._computing.failed
 
     def run(self, stop: threading.Event) -> None:
         """Serve until ``stop`` is set and everything taken in is answered. Outlives the loss of the queue's
@@ -167,7 +173,7 @@ class Server:
         alone = Backlog(shares=self._shares_behind if entry.is_background else self._shares)
         self._admit_all([entry], alone)
         while (underway := self._begin(alone)) is not None:
-            self._finish(underway, lambda: None)
+            self._computing.finish(underway)
 
     def _take(self, idle_s: float, company_s: float) -> None:
         """Fill the window: wait for the first request as long as one may be idle, and then for company.
@@ -245,7 +251,7 @@ class Server:
         if current is None:
             return False
         self._ahead = None
-        self._finish(current, lambda: self._look_ahead(taking))
+        self._computing.finish(current, lambda: self._look_ahead(taking))
         if (failed := self._ahead_failed) is not None:
             self._ahead_failed = None
             raise failed
@@ -277,59 +283,7 @@ class Server:
     def _begin(self, backlog: Backlog, *, briefly: bool = False) -> Underway | None:
         """The next batch of the backlog, begun; None when it is empty."""
         self.turns += 1
-        for ticket in backlog.drop_expired(self._clock()):
-            self._outbox.reply_to(ticket, expiry(ticket.entry))
-        batch = backlog.take(self._limits, briefly=briefly)
-        if batch is None:
-            return None
-        begun = self._clock()
-        for waiting in batch.waiting:
-            waiting.ticket.started(begun)
-        return Underway(backlog, batch, batch.executor.begin([waiting.row for waiting in batch.waiting]))
-
-    def _finish(self, underway: Underway, meanwhile: Callable[[], None]) -> None:
-        """Compute a batch, unless all its requests have their answers or are late by now: charge its tenants,
-        and answer the requests that are done with it. ``meanwhile`` is done while it computes."""
-        batch, now = underway.batch, self._clock()
-        tickets = {waiting.ticket for waiting in batch.waiting if not waiting.ticket.answered}
-        if all(ticket.expired(now) for ticket in tickets):
-            outcomes = underway.give_up()
-            for ticket in tickets:
-                self._outbox.reply_to(ticket, expiry(ticket.entry))
-        else:
-            outcomes = underway.finish(meanwhile)
-            if self._metrics is not None:
-                self._metrics.batch_computed(outcomes, begun=now, ended=self._clock())
-            self._note(batch, outcomes)
-        underway.backlog.settle(batch, outcomes)
-        for ticket in tickets:
-            if ticket.done and not ticket.answered:
-                self._outbox.conclude(ticket)
-        underway.backlog.drop_done()
-
-    def _note(self, batch: Batch, outcomes: list[Outcome]) -> None:
-        """What came of the rows, for their requests and for those who watch."""
-        self._failed = ""
-        for waiting, outcome in zip(batch.waiting, outcomes, strict=True):
-            waiting.ticket.settle(outcome)
-            if isinstance(outcome, Failed):
-                self._failed = outcome.message
-            else:
-                self._count_misses(waiting, outcome)
-        answers = [outcome.hits for outcome in outcomes if isinstance(outcome, Answered)]
-        self.recent.computed(len(outcomes), sum(answers, Hits()))
-        # A device that refuses everything at once is quick, and no sign of health.
-        if any(isinstance(outcome, Answered) for outcome in outcomes):
-            self.last_batch_at = self._clock()
-
-    def _count_misses(self, waiting: Waiting, answer: Answered) -> None:
-        """Note what the tables lack, for a domain's to grow from, where the tenant lets it be noted."""
-        served = waiting.ticket.route.served
-        of_domain = len(served.plots) > 1
-        if self._misses is None or not of_domain or not served.shares_counts or not len(answer.missed):
-            return
-        fragments = answer.missed.astype(">i4").tobytes()
-        self._misses.add(served.plots[0], served.tenant, answer.missed.shape[1], fragments)
+        return self._computing.begin(backlog, briefly=briefly)
 
     def _check_integrity(self) -> None:
         """When idle, nothing may be held or leased, but for batches that were given up a moment ago. A broken
@@ -340,5 +294,5 @@ class Server:
             self._catalogue.cache.check_integrity()
         except IntegrityError as error:
             log.critical("the cache of hPLMs is emptied: %s", error)
-            self._failed = str(error)
+            self._computing.failed = str(error)
             self._catalogue.cache.clear()

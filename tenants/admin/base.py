@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Callable
+from datetime import datetime
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from django import forms
@@ -47,8 +48,10 @@ __all__ = [
     "Uploading",
     "acting",
     "linked",
+    "linked_list",
     "pretty_json",
     "sized",
+    "to_the_second",
 ]
 
 
@@ -62,6 +65,8 @@ class PageActions(ModelAdmin):
     """Has some of its list's actions on the page of each row as well, as buttons that lead back there."""
 
     on_page: ClassVar[tuple[str, ...]] = ()
+    for_good: ClassVar[tuple[str, ...]] = ()
+    """Those of them that cannot be undone: they stand apart, in red."""
     change_form_outer_before_template = "tenants/admin/page_actions.html"
 
     def change_view(
@@ -73,10 +78,12 @@ class PageActions(ModelAdmin):
     ) -> HttpResponse:
         row = self.get_object(request, unquote(object_id)) if self.on_page else None
         known = {name: str(text) for name, text in self.get_action_choices(request)}
-        told = [(name, known[name]) for name in self.offered(row) if name in known] if row else []
-        return super().change_view(
-            request, object_id, form_url, {**(extra_context or {}), "page_actions": told}
-        )
+        offered = [name for name in self.offered(row) if name in known] if row else []
+        actions = {
+            "page_actions": [(name, known[name]) for name in offered if name not in self.for_good],
+            "page_actions_for_good": [(name, known[name]) for name in offered if name in self.for_good],
+        }
+        return super().change_view(request, object_id, form_url, {**(extra_context or {}), **actions})
 
     def offered(self, row: Any) -> tuple[str, ...]:
         """Those of them that make sense for this row."""
@@ -179,6 +186,13 @@ def linked(row: Model, text: str = "") -> SafeString:
     return format_html('<a class="{}" href="{}">{}</a>', LINK_STYLE, address, text or row)
 
 
+def linked_list(model: type[Model], query: str, text: str) -> SafeString:
+    """These words, leading to the list of the rows that the query finds."""
+    opts = model._meta
+    address = reverse(f"admin:{opts.app_label}_{opts.model_name}_changelist")
+    return format_html('<a class="{} underline" href="{}?{}">{}</a>', LINK_STYLE, address, query, text)
+
+
 def sized(field: str, title: str = "Size") -> Callable[[Any, Any], str]:
     """A column of bytes as people read them, sorted by the field."""
 
@@ -187,6 +201,11 @@ def sized(field: str, title: str = "Size") -> Callable[[Any, Any], str]:
         return filesizeformat(getattr(row, field))
 
     return column
+
+
+def to_the_second(moment: datetime) -> str:
+    """The moment as other columns have it, and its second, on one line."""
+    return f"{moment:%-d %b %Y, %H:%M:%S}".replace(" ", "\N{NO-BREAK SPACE}")
 
 
 def pretty_json(value: Any) -> SafeString:

@@ -41,7 +41,7 @@ class ApiKeyAdmin(PageActions):
     search_fields = ("prefix", "name", "tenant__slug")
     autocomplete_fields = ("tenant",)
     actions = ("revoke",)
-    on_page = actions
+    on_page = for_good = actions
 
     def offered(self, row: ApiKey) -> tuple[str, ...]:
         return () if row.revoked else self.on_page

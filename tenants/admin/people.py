@@ -10,7 +10,10 @@ from django.contrib.auth.admin import UserAdmin as DjangoUserAdmin
 from django.contrib.auth.models import Group
 from django.db.models import Count, QuerySet
 from django.http import HttpRequest
+from django.utils.html import format_html
 from django.utils.safestring import SafeString
+from unfold.contrib.filters.admin import AutocompleteSelectFilter
+from unfold.decorators import display
 from unfold.forms import AdminPasswordChangeForm, UserChangeForm, UserCreationForm
 
 from tenants.admin.base import (
@@ -21,11 +24,12 @@ from tenants.admin.base import (
     StackedInline,
     acting,
     linked,
+    linked_list,
     sized,
 )
 from tenants.admin.confirm import typed_name
 from tenants.errors import HmiError
-from tenants.models import Membership, Quota, Tenant, User
+from tenants.models import Membership, Quota, Takeout, Tenant, User
 from tenants.owned import owned_models, owned_rows
 from tenants.services.leaving import tenant_leave
 from tenants.services.members import member_add, member_remove, member_set_role
@@ -97,21 +101,22 @@ class TenantAdmin(PageActions):
     list_display = (
         "slug",
         "name",
+        "status",
         "member_count",
         "weight",
-        "shares_fragment_counts",
-        "state",
         "created_at",
     )
     list_filter = (
         ("suspended_at", admin.EmptyFieldListFilter),
         ("leaving_since", admin.EmptyFieldListFilter),
+        "shares_fragment_counts",
         "created_at",
     )
     ordering = ("slug",)
     search_fields = ("slug", "name")
     actions = ("suspend", "resume", "take_out", "leave")
     on_page = actions
+    for_good = ("leave",)
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[Any]:
         tenants: QuerySet[Any] = super().get_queryset(request).annotate(member_count=Count("memberships"))
@@ -122,7 +127,17 @@ class TenantAdmin(PageActions):
         """How many people belong to it."""
         return int(tenant.member_count)
 
-    @admin.display(description="State", ordering="suspended_at")
+    @display(  # type: ignore[untyped-decorator]
+        description="State",
+        ordering="suspended_at",
+        label={"at work": "success", "suspended": "warning", "being deleted": "danger", "deleted": ""},
+    )
+    def status(self, tenant: Tenant) -> tuple[str, str]:
+        """The same in its colour, for the list."""
+        told = self.state(tenant)
+        return told.partition(" on ")[0], told
+
+    @admin.display(description="State")
     def state(self, tenant: Tenant) -> str:
         """Whether it works, and since when not."""
         if tenant.left_at is not None:
@@ -132,8 +147,8 @@ class TenantAdmin(PageActions):
         return f"suspended on {tenant.suspended_at:%Y-%m-%d}" if tenant.suspended_at else "at work"
 
     def get_fields(self, request: HttpRequest, obj: Any = None) -> tuple[str, ...]:
-        chosen = ("slug", "name", "weight", "shares_fragment_counts")
-        return chosen if obj is None else (*chosen, "state", "created_at")
+        chosen = ("name", "weight", "shares_fragment_counts")
+        return ("slug", *chosen) if obj is None else ("slug", "state", *chosen, "created_at")
 
     def get_readonly_fields(self, request: HttpRequest, obj: Any = None) -> tuple[str, ...]:
         return () if obj is None else ("slug", "state", "created_at")
@@ -188,7 +203,10 @@ class TenantAdmin(PageActions):
         """For its owners and for administrators, who find it under *Takeouts*."""
         for tenant in tenants:
             begin = partial(takeout_request, tenant=tenant, actor=acting(request))
-            self._try(request, begin, f"All data of {tenant} is being put into a file: see Takeouts.")
+            where = linked_list(Takeout, f"q={tenant}", "Takeouts")
+            self._try(
+                request, begin, format_html("All data of {} is being put into a file: see {}.", tenant, where)
+            )
 
     @admin.action(description="Delete all data", permissions=["change"])
     @typed_name(
@@ -217,7 +235,8 @@ class MembershipAdmin(ModelAdmin):
     """Who belongs to which tenant, in which role."""
 
     list_display = ("tenant", "user", "role", "created_at")
-    list_filter = ("role", "tenant")
+    list_filter = ("role", ("tenant", AutocompleteSelectFilter))
+    list_filter_submit = True
     list_select_related = ("tenant", "user")
     search_fields = ("tenant__slug", "user__username", "user__email")
     autocomplete_fields = ("tenant", "user")

@@ -3,6 +3,7 @@
 from typing import Any
 
 from django.contrib import admin
+from unfold.contrib.filters.admin import AutocompleteSelectFilter
 
 from tenants.admin.base import ReadOnly, pretty_json
 from tenants.models import WebhookDelivery, WebhookEndpoint
@@ -13,7 +14,8 @@ class WebhookAdmin(ReadOnly):
     """Where tenants hear of events. Secrets are shown to nobody."""
 
     list_display = ("url", "tenant", "disabled_at", "failing_since", "created_by", "created_at")
-    list_filter = (("tenant", admin.RelatedOnlyFieldListFilter), "created_at")
+    list_filter = (("tenant", AutocompleteSelectFilter), "created_at")
+    list_filter_submit = True
     list_select_related = ("tenant", "created_by")
     search_fields = ("url", "tenant__slug")
     exclude = ("secret", "previous_secret")
@@ -24,7 +26,8 @@ class DeliveryAdmin(ReadOnly):
     """What was sent, and what came of it."""
 
     list_display = ("kind", "tenant", "endpoint", "state", "attempts", "next_attempt_at", "created_at")
-    list_filter = ("state", "kind", ("tenant", admin.RelatedOnlyFieldListFilter))
+    list_filter = ("state", "kind", ("tenant", AutocompleteSelectFilter))
+    list_filter_submit = True
     list_select_related = ("tenant", "endpoint")
     search_fields = ("event_id", "tenant__slug")
     exclude = ("payload", "tries")

@@ -16,9 +16,9 @@ from tenants.api.serializers import (
     ApiKeySerializer,
 )
 from tenants.api.single import Single
+from tenants.api_key_selectors import api_key_of, api_keys_of
 from tenants.models import ApiKey, Role
 from tenants.permissions import request_actor
-from tenants.selectors import api_key_of, api_keys_of
 from tenants.services.api_keys import api_key_create, api_key_revoke, api_key_rotate
 from tenants.services.audit import person
 

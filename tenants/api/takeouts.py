@@ -15,8 +15,8 @@ from tenants.api.single import Single
 from tenants.errors import ErrorCode, HmiError
 from tenants.models import Role, Takeout
 from tenants.permissions import request_actor
-from tenants.selectors import takeout_of, takeout_seen_by, takeouts_of
 from tenants.services.taking_out import takeout_fetch, takeout_path, takeout_request
+from tenants.takeout_selectors import takeout_of, takeout_seen_by, takeouts_of
 
 
 class TakeoutSerializer(serializers.ModelSerializer[Takeout]):

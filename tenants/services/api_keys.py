@@ -7,10 +7,10 @@ from django.db import transaction
 from django.db.models import Q
 from django.utils import timezone
 
+from tenants.api_key_selectors import api_keys_working
 from tenants.errors import ErrorCode, HmiError
 from tenants.models import ApiKey, Scope, Tenant, User
 from tenants.scope import tenant_scope
-from tenants.selectors import api_keys_working
 from tenants.services.audit import Actor, audit_record
 from tenants.services.names import clean_name
 from tenants.services.quotas import quota_check_api_keys, quota_lock

@@ -17,16 +17,22 @@ from tenants.scope import platform_scope
 log = logging.getLogger(__name__)
 
 # Rows are locked in their order, so that two processes cannot wait for each other. Counts of a tenant that
-# was deleted meanwhile have no row to go to; those of one that left would bring its names back.
+# was deleted meanwhile have no row to go to; those of one that leaves must not bring its names back. Whether
+# it does is read under the lock on the table that nobody has while names are blanked.
 UPSERT: Final = """
     INSERT INTO {usage} AS kept
         (tenant_id, hplm_name, key_prefix, day, requests, inputs, tokens, failed, busy_ms)
-    SELECT new.*
+    SELECT new.tenant_id,
+        CASE WHEN tenant.leaving_since IS NULL THEN new.hplm_name ELSE '' END,
+        CASE WHEN tenant.leaving_since IS NULL THEN new.key_prefix ELSE '' END,
+        new.day,
+        sum(new.requests), sum(new.inputs), sum(new.tokens), sum(new.failed), sum(new.busy_ms)
     FROM unnest(%s::bigint[], %s::text[], %s::text[], %s::date[],
                 %s::bigint[], %s::bigint[], %s::bigint[], %s::bigint[], %s::float8[])
         AS new (tenant_id, hplm_name, key_prefix, day, requests, inputs, tokens, failed, busy_ms)
-    JOIN {tenants} ON {tenants}.id = new.tenant_id AND {tenants}.left_at IS NULL
-    ORDER BY new.tenant_id, new.day, new.hplm_name, new.key_prefix
+    JOIN {tenants} AS tenant ON tenant.id = new.tenant_id AND tenant.left_at IS NULL
+    GROUP BY 1, 2, 3, 4
+    ORDER BY 1, 4, 2, 3
     ON CONFLICT (tenant_id, day, hplm_name, key_prefix) DO UPDATE SET
         requests = kept.requests + EXCLUDED.requests,
         inputs = kept.inputs + EXCLUDED.inputs,

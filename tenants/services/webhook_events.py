@@ -16,9 +16,13 @@ from tenants.signals import webhooks_due
 
 
 def endpoints_for(tenant_id: int, kind: EventKind) -> list[WebhookEndpoint]:
-    """Where the tenant wants to hear of this."""
+    """Where the tenant wants to hear of this. Until the transaction ends none of them is deleted: whoever
+    wants to waits, and then deletes what was written for it, too."""
     wanted = WebhookEndpoint.unscoped.filter(tenant_id=tenant_id, disabled_at=None, kinds__contains=[kind])
-    return list(wanted.select_related("tenant"))
+    statement, values = wanted.query.sql_with_params()
+    # Django knows only locks that would have tellers wait for one another.
+    held = WebhookEndpoint.unscoped.raw(f"{statement} FOR KEY SHARE", values)
+    return list(held.prefetch_related("tenant"))
 
 
 def event_tell(*, endpoints: Iterable[WebhookEndpoint], kind: EventKind, data: Mapping[str, Any]) -> None:

@@ -72,7 +72,7 @@ def delivery_claim() -> Claim | None:
         free.annotate(due_at=first_due)
         .filter(due_at__isnull=False)
         .order_by("due_at")
-        .select_for_update(skip_locked=True, of=("self",))
+        .select_for_update(skip_locked=True, no_key=True, of=("self",))
         .first()
     )
     delivery = due.filter(endpoint=endpoint).first() if endpoint else None
@@ -104,7 +104,7 @@ def delivery_try(*, claim: Claim, resolve: Resolve = by_name) -> Answer:
 def delivery_record(*, claim: Claim, answer: Answer) -> bool:
     """Write down what came of a try, and set the next one; false where another worker has taken it over, or
     it is gone."""
-    rows = WebhookEndpoint.unscoped.select_for_update(of=("self",)).select_related("tenant")
+    rows = WebhookEndpoint.unscoped.select_for_update(no_key=True, of=("self",)).select_related("tenant")
     endpoint = rows.filter(pk=claim.delivery.endpoint_id, sending_until=claim.until).first()
     delivery = WebhookDelivery.unscoped.filter(pk=claim.delivery.pk, state=DeliveryState.WAITING).first()
     if endpoint is None or delivery is None:

@@ -23,8 +23,9 @@ REGISTRY = "https://registry.npmjs.org"
 TIMEOUT_S = 120
 GRAVE = {"serious", "critical"}
 
-RUN = """async ([rules, exclude]) => {
-    const found = await axe.run({ include: [":root"], exclude }, { resultTypes: ["violations"], ...rules });
+RUN = """async ([within, exclude, rules]) => {
+    const wanted = { resultTypes: ["violations"], preload: false, ...rules };
+    const found = await axe.run({ include: [within], exclude }, wanted);
     return found.violations.map(({ id, impact, nodes }) =>
         ({ id, impact, places: nodes.map(({ html, target }) => `${target.join(" ")}: ${html}`) }));
 }"""
@@ -45,14 +46,19 @@ def axe_source(cache: Path) -> str:
 
 
 def violations(
-    page: Page, source: str, *, only: tuple[str, ...] = (), without: tuple[str, ...] = ()
+    page: Page,
+    source: str,
+    *,
+    within: str = ":root",
+    only: tuple[str, ...] = (),
+    without: tuple[str, ...] = (),
 ) -> list[str]:
     """The grave faults of the page as it is now, one line each. `only` names the rules that are wanted,
-    `without` what is not to be looked at, as selectors."""
+    `within` and `without` what is to be looked at and what of it is not, as selectors."""
     rules: dict[str, Any] = {"runOnly": {"type": "rule", "values": list(only)}} if only else {}
     if not page.evaluate("'axe' in window"):
         page.evaluate(source)  # as the browser's debugger does, so the page's own policy need not allow it
-    found: list[dict[str, Any]] = page.evaluate(RUN, [rules, list(without)])
+    found: list[dict[str, Any]] = page.evaluate(RUN, [within, list(without), rules])
     return [
         f"{fault['id']} ({fault['impact']}): {place[:300]}"
         for fault in found

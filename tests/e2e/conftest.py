@@ -1,6 +1,7 @@
 """A real browser against the running site."""
 
 import os
+import shutil
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -9,7 +10,7 @@ from urllib.parse import urlsplit
 import pytest
 import redis
 from django.conf import settings as django_settings
-from django.test import Client
+from django.test import Client, override_settings
 from playwright.sync_api import (
     Browser,
     BrowserContext,
@@ -20,18 +21,25 @@ from playwright.sync_api import (
     WebError,
     sync_playwright,
 )
+from pytest_django import Settings
 from pytest_django.live_server_helper import LiveServer
 
+from hmi_site.launcher.ports import choose_port
 from inference.api.client import close_gateway
 from tenants.models import User
 from tests.e2e.browser import ARGUMENTS, chromium, patient
+from tests.e2e.kept import Keeper
 from tests.e2e.tiny_files import TinyFiles
-from tests.e2e.world import PASSWORD, World, world_build
+from tests.e2e.world import PASSWORD, World
+from tests.integration.serving_faults.servers import Web
 from tests.processes import InferenceWorker
+from tests.services import environment_of_services
 
 # Refusals are pages, too; and a server that streams nothing is what htmx calls an error.
 EXPECTED = ("status of 4", "[object Event]")
 DESKTOP: ViewportSize = {"width": 1280, "height": 900}
+TELL_OF_THE_POLICY = """addEventListener("securitypolicyviolation", (event) =>
+  console.error(`forbidden by the policy: ${event.effectiveDirective} ${event.blockedURI}`))"""
 Enter = Callable[[User | None], None]
 """Makes the tabs those of somebody, or of nobody."""
 
@@ -50,7 +58,8 @@ def browser() -> Iterator[Browser]:
 
 @dataclass
 class Watch:
-    """What a page must never do: complain on the console, or ask another host for anything."""
+    """What a page must never do: complain on the console, do what its content policy forbids, or ask another
+    host for anything."""
 
     host: str
     expected: tuple[str, ...] = EXPECTED
@@ -78,25 +87,92 @@ def files(tmp_path_factory: pytest.TempPathFactory) -> TinyFiles:
     return TinyFiles(tmp_path_factory.mktemp("files") / "checkpoint")
 
 
+@pytest.fixture(scope="session")
+def keeper(files: TinyFiles, tmp_path_factory: pytest.TempPathFactory) -> Keeper:
+    """Keeps the world."""
+    return Keeper(files, tmp_path_factory.mktemp("kept"))
+
+
+@pytest.fixture(scope="module")
+def folders(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Where the artifacts and uploads of a file of tests are: the processes that outlive a test know it."""
+    return tmp_path_factory.mktemp("folders")
+
+
+@pytest.fixture
+def artifact_root(folders: Path, settings: Settings) -> Path:
+    """The artifact root of the tests of this file, emptied."""
+    settings.HMI_ARTIFACT_ROOT = emptied(folders / "artifacts")
+    return Path(settings.HMI_ARTIFACT_ROOT)
+
+
+@pytest.fixture
+def upload_root(folders: Path, settings: Settings) -> Path:
+    """The upload root of the tests of this file, emptied."""
+    settings.HMI_UPLOAD_ROOT = emptied(folders / "uploads")
+    return Path(settings.HMI_UPLOAD_ROOT)
+
+
 @pytest.fixture
 def world(
     transactional_db: None,
     redis_client: redis.Redis,
     artifact_root: Path,
     upload_root: Path,
-    files: TinyFiles,
+    keeper: Keeper,
 ) -> Iterator[World]:
     """A tenant with an owner, a developer and a viewer, a stranger, and a small version tree."""
-    yield world_build(files)
+    yield keeper.world(redis_client, (artifact_root, upload_root))
     close_gateway()  # it must not outlive the Valkey that it reads from
 
 
-@pytest.fixture
-def inference_worker(world: World, redis_url: str, artifact_root: Path) -> Iterator[InferenceWorker]:
-    """An inference worker in a process of its own, ready to answer."""
-    worker = InferenceWorker(redis_url, artifact_root)
-    yield worker.wait_until_ready()
+@pytest.fixture(scope="module")
+def running_worker(redis_url: str, folders: Path) -> Iterator[InferenceWorker]:
+    """An inference worker in a process of its own, from the first test of a file that wants it."""
+    worker = InferenceWorker(redis_url, folders / "artifacts")
+    yield worker
     worker.kill()
+
+
+@pytest.fixture
+def inference_worker(running_worker: InferenceWorker, world: World) -> InferenceWorker:
+    """That worker, ready to answer."""
+    return running_worker.wait_until_ready()
+
+
+@pytest.fixture(scope="module")
+def running_web(django_db_setup: None, redis_url: str, folders: Path) -> Iterator[Web]:
+    """The web server as the launcher starts it, from the first test of a file that wants it: with fewer
+    threads, and fewer connections to the database, than pages that follow a job. Tests may kill it."""
+    port = choose_port("127.0.0.1", 18_700)
+    roots = {"HMI_ARTIFACT_ROOT": folders / "artifacts", "HMI_UPLOAD_ROOT": folders / "uploads"}
+    with port.claim, override_settings(HMI_WEB_THREADS=2, **roots):
+        env = {**environment_of_services(redis_url), "HMI_DB_POOL": "2", "HMI_INFER_CAPACITY": "1"}
+        web = Web(port.address, port.number, env, folders / "web.log")
+        web.start()
+        yield web
+        web.stop()
+
+
+@pytest.fixture
+def web(running_web: Web, world: World) -> Web:
+    """That server, which runs whatever the test before did to it."""
+    if not running_web.runs():
+        running_web.start()
+    return running_web
+
+
+@pytest.fixture
+def at_web(browser: Browser, web: Web, world: World) -> Iterator[BrowserContext]:
+    """A browser in which the owner is signed in there. While the server is dead the console may say so."""
+    client = Client()
+    client.force_login(world.owner)
+    session = client.cookies[django_settings.SESSION_COOKIE_NAME].value
+    context = patient(browser.new_context(base_url=web.url, viewport=DESKTOP))
+    name = f"hmi_session_{urlsplit(web.url).port}"
+    context.add_cookies([{"name": name, "value": session, "url": web.url}])
+    yield context
+    context.close()
 
 
 @pytest.fixture
@@ -109,6 +185,7 @@ def watch(live_server: LiveServer) -> Watch:
 def context(browser: Browser, live_server: LiveServer, watch: Watch) -> Iterator[BrowserContext]:
     """A fresh browser profile; the test fails if a page broke a rule that holds for all pages."""
     context = patient(browser.new_context(base_url=live_server.url, viewport=DESKTOP, locale="en-GB"))
+    context.add_init_script(TELL_OF_THE_POLICY)
     context.on("console", watch.console)
     context.on("request", watch.request)
     context.on("weberror", watch.script)
@@ -144,6 +221,13 @@ def signed_in(page: Page, enter: Enter, world: World) -> Page:
     enter(world.owner)
     page.goto(f"/t/{world.tenant.slug}/")
     return page
+
+
+def emptied(folder: Path) -> Path:
+    """The folder, with nothing in it."""
+    shutil.rmtree(folder, ignore_errors=True)
+    folder.mkdir()
+    return folder
 
 
 def sign_in(page: Page, username: str) -> Page:

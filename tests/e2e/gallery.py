@@ -197,6 +197,8 @@ def _addresses(world: World) -> dict[str, str]:
         "hplm-new-settings": f"hplms/new/?dataset={world.dataset.pk}&parent={world.domain.pk}",
         "hplm-new-review": f"hplms/new/?dataset={world.dataset.pk}&parent={world.domain.pk}&name=urgent",
         "hplm-import": "hplms/import/",
+        "hplm-about": "hplms/triage/about/",
+        "hplm-card": "hplms/triage/versions/1/card/",
         "hplm-update": "hplms/triage/update/",
         "jobs": "jobs/",
         "job-running": f"jobs/{running.pk}/",

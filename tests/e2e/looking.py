@@ -15,7 +15,9 @@ SIZES: dict[str, ViewportSize] = {
     "desktop": {"width": 1280, "height": 900},
     "phone": {"width": 360, "height": 740},
 }
-SCHEMES: tuple[Literal["light", "dark"], ...] = ("light", "dark")
+Scheme = Literal["light", "dark"]
+WAYS: dict[Scheme, tuple[str, ...]] = {"light": ("desktop", "phone"), "dark": ("phone", "desktop")}
+"""In which order a page is seen: with as few changes as can be."""
 HERE = Path(__file__).parent
 RULES = (HERE / "rules.js").read_text()
 KEYBOARD = (HERE / "keyboard.js").read_text()
@@ -62,25 +64,16 @@ class Looker:
         self._titles: dict[str, str] = {}
 
     def look(self, name: str) -> None:
-        """Look at the page that is open."""
+        """Look at the page that is open, as a desktop shows it in light."""
         if self.ours:
             self._title(name)
-        for size, viewport in SIZES.items():
-            self.page.set_viewport_size(viewport)
-            for scheme in SCHEMES:
-                self.page.emulate_media(color_scheme=scheme)
-                if not self.ours:
-                    self.page.reload()  # django-unfold asks for the scheme once
-                settle(self.page)
-                picture(self.page, f"{name}-{size}-{scheme}")
-                if (wider := beyond(self.page)) > 0:
-                    self._note(f"{name}, {size}, {scheme}", [f"is {wider} px wider than the window"])
-                only = COLOURS if scheme == "dark" else ()
-                self._note(f"{name}, {size}, {scheme}", self._violations(only))
-            if self.ours:
-                self._note(f"{name}, {size}", self.page.evaluate(RULES))
-            self._note(f"{name}, {size}", self._dialogs())
-        self.page.set_viewport_size(SIZES["desktop"])
+        for scheme, sizes in WAYS.items():
+            self.page.emulate_media(color_scheme=scheme)
+            if not self.ours and scheme == "dark":
+                self.page.reload()  # django-unfold asks for the scheme once
+            for size in sizes:
+                self.page.set_viewport_size(SIZES[size])
+                self._seen_thus(name, size, scheme)
         self.page.emulate_media(color_scheme="light")
         if self.ours:
             self._note(name, self._by_keyboard())
@@ -90,12 +83,26 @@ class Looker:
         lines = [f"{where}: {fault}" for where, faults in self.faults.items() for fault in faults]
         assert not lines, "\n".join(lines)
 
+    def _seen_thus(self, name: str, size: str, scheme: Scheme) -> None:
+        """Of what does not hang on the colours, only once in each size."""
+        settle(self.page)
+        picture(self.page, f"{name}-{size}-{scheme}")
+        if (wider := beyond(self.page)) > 0:
+            self._note(f"{name}, {size}, {scheme}", [f"is {wider} px wider than the window"])
+        if scheme == "dark":
+            self._note(f"{name}, {size}, {scheme}", self._violations(only=COLOURS))
+            return
+        self._note(f"{name}, {size}, {scheme}", self._violations())
+        if self.ours:
+            self._note(f"{name}, {size}", self.page.evaluate(RULES))
+        self._note(f"{name}, {size}", self._dialogs())
+
     def _note(self, where: str, faults: Iterable[str]) -> None:
         if found := list(faults):
             self.faults[where] += found
 
-    def _violations(self, only: tuple[str, ...] = ()) -> list[str]:
-        return violations(self.page, self._axe, only=only, without=self.without)
+    def _violations(self, within: str = ":root", only: tuple[str, ...] = ()) -> list[str]:
+        return violations(self.page, self._axe, within=within, only=only, without=self.without)
 
     def _title(self, name: str) -> None:
         """No two pages are called the same, but those that say that something is not to be had."""
@@ -110,7 +117,8 @@ class Looker:
         self.page.evaluate(KEYBOARD)
         for _ in range(4):
             for _ in range(self.page.evaluate("keyboard.wanted()") + 5):
-                self.page.keyboard.press("Tab")
+                self.page.keyboard.down("Tab")  # held, it goes on
+            self.page.keyboard.up("Tab")
             if self.page.evaluate("keyboard.done()"):
                 break
         found: list[str] = self.page.evaluate("keyboard.faults()")
@@ -129,7 +137,7 @@ class Looker:
             if not dialog.is_visible():
                 faults.append(f"nothing opens for #{name}")
                 continue
-            faults += [f"#{name}: {fault}" for fault in self._violations()]
+            faults += [f"#{name}: {fault}" for fault in self._violations(within=f"[id='{name}']")]
             asks = "dialog" in (dialog.get_attribute("role") or "")
             if asks and not dialog.evaluate("dialog => dialog.contains(document.activeElement)"):
                 faults.append(f"#{name} does not take the focus")

@@ -68,6 +68,10 @@ def test_the_pages_of_the_administration(
     looker: Looker, enter: Enter, world: World, files: TinyFiles, redis_client: Redis
 ) -> None:
     looker.ours, looker.without = False, administration.OF_OTHERS
+    names = []
     for name in administration.pages(looker.page, enter, world, files, redis_client):
         looker.look(name)
+        names.append(name)
+        looker.without = (*administration.OF_OTHERS, administration.FRAME)
+    assert len(names) > 40
     looker.found_nothing()

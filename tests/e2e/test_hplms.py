@@ -1,5 +1,7 @@
 """Growing the tree: creating an hPLM and a domain, following their jobs, moving an alias, deleting."""
 
+import re
+
 from playwright.sync_api import Page, expect
 
 from tenants.models import AuditEvent
@@ -9,7 +11,7 @@ from tests.e2e.world import WORKER, World, report, start, versions_finish
 from tests.integration.versiontree.grove import jobs_in_order
 from versiontree.models import Version
 from versiontree.services.hplms import hplm_create, hplm_update
-from versiontree.services.jobs import job_fail, job_succeed
+from versiontree.services.jobs import job_event, job_fail, job_succeed
 from workers.coverage import coverage_measure
 
 
@@ -72,8 +74,15 @@ def test_an_hplm_is_created_and_its_job_followed_to_its_end(signed_in: Page, wor
     start(job, 0.25, "train", eta=75)
     expect(live).to_contain_text("25.0%")
     expect(live).to_contain_text("1 min 15 s")
+    live.get_by_role("link", name="Whole log").focus()
+    live.locator(".events li", has_text="running").evaluate("one => getSelection().selectAllChildren(one)")
+    selected = signed_in.evaluate("String(getSelection())")
+    job_event(job_id=job.pk, kind="note", message="halfway")
     report(job, 0.75, "train")
     expect(live).to_contain_text("75.0%")
+    expect(live.locator(".events")).to_contain_text("halfway")
+    expect(live.get_by_role("link", name="Whole log")).to_be_focused()
+    assert signed_in.evaluate("String(getSelection())") == selected != ""
     job_succeed(job_id=job.pk, worker=WORKER, metrics={}, artifacts=[])
     expect(live).to_contain_text("Succeeded")
     expect(live).not_to_have_attribute("hx-trigger", "sse:changed, look")
@@ -84,7 +93,7 @@ def test_a_page_that_shows_an_ended_job_asks_for_nothing_more(signed_in: Page, w
     asked: list[str] = []
     signed_in.on("request", lambda request: asked.append(request.url))
     signed_in.goto(f"/t/acme/jobs/{jobs_in_order(world.hplm)[0].pk}/")
-    signed_in.wait_for_timeout(1500)
+    signed_in.wait_for_load_state("networkidle")
     assert [url for url in asked if "progress" in url or "/live/" in url] == []
 
 
@@ -166,11 +175,37 @@ def test_an_hplm_is_rolled_back_with_one_button_and_a_reason_and_promoted_again(
     expect(signed_in.get_by_role("button", name="Roll back")).to_have_count(0)
     moved = AuditEvent.unscoped.filter(verb="alias.move", actor=world.owner).latest("pk")
     assert moved.detail == {"version": 1, "reason": "v2 is worse"}
-    signed_in.get_by_role("button", name="Promote: version 2").click()
-    question = signed_in.get_by_role("dialog", name="Make this version the default?")
-    question.get_by_label("Reason").fill("No, it is not")
-    question.get_by_role("button", name="Promote").click()
+    promote(signed_in, "versions/2/against/1/", "v2", "No, it is not")
     expect(versions.get_by_role("row", name="v2")).to_contain_text("@default")
+    promote(signed_in, "versions/1/", "version 1", "It is")
+    expect(versions.get_by_role("row", name="v1")).to_contain_text("@default")
+
+
+def promote(page: Page, where: str, button: str, reason: str) -> None:
+    """Where one looks at versions, say why one of them shall answer; the hPLM's page follows."""
+    page.goto(f"/t/acme/hplms/triage/{where}")
+    page.get_by_role("button", name=re.compile(f"^Promote.*{button}")).click()
+    question = page.get_by_role("dialog", name="Make this version the default?")
+    question.get_by_label("Reason").fill(reason)
+    question.get_by_role("button", name="Promote").click()
+
+
+def test_an_alias_is_made_with_a_reason_and_removed(signed_in: Page) -> None:
+    signed_in.goto("/t/acme/hplms/triage/")
+    signed_in.get_by_text("Move an alias").click()
+    signed_in.get_by_label("Alias").fill("production")
+    signed_in.get_by_label("Version").select_option(label="v1")
+    signed_in.get_by_role("button", name="Move", exact=True).click()
+    expect(signed_in.get_by_label("Reason")).to_be_focused()
+    signed_in.get_by_label("Reason").fill("For the shop")
+    signed_in.get_by_role("button", name="Move", exact=True).click()
+    expect(signed_in.get_by_text("@production now means version 1")).to_be_visible()
+    signed_in.get_by_role("button", name="Remove").click()
+    signed_in.get_by_role("alertdialog", name="Remove @production?").get_by_role(
+        "button", name="Remove"
+    ).click()
+    expect(signed_in.get_by_text("@production is removed")).to_be_visible()
+    expect(signed_in.get_by_text("v1 \u2192 removed")).to_be_visible()
 
 
 def test_a_job_is_cloned_into_a_form_with_its_settings(signed_in: Page, world: World) -> None:
@@ -194,10 +229,14 @@ def test_a_job_is_cloned_into_a_form_with_its_settings(signed_in: Page, world: W
     expect(signed_in.get_by_label("Biases")).to_have_value("false")
 
 
-def test_an_hplm_is_deleted_after_a_question(signed_in: Page) -> None:
+def test_an_hplm_is_deleted_once_its_name_was_typed(signed_in: Page) -> None:
     signed_in.goto("/t/acme/hplms/triage/")
     signed_in.get_by_role("button", name="Delete").click()
-    signed_in.get_by_role("alertdialog").get_by_role("button", name="Delete").click()
+    question = signed_in.get_by_role("alertdialog")
+    question.get_by_role("button", name="Delete").click()
+    expect(question).to_be_visible()
+    question.get_by_label("Type its name, triage").fill("triage")
+    question.get_by_role("button", name="Delete").click()
     expect(signed_in.get_by_role("status")).to_contain_text("triage is deleted")
     expect(signed_in.get_by_text("No hPLMs yet")).to_be_visible()
 

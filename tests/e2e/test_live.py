@@ -1,69 +1,19 @@
 """A job followed live: by server-sent events from the web server as the launcher starts it, through a reload
 and a restart, and by asking where events do not come through."""
 
-from collections.abc import Iterator
-from dataclasses import dataclass
-from pathlib import Path
-
 import pytest
-from django.conf import settings as django_settings
-from django.test import Client
-from playwright.sync_api import Browser, BrowserContext, Page, expect
-from pytest_django import Settings
+from playwright.sync_api import BrowserContext, Page, expect
 
-from hmi_site.embedded.process import Child
-from hmi_site.launcher import children
-from hmi_site.launcher.ports import choose_port
 from tenants.models import Membership
 from tenants.services.members import member_add, member_remove
-from tests.e2e.browser import patient
-from tests.e2e.conftest import DESKTOP
 from tests.e2e.world import WORKER, World, report, start
+from tests.integration.serving_faults.servers import Web
 from tests.integration.versiontree.grove import jobs_in_order
-from tests.services import running
-from tests.services import start as start_server
 from versiontree.models import Job
 from versiontree.services.hplms import hplm_create
 from versiontree.services.jobs import job_event, job_succeed
 
 LIVE, POLLING = "Live: this page shows changes", "this page asks every 2 seconds"
-
-
-@dataclass
-class Web:
-    """A web server that the test may stop and start."""
-
-    address: str
-    child: Child
-    ready: children.Ready
-
-    @property
-    def session_cookie(self) -> str:
-        """What its cookies are called."""
-        return f"hmi_session_{self.address.rpartition(':')[2]}"
-
-
-@pytest.fixture
-def web(world: World, service_env: dict[str, str], settings: Settings, tmp_path: Path) -> Iterator[Web]:
-    """One with fewer threads, and fewer connections to the database, than pages that follow a job."""
-    settings.HMI_WEB_THREADS, settings.HMI_LOG_ROOT = 2, tmp_path
-    port = choose_port("127.0.0.1", 18_900)
-    child, ready = children.web(port.address, port.number)
-    child.env = {**child.env, **service_env, "HMI_DB_POOL": "2", "HMI_INFER_CAPACITY": "1"}
-    with port.claim, running(child, ready):
-        yield Web(f"http://{port.address}:{port.number}", child, ready)
-
-
-@pytest.fixture
-def following(browser: Browser, web: Web, world: World) -> Iterator[BrowserContext]:
-    """A browser in which the owner is signed in there."""
-    client = Client()
-    client.force_login(world.owner)
-    session = client.cookies[django_settings.SESSION_COOKIE_NAME].value
-    context = patient(browser.new_context(base_url=web.address, viewport=DESKTOP))
-    context.add_cookies([{"name": web.session_cookie, "value": session, "url": web.address}])
-    yield context
-    context.close()
 
 
 @pytest.fixture
@@ -83,14 +33,14 @@ def opened(context: BrowserContext, job: Job) -> Page:
 
 
 def told(page: Page) -> list[str]:
-    """The lines of the events panel, the oldest first."""
-    return [" ".join(line.split()[1:]) for line in reversed(page.locator(".events li").all_inner_texts())]
+    """The lines of the events panel, the oldest first, without their times: day, month and hour."""
+    return [" ".join(line.split()[3:]) for line in reversed(page.locator(".events li").all_inner_texts())]
 
 
 def test_a_job_is_followed_live_through_a_reload_and_no_event_is_lost_or_repeated(
-    following: BrowserContext, job: Job
+    at_web: BrowserContext, job: Job
 ) -> None:
-    page = opened(following, job)
+    page = opened(at_web, job)
     asked: list[str] = []
     page.on("request", lambda request: asked.append(request.url))
     expect(page.locator(".live-mode")).to_contain_text(LIVE)
@@ -112,8 +62,8 @@ def test_a_job_is_followed_live_through_a_reload_and_no_event_is_lost_or_repeate
     assert [url for url in asked if "progress" in url] != []
 
 
-def test_more_pages_follow_jobs_than_the_web_server_has_threads(following: BrowserContext, job: Job) -> None:
-    pages = [opened(following, job) for _ in range(4)]
+def test_more_pages_follow_jobs_than_the_web_server_has_threads(at_web: BrowserContext, job: Job) -> None:
+    pages = [opened(at_web, job) for _ in range(4)]
     for page in pages:
         expect(page.locator(".live-mode")).to_contain_text(LIVE)
     start(job, 0.5, "train")
@@ -122,24 +72,22 @@ def test_more_pages_follow_jobs_than_the_web_server_has_threads(following: Brows
 
 
 def test_the_web_server_stops_in_order_though_pages_follow_and_they_catch_up_when_it_is_back(
-    following: BrowserContext, web: Web, job: Job
+    at_web: BrowserContext, web: Web, job: Job
 ) -> None:
-    page = opened(following, job)
+    page = opened(at_web, job)
     expect(page.locator(".live-mode")).to_contain_text(LIVE)
-    web.child.stop()
-    assert "Killing" not in web.child.log.read_text()
+    web.stop()
+    assert "Killing" not in web.output()
     job_event(job_id=job.pk, kind="note", message="meanwhile")
-    start_server(web.child, web.ready)
+    web.start()
     expect(page.locator(".live-mode")).to_contain_text(LIVE, timeout=60_000)
     expect(page.locator(".events")).to_contain_text("meanwhile")
     assert told(page).count("note meanwhile") == 1
 
 
-def test_where_events_do_not_come_through_the_page_asks_and_says_so(
-    following: BrowserContext, job: Job
-) -> None:
-    following.route("**/live/**", lambda route: route.abort())
-    page = opened(following, job)
+def test_where_events_do_not_come_through_the_page_asks_and_says_so(at_web: BrowserContext, job: Job) -> None:
+    at_web.route("**/live/**", lambda route: route.abort())
+    page = opened(at_web, job)
     expect(page.locator(".live-mode")).to_contain_text(POLLING)
     start(job, 0.5, "train")
     expect(page.locator("#job")).to_contain_text("50.0%")
@@ -149,9 +97,9 @@ def test_where_events_do_not_come_through_the_page_asks_and_says_so(
 
 
 def test_a_member_who_is_removed_while_the_page_follows_a_job_sees_it_no_more(
-    following: BrowserContext, world: World, job: Job
+    at_web: BrowserContext, world: World, job: Job
 ) -> None:
-    page = opened(following, job)
+    page = opened(at_web, job)
     expect(page.locator(".live-mode")).to_contain_text(LIVE)
     member_add(tenant=world.tenant, user=world.admin, role="owner")
     member_remove(membership=Membership.unscoped.get(tenant=world.tenant, user=world.owner))

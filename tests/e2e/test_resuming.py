@@ -1,61 +1,42 @@
 """Uploads that are interrupted, in a real browser: they go on by themselves, and lose and repeat nothing."""
 
-import contextlib
-from collections.abc import Iterator
+import re
 from pathlib import Path
-from urllib.parse import urlsplit
 
 import pytest
-from django.conf import settings as django_settings
-from django.test import Client
-from playwright.sync_api import Browser, Page, Request, expect
+from playwright.sync_api import BrowserContext, Page, Request, expect
 
-from hmi_site.launcher.ports import choose_port
 from tenants.models import Corpus, Upload, UploadCheck
 from tenants.services.checks import check_run
-from tests.e2e.browser import patient
-from tests.e2e.conftest import DESKTOP
-from tests.e2e.world import World
 from tests.integration.serving_faults.servers import Web
 
 MEBIBYTE = 1024**2
 PIECE = 8 * MEBIBYTE
 NEW_CORPUS = "/t/acme/data/corpora/new/"
+LISTEN = """window.said = []; new MutationObserver(() => {
+  window.said.push(document.querySelector(".upload-state")?.textContent ?? "");
+}).observe(document, {subtree: true, childList: true});"""
+"""Keeps what the page says of an upload."""
 LINE = b"the patient felt dizzy in the morning, number %09d\n"
 
 
 @pytest.fixture
-def web(world: World, service_env: dict[str, str], tmp_path: Path) -> Iterator[Web]:
-    """The web server as the launcher starts it, which a test may kill."""
-    port = choose_port("127.0.0.1", 18_700)
-    with contextlib.ExitStack() as ending:
-        ending.enter_context(port.claim)
-        env = {**service_env, "HMI_UPLOAD_ROOT": str(django_settings.HMI_UPLOAD_ROOT)}
-        web = Web(port.address, port.number, env, tmp_path / "web.log")
-        web.start()
-        ending.callback(web.stop)
-        yield web
-
-
-@pytest.fixture
-def tab(browser: Browser, web: Web, world: World) -> Iterator[Page]:
-    """A tab at that server, signed in. While the server is dead the console may say so."""
-    client = Client()
-    client.force_login(world.owner)
-    name = f"hmi_session_{urlsplit(web.url).port}"
-    value = client.cookies[django_settings.SESSION_COOKIE_NAME].value
-    context = patient(browser.new_context(base_url=web.url, viewport=DESKTOP))
-    context.add_cookies([{"name": name, "value": value, "url": web.url}])
-    yield context.new_page()
-    context.close()
+def tab(at_web: BrowserContext) -> Page:
+    """A tab of the owner's."""
+    return at_web.new_page()
 
 
 @pytest.fixture
 def large_file(tmp_path: Path) -> Path:
     """A corpus of a few pieces."""
-    path = tmp_path / "leaflets-of-june.txt"
+    return corpus_of(3 * PIECE, tmp_path)
+
+
+def corpus_of(size: int, folder: Path) -> Path:
+    """A corpus of about so many bytes."""
+    path = folder / "leaflets-of-june.txt"
     with path.open("wb") as file:
-        file.writelines(LINE % number for number in range(5 * PIECE // 52))
+        file.writelines(LINE % number for number in range(size // len(LINE % 0)))
     return path
 
 
@@ -88,6 +69,7 @@ def complete(page: Page, file: Path) -> None:
 
 def test_an_upload_goes_on_when_the_browser_is_online_again(tab: Page, large_file: Path) -> None:
     offsets = offsets_of(tab)
+    tab.add_init_script(LISTEN)
     choose(tab, large_file)
     tab.context.set_offline(True)
     expect(tab.get_by_text("Waiting for the connection")).to_be_visible()
@@ -95,6 +77,8 @@ def test_an_upload_goes_on_when_the_browser_is_online_again(tab: Page, large_fil
     tab.context.set_offline(False)
     complete(tab, large_file)
     assert sorted(set(offsets)) == offsets
+    told = re.compile(r"\d+%, [\d.]+ MB a second, \d+ (s|min) left")
+    assert any(told.fullmatch(said) for said in tab.evaluate("said"))
 
 
 def test_an_upload_survives_the_death_of_the_web_server(tab: Page, web: Web, large_file: Path) -> None:
@@ -116,8 +100,8 @@ def test_a_file_that_is_chosen_again_after_a_reload_goes_on_where_it_was(tab: Pa
     assert Upload.unscoped.get().pk == began
 
 
-def test_a_file_that_a_worker_checks_is_followed_on_the_page(tab: Page, large_file: Path) -> None:
-    choose(tab, large_file)
+def test_a_file_that_a_worker_checks_is_followed_on_the_page(tab: Page, tmp_path: Path) -> None:
+    choose(tab, corpus_of(PIECE + MEBIBYTE, tmp_path))
     tab.get_by_role("button", name="Check").click()
     expect(tab.get_by_text("Waiting to be checked")).to_be_visible()
     check_run(check_id=UploadCheck.unscoped.get().pk)

@@ -29,6 +29,12 @@ def replace_by(page: Page, reference: str) -> None:
     expect(page.get_by_role("list", name="Chosen")).to_contain_text(reference)
 
 
+def test_without_an_inference_worker_the_page_says_so(signed_in: Page, world: World) -> None:
+    """The first of this file: the others share a worker that goes on."""
+    ask(signed_in, TEXT)
+    expect(signed_in.get_by_role("alert")).to_contain_text("No inference worker is ready")
+
+
 def test_the_answer_shows_scores_times_and_where_the_fragments_came_from(
     signed_in: Page, world: World, inference_worker: InferenceWorker
 ) -> None:
@@ -37,7 +43,7 @@ def test_the_answer_shows_scores_times_and_where_the_fragments_came_from(
     expect(answer).to_contain_text("acme/triage v1")
     expect(answer.get_by_role("progressbar")).to_have_count(4)
     times = ("Queue", "Retrieval", "Adapter load", "Compute", "Rest")
-    for part in (*times, "Whole fragment", "A part of it", "Its token alone", "Computed"):
+    for part in (*times, "Whole fragment", "Shorter part", "One token", "Computed"):
         expect(answer.locator(".legend").get_by_text(part, exact=True)).to_be_visible()
 
 
@@ -76,7 +82,7 @@ def test_two_hplms_are_compared_on_one_text_token_by_token_and_copied(
         words = [shade.inner_text() for shade in shaded.locator(".shade").all()]
         assert words[:4] == ["a", "drug", "for", "the"]
         levels = {shade.get_attribute("title") for shade in shaded.locator(".shade").all()}
-        assert levels <= {"Whole fragment", "A part of it", "Its token alone", "Computed"}
+        assert levels <= {"Whole fragment", "Shorter part", "One token", "Computed"}
         assert levels
     columns.nth(1).get_by_text("Ask this in a program").click()
     columns.nth(1).get_by_role("button", name="Copy").first.click()
@@ -94,11 +100,6 @@ def test_a_text_that_is_too_long_is_answered_with_a_remark(
 ) -> None:
     ask(signed_in, f"{TEXT}. " * 40)
     expect(signed_in.locator("#answer")).to_contain_text("only its beginning was used")
-
-
-def test_without_an_inference_worker_the_page_says_so(signed_in: Page, world: World) -> None:
-    ask(signed_in, TEXT)
-    expect(signed_in.get_by_role("alert")).to_contain_text("No inference worker is ready")
 
 
 def test_markup_in_a_text_stays_text(

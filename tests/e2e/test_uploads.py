@@ -2,6 +2,7 @@
 
 from playwright.sync_api import FilePayload, Page, expect
 
+from tests.e2e.looking import picture
 from tests.e2e.world import corpus_file, tickets_file
 
 NEW_DATASET = "/t/acme/data/datasets/new/"
@@ -77,6 +78,28 @@ def test_columns_that_were_not_understood_are_chosen_among_those_of_the_file(sig
     expect(signed_in.locator("#preview")).to_contain_text("text number 0")
     signed_in.get_by_role("button", name="Store this dataset").click()
     expect(signed_in.get_by_role("heading", level=1)).to_have_text("Tickets of May")
+
+
+def test_a_file_beside_a_field_does_not_take_the_page_away_and_one_above_it_is_shown(
+    signed_in: Page,
+) -> None:
+    signed_in.goto(NEW_DATASET)
+    field = signed_in.locator(".field", has=signed_in.locator("[name=train]"))
+    drag = """(node, kind) => {
+        const dataTransfer = new DataTransfer();
+        dataTransfer.items.add(new File(["{}"], "rows.jsonl"));
+        const event = new DragEvent(kind, { dataTransfer, bubbles: true, cancelable: true });
+        return !node.dispatchEvent(event);
+    }"""
+    label, heading = field.locator("label"), signed_in.locator("h1")
+    assert label.evaluate(drag, "dragover")
+    expect(field).to_contain_class("over")
+    assert heading.evaluate(drag, "dragover")
+    expect(field).not_to_contain_class("over")
+    assert heading.evaluate(drag, "drop")
+    expect(signed_in.locator(".upload-line:visible")).to_have_count(0)
+    assert label.evaluate(drag, "dragover")
+    picture(signed_in, "dataset-over")
 
 
 def test_files_that_are_dropped_together_go_where_their_names_say(signed_in: Page) -> None:

@@ -62,6 +62,7 @@ class BatchAdmin(NotByHand, Serviced):
     show_full_result_count = False
     actions = ("cancel", "remove")
     on_page = actions
+    for_good = ("remove",)
 
     def offered(self, row: Batch) -> tuple[str, ...]:
         return ("cancel",) if row.is_active else ("remove",)

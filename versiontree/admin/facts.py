@@ -1,14 +1,22 @@
 """What the pages of roots, domains and hPLMs tell beside their own fields."""
 
+import json
 from collections.abc import Iterable
+from typing import Any, Final
 
 from django.utils.html import format_html, format_html_join
 from django.utils.safestring import SafeString, mark_safe
+from django.utils.text import Truncator
 
-from tenants.admin.base import LINK_STYLE, linked
+from tenants.admin.base import LINK_STYLE, linked, pretty_json
+from versiontree.dependents import dependents_of
 from versiontree.models import Domain, Hplm, Job, Root
 from versiontree.models.job import JobState
 from versiontree.selectors import versions_of
+
+NAMED: Final = 9
+"""So many domains and so many hPLMs are named, of those that stand on something: with how many more there
+are, that is all that a question before an action shows."""
 
 
 def jobs_told(owner: Root | Domain | Hplm) -> SafeString:
@@ -23,9 +31,47 @@ def listed(lines: Iterable[str]) -> SafeString:
     return _lines(format_html("{}", line) for line in lines)
 
 
+def standing_on(owner: Root | Domain) -> list[str]:
+    """What grows directly from it: the first domains and hPLMs, each leading to its page, and how many more
+    there are."""
+    standing = dependents_of(owner, shown=NAMED)
+    more_domains = standing.domain_count - len(standing.domains)
+    more_hplms = standing.hplm_count - len(standing.hplms)
+    return [
+        *(linked(domain, f"the domain {_named(domain)}") for domain in standing.domains),
+        *([f"and {more_domains:,} more domains"] if more_domains else []),
+        *(linked(hplm, f"the hPLM {hplm}") for hplm in standing.hplms),
+        *(
+            [f"and {more_hplms:,} more hPLMs, of {standing.tenant_count:,} tenants in all"]
+            if more_hplms
+            else []
+        ),
+    ]
+
+
+def folded(figures: Any) -> SafeString | None:
+    """JSON that opens when asked for, its figures to six digits."""
+    if not figures:
+        return None
+    return format_html("<details><summary>Show</summary>{}</details>", pretty_json(_short(figures)))
+
+
+def on_a_line(figures: Any) -> str:
+    """The beginning of JSON, its figures to six digits."""
+    return Truncator(json.dumps(_short(figures), ensure_ascii=False)).chars(120) if figures else ""
+
+
+def _short(figures: Any) -> Any:
+    return json.loads(json.dumps(figures), parse_float=lambda told: float(f"{float(told):.6g}"))
+
+
 def leading(address: str, text: str) -> SafeString:
     """A link."""
     return format_html('<a class="{}" href="{}">{}</a>', LINK_STYLE, address, text)
+
+
+def _named(domain: Domain) -> str:
+    return f"{domain.tenant.slug}/{domain.name}" if domain.tenant else domain.name
 
 
 def _told(job: Job) -> SafeString:

@@ -11,9 +11,8 @@ from unfold.decorators import display
 
 from tenants.admin.base import Listing, ModelForm, acting, linked
 from versiontree.admin.base import STATE_COLOURS, Serviced
-from versiontree.admin.facts import jobs_told, listed
+from versiontree.admin.facts import jobs_told, listed, standing_on
 from versiontree.admin.service_forms import ServiceForm
-from versiontree.dependents import dependents_of
 from versiontree.knob_fields import Knobbed
 from versiontree.models import Version
 from versiontree.models.version import VersionKind, VersionState
@@ -51,6 +50,9 @@ class Grown(Serviced):
     kind: VersionKind
     form: type[ServiceForm]
     next_form: type[ServiceForm] | None = None
+    adds: str
+    """What the button says that adds one, for it starts jobs."""
+    saves: str = "Save"
     shown: tuple[str, ...] = ()
     inlines: ClassVar[Any] = (VersionInline,)
 
@@ -76,7 +78,7 @@ class Grown(Serviced):
     @admin.display(description="Stands on it", empty_value="Nothing")
     def standing(self, row: Any) -> SafeString:
         """What grows directly from it."""
-        return listed(dependents_of(row, shown=0).lines())
+        return listed(standing_on(row))
 
     @display(description="State", ordering="newest_state", label=STATE_COLOURS)  # type: ignore[untyped-decorator]
     def status(self, row: Any) -> str:
@@ -114,6 +116,7 @@ class Grown(Serviced):
     ) -> HttpResponse:
         # To save starts jobs: there is nothing to go on with at the same form.
         context |= {"show_save_and_add_another": False, "show_save_and_continue": False}
+        context["save_label"] = self.saves if context.get("original") else self.adds
         return super().render_change_form(request, context, *more, **named)
 
     def save_model(self, request: HttpRequest, obj: Any, form: ModelForm, change: bool) -> None:

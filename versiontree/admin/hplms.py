@@ -41,6 +41,7 @@ class HplmAdmin(Grown):
 
     kind = VersionKind.HPLM
     form = HplmForm
+    adds, saves = "Create and train", "Train the next version"
     next_form = HplmUpdateForm
     shown = (
         "name",
@@ -67,6 +68,7 @@ class HplmAdmin(Grown):
     autocomplete_fields = ("tenant",)
     actions = ("pin", "unpin", "stop_serving")
     on_page = actions
+    for_good = ("stop_serving",)
 
     def offered(self, row: Hplm) -> tuple[str, ...]:
         if row.deleted_at is not None:

@@ -1,17 +1,24 @@
 """Jobs and what happened to them."""
 
+from datetime import timedelta
 from typing import Any
 
 from django.contrib import admin
+from django.contrib.admin.utils import unquote
+from django.core.exceptions import PermissionDenied
 from django.db.models import QuerySet
-from django.http import HttpRequest
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import render
+from django.utils import timezone
 from django.utils.safestring import SafeString
+from django_htmx.http import HttpResponseClientRefresh
 from unfold.contrib.filters.admin import AutocompleteSelectFilter
 from unfold.decorators import display
 
-from tenants.admin.base import Listing, NotByHand, ReadOnly, acting, linked, pretty_json
+from tenants.admin.base import Listing, NotByHand, ReadOnly, acting, linked, linked_list, to_the_second
 from tenants.admin.confirm import typed_name
 from versiontree.admin.base import Serviced, colours
+from versiontree.admin.facts import folded, on_a_line
 from versiontree.models import Job, JobEvent
 from versiontree.models.job import STATUS_STYLE, JobState
 from versiontree.queue_selectors import queue_places
@@ -20,10 +27,19 @@ from versiontree.services.priorities import PLACES, job_prioritise, job_requeue
 
 
 class JobEventInline(Listing):
-    """The job's history."""
+    """The job's history, without the figures that it measured on its way: those have a list of their own."""
 
     model = JobEvent
-    fields = ("at", "kind", "message", "data")
+    fields = ("moment", "kind", "message")
+
+    def get_queryset(self, request: HttpRequest) -> QuerySet[Any]:
+        events: QuerySet[Any] = super().get_queryset(request).exclude(kind="metrics")
+        return events
+
+    @admin.display(description="At (UTC)")
+    def moment(self, event: JobEvent) -> str:
+        """To the second."""
+        return to_the_second(event.at)
 
 
 @admin.register(Job)
@@ -59,11 +75,7 @@ class JobAdmin(NotByHand, Serviced):
         "version",
         "tenant",
         "after",
-        "status",
         "priority",
-        "percent",
-        "stage",
-        "eta_seconds",
         "attempt",
         "max_attempts",
         "worker",
@@ -71,9 +83,9 @@ class JobAdmin(NotByHand, Serviced):
         "heartbeat_at",
         "cancel_requested_at",
         "error_code",
-        "error_message",
         "shown_params",
         "shown_metrics",
+        "all_events",
         "created_by",
         "created_at",
         "queued_at",
@@ -85,6 +97,24 @@ class JobAdmin(NotByHand, Serviced):
     inlines = (JobEventInline,)
     actions = ("cancel", "retry", "requeue", "first", "usual", "later", "last")
     on_page = actions
+    change_form_before_template = "versiontree/admin/job_now.html"
+
+    def change_view(
+        self,
+        request: HttpRequest,
+        object_id: str,
+        form_url: str = "",
+        extra_context: dict[str, Any] | None = None,
+    ) -> HttpResponse:
+        """The page, or to htmx the part of it that changes; once the job has ended, the whole page anew."""
+        job = self.get_object(request, unquote(object_id))
+        if job is None or not getattr(request, "htmx", False):
+            now = _now(job) if job else {}
+            return super().change_view(request, object_id, form_url, {**(extra_context or {}), **now})
+        if not self.has_view_permission(request, job):
+            raise PermissionDenied
+        page = render(request, self.change_form_before_template, {"original": job, **_now(job)})
+        return page if job.is_active else HttpResponseClientRefresh()
 
     def offered(self, row: Job) -> tuple[str, ...]:
         priorities = tuple(word for word, number in PLACES.items() if number != row.priority)
@@ -131,14 +161,19 @@ class JobAdmin(NotByHand, Serviced):
         return ", ".join([*told, *([word] if job.priority != PLACES["usual"] else [])]) or None
 
     @admin.display(description="Params")
-    def shown_params(self, job: Job) -> SafeString:
+    def shown_params(self, job: Job) -> SafeString | None:
         """What it works on, readable."""
-        return pretty_json(job.params)
+        return folded(job.params)
 
     @admin.display(description="Metrics")
-    def shown_metrics(self, job: Job) -> SafeString:
+    def shown_metrics(self, job: Job) -> SafeString | None:
         """What it measured, readable."""
-        return pretty_json(job.metrics)
+        return folded(job.metrics)
+
+    @admin.display(description="Events")
+    def all_events(self, job: Job) -> SafeString:
+        """Where they are listed, those with figures too."""
+        return linked_list(JobEvent, f"q={job.pk}", "All of them, with what was measured")
 
     @admin.action(description="Cancel", permissions=["operate"])
     @typed_name("cancel", told="Those that run are stopped.", of_one=False)
@@ -183,15 +218,35 @@ class JobAdmin(NotByHand, Serviced):
         )
 
 
+def _now(job: Job) -> dict[str, Any]:
+    """What changes while one looks."""
+    left = timezone.now() + timedelta(seconds=job.eta_seconds) if job.eta_seconds is not None else None
+    return {
+        "state_colour": STATUS_STYLE[JobState(job.state)][1],
+        "percent": f"{100 * job.progress:.0f}",
+        "left": left if job.state == JobState.RUNNING else None,
+    }
+
+
 @admin.register(JobEvent)
 class JobEventAdmin(ReadOnly):
     """Everything that happened to jobs."""
 
-    list_display = ("at", "to_job", "kind", "message")
+    list_display = ("moment", "to_job", "kind", "message", "figures")
     list_filter = ("kind", "at")
     list_select_related = ("job",)
     search_fields = ("job__id", "message")
     show_full_result_count = False
+
+    @admin.display(description="At (UTC)", ordering="at")
+    def moment(self, event: JobEvent) -> str:
+        """To the second."""
+        return to_the_second(event.at)
+
+    @admin.display(description="Figures")
+    def figures(self, event: JobEvent) -> str:
+        """What was measured, as far as it fits on a line."""
+        return on_a_line(event.data)
 
     @admin.display(description="Job", ordering="job")
     def to_job(self, event: JobEvent) -> SafeString:

@@ -11,10 +11,9 @@ from unfold.contrib.filters.admin import AutocompleteSelectFilter
 
 from tenants.admin.base import ModelForm, acting
 from tenants.admin.confirm import typed_name
-from versiontree.admin.facts import leading
+from versiontree.admin.facts import leading, standing_on
 from versiontree.admin.forms import DomainForm, DomainUpdateForm, RootForm, RootTermsForm
 from versiontree.admin.grown import Grown, VersionInline
-from versiontree.dependents import dependents_of
 from versiontree.models import Domain, Root
 from versiontree.models.version import VersionKind
 from versiontree.services.compact import domain_compact
@@ -36,6 +35,7 @@ class RootAdmin(Grown):
 
     kind = VersionKind.ROOT
     form = RootForm
+    adds = "Register and convert"
     next_form = RootTermsForm
     shown = ("name", "source", "progress", "served_by", "standing", "created_by", "created_at")
     inlines = (RootVersionInline,)
@@ -61,6 +61,7 @@ class DomainAdmin(Grown):
 
     kind = VersionKind.DOMAIN
     form = DomainForm
+    adds, saves = "Create and train", "Train the next version"
     next_form = DomainUpdateForm
     shown = (
         "name",
@@ -74,12 +75,13 @@ class DomainAdmin(Grown):
         "created_at",
     )
     list_display = ("name", "root", "tenant", "newest", "status", "published_at", "created_by", "created_at")
-    list_filter = ("root", ("tenant", AutocompleteSelectFilter))
+    list_filter = (("root", AutocompleteSelectFilter), ("tenant", AutocompleteSelectFilter))
     list_filter_submit = True
     list_select_related = ("root", "tenant", "created_by")
     search_fields = ("name", "root__name", "tenant__slug")
     actions = ("grow", "compact", "publish", "retire")
     on_page = actions
+    for_good = ("retire",)
 
     def offered(self, row: Domain) -> tuple[str, ...]:
         return self.on_page if row.published_at is None else ("grow", "compact", "retire")
@@ -103,7 +105,7 @@ class DomainAdmin(Grown):
     @typed_name(
         "retire",
         told="Nobody will build upon it any more, for good. What stands on it is answered as before:",
-        loses=lambda row: dependents_of(row, shown=0).lines(),
+        loses=standing_on,
     )
     def retire(self, request: HttpRequest, rows: QuerySet[Domain]) -> None:
         """Retire all their versions."""

@@ -16,6 +16,7 @@ from unfold.decorators import display
 from tenants.admin.base import Listing, Narrowed, NotByHand, ReadOnly, acting, linked, pretty_json
 from tenants.errors import HmiError
 from versiontree.admin.base import STATE_COLOURS, Serviced
+from versiontree.admin.facts import folded
 from versiontree.archive.download import zip_response
 from versiontree.artifacts import ArtifactStore
 from versiontree.models import Artifact, Job, Version, VersionArtifact
@@ -65,7 +66,7 @@ class VersionAdmin(NotByHand, Narrowed, Serviced):
 
     ordering = ("-created_at", "-id")
     list_display = ("__str__", "kind", "status", "tenant", "parent", "short_digest", "created_at", "ready_at")
-    list_filter = ("kind", "state", "root", ("tenant", AutocompleteSelectFilter))
+    list_filter = ("kind", "state", ("root", AutocompleteSelectFilter), ("tenant", AutocompleteSelectFilter))
     list_filter_submit = True
     list_select_related = (
         "root",
@@ -134,9 +135,9 @@ class VersionAdmin(NotByHand, Narrowed, Serviced):
         return pretty_json(version.config)
 
     @admin.display(description="Metrics")
-    def shown_metrics(self, version: Version) -> SafeString:
+    def shown_metrics(self, version: Version) -> SafeString | None:
         """What its jobs measured, readable."""
-        return pretty_json(version.metrics)
+        return folded(version.metrics)
 
     @admin.action(description="Retry what failed", permissions=["operate"])
     def retry(self, request: HttpRequest, rows: QuerySet[Version]) -> None:

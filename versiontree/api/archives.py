@@ -14,12 +14,12 @@ from tenants.api.forms import FormParser
 from tenants.models import Role, Tenant
 from tenants.permissions import request_actor
 from versiontree.api.access import OwnerView, PlatformView, asked, queried
-from versiontree.api.serializers import (
+from versiontree.api.archive_serializers import (
     ExportQuerySerializer,
     ImportAdapterSerializer,
     ImportSerializer,
-    VersionSerializer,
 )
+from versiontree.api.serializers import VersionSerializer
 from versiontree.archive.download import zip_response
 from versiontree.archive.trial import FORMATS
 from versiontree.models import Version

@@ -13,7 +13,7 @@ from tenants.api.single import Single
 from tenants.models import Tenant
 from tenants.permissions import request_actor
 from versiontree.api.access import OwnerView, PlatformView, queried
-from versiontree.api.serializers import (
+from versiontree.api.job_serializers import (
     EventsQuerySerializer,
     JobEventSerializer,
     JobSerializer,

@@ -11,7 +11,8 @@ from rest_framework.response import Response
 from tenants.permissions import request_actor
 from tenants.selectors import tenant_by_slug
 from versiontree.api.access import PlatformView, asked
-from versiontree.api.serializers import DomainSerializer, HplmSerializer, JobSerializer
+from versiontree.api.job_serializers import JobSerializer
+from versiontree.api.serializers import DomainSerializer, HplmSerializer
 from versiontree.models import Domain, Hplm, Job
 from versiontree.selectors import domain_of, hplm_of, job_of_anybody
 from versiontree.services.pinning import hplm_pin, hplm_unpin

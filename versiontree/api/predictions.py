@@ -22,7 +22,7 @@ from versiontree.answers import (
     mcnemar,
 )
 from versiontree.api.access import OwnerView, asked, queried
-from versiontree.api.serializers import JobSerializer
+from versiontree.api.job_serializers import JobSerializer
 from versiontree.errors import not_found
 from versiontree.evaluations import (
     Row,

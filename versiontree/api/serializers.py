@@ -1,4 +1,4 @@
-"""What the manage API takes and shows. Checks of content are the services' concern.
+"""What the manage API takes and shows of the version tree. Checks of content are the services' concern.
 
 Some fields have names (``root``, ``parent``, ``source``) that REST framework's own classes use too; its
 metaclass takes fields out of the class, so the two do not meet, which type checkers cannot know.
@@ -9,8 +9,8 @@ from typing import Any
 from drf_spectacular.utils import extend_schema_field
 from rest_framework import serializers
 
-from versiontree.archive.trial import FORMATS
-from versiontree.models import Alias, AliasMove, Domain, Hplm, Job, JobEvent, Root, Version
+from versiontree.api.job_serializers import JobLineSerializer
+from versiontree.models import Alias, AliasMove, Domain, Hplm, Root, Version
 from versiontree.training_settings import DEFAULT_ALPHA, DEFAULT_VECTORS
 
 FREE_OBJECT = {"type": "object", "additionalProperties": True}
@@ -75,58 +75,7 @@ class HplmSerializer(serializers.ModelSerializer[Hplm]):
 
     class Meta:
         model = Hplm
-        fields = ("name", "tenant", "task", "license", "aliases", "created_at")
-        read_only_fields = fields
-
-
-class JobSerializer(serializers.ModelSerializer[Job]):
-    """A job: where it stands and how it ended. What only administrators need is left out."""
-
-    version = serializers.IntegerField(source="version_id", read_only=True)
-    of = serializers.CharField(source="version.name", read_only=True, help_text="What the version is of.")
-    after = serializers.UUIDField(source="after_id", read_only=True, allow_null=True)
-
-    class Meta:
-        model = Job
-        fields = (
-            "id",
-            "kind",
-            "state",
-            "version",
-            "of",
-            "after",
-            "stage",
-            "progress",
-            "eta_seconds",
-            "metrics",
-            "attempt",
-            "max_attempts",
-            "cancel_requested_at",
-            "error_code",
-            "error_message",
-            "created_at",
-            "queued_at",
-            "started_at",
-            "finished_at",
-        )
-        read_only_fields = fields
-
-
-class JobEventSerializer(serializers.ModelSerializer[JobEvent]):
-    """One thing that happened to a job; ask for those ``after`` the last id you saw."""
-
-    class Meta:
-        model = JobEvent
-        fields = ("id", "kind", "message", "data", "at")
-        read_only_fields = fields
-
-
-class JobLineSerializer(serializers.ModelSerializer[Job]):
-    """A job in few words."""
-
-    class Meta:
-        model = Job
-        fields = ("id", "kind", "state")
+        fields = ("name", "tenant", "task", "description", "license", "aliases", "created_at")
         read_only_fields = fields
 
 
@@ -256,58 +205,15 @@ class HplmCreateSerializer(HplmUpdateSerializer):
 
 
 class HplmPatchSerializer(serializers.Serializer[Any]):
-    """Under which licence it may be used."""
+    """What it is for, and under which licence it may be used; what is left out stays."""
 
-    license = serializers.CharField(allow_blank=True)
+    description = serializers.CharField(required=False, allow_blank=True)
+    license = serializers.CharField(required=False, allow_blank=True)
 
-
-class ExportQuerySerializer(serializers.Serializer[Any]):
-    """Whether the archive holds what the version stands on, too."""
-
-    branch = serializers.BooleanField(required=False, default=False)
-    format = serializers.ChoiceField(choices=["archive", *FORMATS], required=False, default="archive")
-
-
-class ImportSerializer(serializers.Serializer[Any]):
-    """An archive as a zip file, its name here, and the version it stands on if several fit."""
-
-    archive = serializers.FileField()
-    name = serializers.CharField(required=False, allow_blank=True, default="")
-    parent = serializers.IntegerField(  # type: ignore[assignment]
-        required=False, allow_null=True, default=None
-    )
-
-
-class ImportAdapterSerializer(serializers.Serializer[Any]):
-    """The zip file of an adapter's folder, what it stands on, and what the folder does not say."""
-
-    archive = serializers.FileField(help_text="A zip file of the folder that peft or adapters saved.")
-    parent = serializers.IntegerField(  # type: ignore[assignment]
-        help_text="The ready version of a domain or root that it shall stand on; the root must be of the "
-        "checkpoint that it was trained on."
-    )
-    name = serializers.CharField(help_text="Of the hPLM: a new one, or with `new_version` one that is there.")
-    new_version = serializers.BooleanField(required=False, default=False)
-    labels = serializers.ListField(
-        child=serializers.CharField(max_length=200),
-        required=False,
-        default=list,
-        help_text="Names of the outputs, in their order, where the folder does not name them.",
-    )
-    task = serializers.ChoiceField(
-        choices=["classification", "multilabel", "regression"],
-        required=False,
-        allow_blank=True,
-        default="",
-        help_text="Of an adapter that reads whole texts, where the folder does not say it.",
-    )
-    pairs = serializers.BooleanField(required=False, default=False, help_text="Its inputs have two texts.")
-    drop_lower = serializers.BooleanField(
-        required=False,
-        default=False,
-        help_text="Leave out what the adapter changes in the layers that the domain's table replaces.",
-    )
-    license = serializers.CharField(required=False, allow_blank=True, default="", max_length=100)
+    def validate(self, attrs: dict[str, Any]) -> dict[str, Any]:
+        if not attrs:
+            raise serializers.ValidationError({"license": "Say this, or description, or both."})
+        return attrs
 
 
 class AliasPutSerializer(serializers.Serializer[Any]):
@@ -315,17 +221,3 @@ class AliasPutSerializer(serializers.Serializer[Any]):
 
     version = serializers.IntegerField(min_value=1)
     reason = serializers.CharField(required=False, allow_blank=True, default="", max_length=200)
-
-
-class EventsQuerySerializer(serializers.Serializer[Any]):
-    """From which event on."""
-
-    after = serializers.IntegerField(required=False, default=0, min_value=0)
-
-
-class JobsQuerySerializer(serializers.Serializer[Any]):
-    """Only jobs in this state, of this kind, for what has these words in its name."""
-
-    state = serializers.ChoiceField(choices=Job.State.choices, required=False)
-    kind = serializers.ChoiceField(choices=Job.Kind.choices, required=False, default="")
-    words = serializers.CharField(required=False, default="")

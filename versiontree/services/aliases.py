@@ -1,4 +1,4 @@
-"""Moving aliases: promotion and rollback are the same move."""
+"""Moving aliases: promotion and rollback are the same move; an alias that nobody needs is removed."""
 
 from django.db import transaction
 from django.utils import timezone
@@ -7,6 +7,7 @@ from tenants.errors import ErrorCode, HmiError
 from tenants.services.audit import Actor, audit_record, person
 from versiontree.errors import not_found
 from versiontree.models import Alias, AliasMove, Hplm, Version
+from versiontree.models.alias import DEFAULT_ALIAS
 from versiontree.models.version import VersionState
 from versiontree.names import require_slug
 from versiontree.services.telling import alias_tell
@@ -35,9 +36,54 @@ def alias_move(*, hplm: Hplm, name: str, version: Version, actor: Actor, reason:
     return alias_point(hplm=locked, name=name, version=target, actor=actor, reason=reason)
 
 
+@transaction.atomic
+def alias_remove(*, hplm: Hplm, name: str, actor: Actor, reason: str = "") -> None:
+    """Take an alias away: requests that name it find nothing from then on. Its history stays.
+
+    Raises ``not_found`` (deleted hPLM, no such alias), ``conflict`` for the default.
+    """
+    locked = aliases_hold(hplm=hplm)
+    if locked is None:
+        raise not_found("hPLM", param="hplm")
+    if name == DEFAULT_ALIAS:
+        raise HmiError(
+            ErrorCode.CONFLICT,
+            f"Requests that name no alias are answered by @{name}: move it instead, or delete the hPLM.",
+            param="alias",
+        )
+    alias = Alias.unscoped.select_for_update().filter(hplm=locked, name=name).first()
+    if alias is None:
+        raise not_found("alias of this hPLM", param="alias")
+    before = alias.version_id
+    alias.delete()
+    AliasMove.unscoped.create(
+        hplm=locked,
+        name=name,
+        from_version_id=before,
+        to_version=None,
+        reason=reason[:200],
+        moved_by=person(actor),
+        moved_at=timezone.now(),
+    )
+    if locked.pinned_at is not None:
+        manifest_publish_on_commit()
+    audit_record(
+        verb="alias.remove",
+        subject=f"{locked}@{name}",
+        tenant=locked.tenant,
+        actor=actor,
+        detail={"reason": reason},
+    )
+    alias_tell(hplm=locked, name=name, before=before, version=None)
+
+
 def aliases_hold(*, hplm: Hplm) -> Hplm | None:
-    """The hPLM as it is now, its row locked until the transaction ends: whoever asks for an alias of it to be
-    moved, or deletes it, has that lock before any other. None where it was deleted."""
+    """The hPLM as it is now, its row locked until the transaction ends. None where it was deleted.
+
+    Whoever moves an alias of it, a job that ends and may promote its version among them, or deletes it, has
+    that lock before those of its versions, jobs and aliases; of others only its tenant's quota is locked
+    earlier.
+    """
     return Hplm.unscoped.select_for_update(no_key=True).filter(pk=hplm.pk, deleted_at=None).first()
 
 

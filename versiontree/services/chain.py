@@ -79,7 +79,8 @@ def chain_mend(*, job: Job) -> None:
 
 
 def version_finish(*, version: Version, metrics: Mapping[str, Any]) -> None:
-    """A version that has its artifacts is ready: it has a digest, is served, and may become the default."""
+    """A version that has its artifacts is ready: it has a digest, is served, and may become the default. The
+    caller holds its hPLM."""
     kind = VersionKind(version.kind)
     digests = dict(VersionArtifact.unscoped.filter(version=version).values_list("role", "artifact__digest"))
     missing = REQUIRED_ROLES[kind] - digests.keys()

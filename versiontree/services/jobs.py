@@ -21,6 +21,7 @@ from versiontree.artifacts import ArtifactStore, StoredArtifact
 from versiontree.errors import LeaseLost
 from versiontree.models import Job, JobEvent
 from versiontree.models.job import JobState
+from versiontree.services.aliases import aliases_hold
 from versiontree.services.chain import artifacts_attach, chain_advance, chain_break
 from versiontree.services.job_requests import job_cancel, job_retry, version_retry
 from versiontree.services.nudges import job_nudge
@@ -115,9 +116,11 @@ def job_succeed(
     for _, stored in artifacts:
         store.verify(stored.kind, stored.digest)
     with transaction.atomic():
-        job = _held(job_id, worker).first()
+        job = _held(job_id, worker).select_related("version__hplm").first()
         if job is None:
             raise LeaseLost
+        if job.version.hplm is not None:  # which the last job of a version promotes
+            aliases_hold(hplm=job.version.hplm)
         version = version_lock(version_id=job.version_id)
         if job_move(
             job_id=job_id,

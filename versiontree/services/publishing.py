@@ -59,13 +59,13 @@ def domain_retire(*, domain: Domain, actor: Actor) -> int:
     )
     if not retired:
         raise HmiError(ErrorCode.INVALID_TRANSITION, f"No version of {locked.name} is ready to be retired.")
-    standing = dependents_of(locked, shown=0)
+    standing = dependents_of(locked)
     audit_record(
         verb="domain.retire",
         subject=locked.name,
         tenant=locked.tenant,
         actor=actor,
-        detail={"versions": retired, "domains": len(standing.domains), "hplms": standing.hplm_count},
+        detail={"versions": retired, "domains": standing.domain_count, "hplms": standing.hplm_count},
     )
     return retired
 

@@ -47,17 +47,19 @@ def job_tell(*, job_id: UUID | str, state: JobState) -> None:
     event_tell(endpoints=endpoints, kind=kind, data=data)
 
 
-def alias_tell(*, hplm: Hplm, name: str, before: int | None, version: Version) -> None:
-    """An alias points at this version now, and pointed at the one with the id ``before``."""
+def alias_tell(*, hplm: Hplm, name: str, before: int | None, version: Version | None) -> None:
+    """An alias points at this version now (None: it is removed), and pointed at the one with the id
+    ``before``."""
     endpoints = endpoints_for(hplm.tenant_id, EventKind.ALIAS_MOVED)
     if not endpoints:
         return
     previous = Version.unscoped.filter(pk=before).first() if before else None
+    links = {"hplm": f"hplms/{hplm.name}"} | ({"version": f"versions/{version.pk}"} if version else {})
     data = {
-        **links_of(endpoints[0].tenant, hplm=f"hplms/{hplm.name}", version=f"versions/{version.pk}"),
+        **links_of(endpoints[0].tenant, **links),
         "hplm": hplm.name,
         "alias": name,
-        "version": _version(version),
+        "version": _version(version) if version else None,
         "previous": _version(previous) if previous else None,
     }
     event_tell(endpoints=endpoints, kind=EventKind.ALIAS_MOVED, data=data)

@@ -27,7 +27,7 @@ if (once) history.replaceState(null, "", once.dataset.once);
 // A file that is dropped beside its field must not be opened in place of the page, with all that was filled in.
 for (const kind of ["dragover", "drop"]) {
   document.addEventListener(kind, (event) => {
-    if (!event.dataTransfer.types.includes("Files") || event.target.closest("input[type=file]")) return;
+    if (!event.dataTransfer.types.includes("Files") || event.target.closest?.("input[type=file]")) return;
     event.preventDefault();
     event.dataTransfer.dropEffect = "none";
   });

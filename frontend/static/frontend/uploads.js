@@ -9,6 +9,12 @@ const base64 = (text) => btoa(String.fromCharCode(...new TextEncoder().encode(te
 
 class Refused extends Error {}
 
+// 2400000 bytes a second and 100 seconds: 2.4 MB a second, 2 min left.
+const pace = (speed, left) => {
+  const time = left < 60 ? `${Math.ceil(left)} s` : left < 5400 ? `${Math.round(left / 60)} min` : `${(left / 3600).toFixed(1)} h`;
+  return `${(speed / 1e6).toFixed(1)} MB a second, ${time} left`;
+};
+
 class FileUpload {
   #hash = new Sha256();
   #digest = "";
@@ -127,6 +133,7 @@ class FileUpload {
 // One file field of the form: its hidden field, its progress, what is said of it.
 class Field {
   #running = null;
+  #since = null;
 
   constructor(input, form) {
     this.input = input;
@@ -152,6 +159,7 @@ class Field {
     this.id.value = "";
     this.#name(file.name);
     this.#show("going", 0);
+    this.#since = null;
     // The form itself need not carry the file any more.
     this.input.disabled = true;
     this.input.hidden = true;
@@ -202,17 +210,27 @@ class Field {
 
   #show(state, share, why = "") {
     const said = {
-      going: `${Math.floor((share ?? 0) * 100)}%`,
+      going: `${Math.floor((share ?? 0) * 100)}%${state === "going" ? this.#pace(share) : ""}`,
       waiting: "Waiting for the connection; it goes on by itself.",
       done: "Uploaded and verified",
       refused: why,
     };
+    if (state !== "going") this.#since = null;
     this.line.dataset.state = state;
     this.line.querySelector(".upload-state").textContent = said[state];
     const bar = this.line.querySelector("progress");
     if (share !== undefined) bar.value = share;
     bar.hidden = state === "done" || state === "refused";
     ready(this.form);
+  }
+
+  // How fast it goes since it went on, once a piece has arrived.
+  #pace(share) {
+    const sent = share * (this.#running?.file.size ?? 0);
+    const now = performance.now();
+    this.#since ??= { now, sent };
+    const speed = (1000 * (sent - this.#since.sent)) / (now - this.#since.now);
+    return speed > 0 && Number.isFinite(speed) && share < 1 ? `, ${pace(speed, (sent / share - sent) / speed)}` : "";
   }
 }
 
@@ -241,10 +259,21 @@ const fieldOf = (target) => fields.find((field) => field.input.closest(".field")
 for (const field of fields) {
   field.input.addEventListener("change", () => field.input.files.length && field.take(field.input.files[0]));
 }
+// Which field a file that is held over the page would go to.
+function over(field) {
+  for (const one of fields) one.input.closest(".field").classList.toggle("over", one === field);
+}
 document.addEventListener("dragover", (event) => {
-  if (fieldOf(event.target)) event.preventDefault();
+  const field = event.dataTransfer.types.includes("Files") ? fieldOf(event.target) : undefined;
+  if (field) {
+    event.preventDefault();
+    event.dataTransfer.dropEffect = "copy";
+  }
+  over(field);
 });
+document.addEventListener("dragleave", (event) => event.relatedTarget || over());
 document.addEventListener("drop", (event) => {
+  over();
   const field = fieldOf(event.target);
   if (!field || !event.dataTransfer.files.length) return;
   event.preventDefault();

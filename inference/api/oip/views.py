@@ -1,6 +1,5 @@
 """The Open Inference Protocol: the server, its models, and asking them, which the infer API does."""
 
-from functools import partial
 from typing import Any, Final
 
 from django.conf import settings
@@ -17,8 +16,7 @@ from structlog.contextvars import get_contextvars
 from inference.api.admission import serving_root
 from inference.api.callers import IsIdentified, enter_asked_tenant, require_choice_of_policy
 from inference.api.client import gateway, reaching_the_queue
-from inference.api.hang_ups import cancel_on_hang_up
-from inference.api.infer import cancel, infer
+from inference.api.infer import infer
 from inference.api.oip.answers import BYTES, JSON, oip_answer
 from inference.api.oip.bodies import JSON_LENGTH, Body, OipBodyParser
 from inference.api.oip.calls import read_call
@@ -32,6 +30,7 @@ from inference.api.oip.serializers import (
     OipServerSerializer,
 )
 from inference.api.oip.signatures import signature_of
+from inference.api.question import question
 from inference.api.rates.headers import tell
 from inference.api.rates.limits import limits_of
 from inference.api.rates.throttles import InferRate, key_of
@@ -175,8 +174,7 @@ class ModelInferView(OipView):
         signature = signature_of(found.task, pairs=found.pairs)
         call = read_call(body, signature, model=model)
         require_choice_of_policy(request, call.miss_policy)
-        take_back = partial(cancel, tenant=tenant, request_id=self.request_id)
-        answer = infer(
+        asked = question(
             tenant=tenant,
             reference=reference,
             inputs=call.inputs,
@@ -184,9 +182,8 @@ class ModelInferView(OipView):
             request_id=self.request_id,
             miss_policy=call.miss_policy,
             key=api_key,
-            on_accepted=cancel_on_hang_up(request.META, take_back, request_id=self.request_id),
         )
-        return oip_answer(answer, call, signature)
+        return oip_answer(infer(asked, environ=request.META), call, signature)
 
     def initialize_request(self, request: Any, *args: Any, **kwargs: Any) -> Request:
         """The id that the log names, by which the request can be cancelled."""

@@ -6,7 +6,6 @@ from array import array
 from base64 import b64decode, b64encode
 from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import partial
 from typing import Any, Final
 
 from drf_spectacular.utils import OpenApiExample, extend_schema, inline_serializer
@@ -18,10 +17,10 @@ from rest_framework.views import APIView
 from structlog.contextvars import get_contextvars
 
 from inference.api.callers import IsIdentified, enter_asked_tenant
-from inference.api.hang_ups import cancel_on_hang_up
-from inference.api.infer import cancel, infer
+from inference.api.infer import infer
 from inference.api.inputs import check_inputs, invalid
 from inference.api.parsers import InferBodyParser
+from inference.api.question import question
 from inference.api.rates.headers import tell
 from inference.api.rates.limits import limits_of
 from inference.api.rates.throttles import InferRate, key_of
@@ -101,17 +100,15 @@ class EmbeddingsView(APIView):
         api_key = key_of(request)
         if api_key is None:
             tell(request._request, limits_of(tenant, None).tokens)
-        take_back = partial(cancel, tenant=tenant, request_id=self.request_id)
-        answer = infer(
+        to_be_asked = question(
             tenant=tenant,
             reference=asked.model,
             inputs=asked.texts,
             request_id=self.request_id,
             embed=True,
             key=api_key,
-            on_accepted=cancel_on_hang_up(request.META, take_back, request_id=self.request_id),
         )
-        return Response(_shown(answer, asked))
+        return Response(_shown(infer(to_be_asked, environ=request.META), asked))
 
     def initialize_request(self, request: Any, *args: Any, **kwargs: Any) -> Request:
         """The id that the log names, by which the request can be cancelled."""

@@ -20,6 +20,8 @@ from versiontree.models import Version
 
 OF_OTHERS = (".select2-container", ".help-tooltip", "a[href$='password/']")
 """What Django's own widgets and django-unfold's draw, and how."""
+FRAME = "#nav-sidebar"
+"""What stands beside every page, and is looked at beside the first."""
 WITH_MUCH = ("tenant", "user", "dataset", "root", "domain", "hplm", "version", "job")
 """Kinds of rows with pages of their own making."""
 

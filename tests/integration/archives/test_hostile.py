@@ -36,17 +36,22 @@ class Bomb:
 
 
 @pytest.mark.slow
-def test_forged_archives_are_refused_and_leave_nothing(site: Site, tmp_path: Path) -> None:
+def test_forged_archives_are_refused_and_leave_nothing(
+    site: Site, tmp_path: Path, artifact_root: Path, settings: Settings
+) -> None:
+    settings.HMI_ARTIFACT_ROOT = tmp_path / "below" / "artifacts"  # whoever climbs out of it is seen
+    settings.HMI_ARTIFACT_ROOT.parent.mkdir()
+    artifact_root.rename(settings.HMI_ARTIFACT_ROOT)
     members, file = members_of(zipped(site.hplm)), tmp_path / "forged.zip"
     for name, (forge, words) in FORGERIES.items():
         file.write_bytes(forge(members))
-        before = everything(tmp_path.parent)
+        before = everything(tmp_path)
         for archive in (file, io.BytesIO(file.read_bytes())):
             error = refused(site, archive)
             assert (error.code, error.param) == (ErrorCode.INVALID_ARCHIVE, "archive"), name
             assert words in error.message, name
             assert len(error.message) < 500, name
-        assert everything(tmp_path.parent) == before, name
+        assert everything(tmp_path) == before, name
 
 
 def test_a_pickle_in_the_place_of_weights_is_never_opened(site: Site, tmp_path: Path) -> None:

@@ -1,8 +1,9 @@
 """What people do with `peft` and `adapters` elsewhere; runs in the environment of `benchmarks.peers`.
 
-`python program.py train-peft|train-adapters CHECKPOINT OUT SETTINGS` saves an adapter of random weights;
-`python program.py load-peft|load-adapters CHECKPOINT ADAPTER SETTINGS` loads one. Both write
-`answers.safetensors` beside it: `ids`, and the `logits` that the model gives for them.
+Each line it is sent is a list in JSON: what to do, a checkpoint, a folder and settings. `train-peft` and
+`train-adapters` save an adapter of random weights in the folder; `load-peft` and `load-adapters` load the one
+that is there. All write `answers.safetensors` beside it: `ids`, and the `logits` that the model gives for
+them; and say so with a line `DONE`.
 """
 
 import importlib
@@ -84,16 +85,21 @@ DOINGS = {
 }
 
 
-def main() -> None:
-    doing, checkpoint, folder, settings = sys.argv[1:]
-    told = json.loads(settings)
-    model: Any = DOINGS[doing](checkpoint, Path(folder), told).eval()
+def answer(doing: str, checkpoint: str, folder: str, settings: dict[str, Any]) -> None:
+    model: Any = DOINGS[doing](checkpoint, Path(folder), settings).eval()
     torch.manual_seed(3)
     ids = torch.randint(6, 100, (4, 11))
     with torch.no_grad():
         said = model(input_ids=ids, attention_mask=torch.ones_like(ids))
     logits = said.logits if hasattr(said, "logits") else torch.stack([said.start_logits, said.end_logits], -1)
     save_file({"ids": ids, "logits": logits.contiguous()}, f"{folder}.answers.safetensors")
+
+
+def main() -> None:
+    for line in sys.stdin:
+        answer(*json.loads(line))
+        sys.stdout.write("DONE\n")
+        sys.stdout.flush()
 
 
 if __name__ == "__main__":

@@ -3,6 +3,7 @@ what is exported, with the same outputs from the same states at the cut."""
 
 import json
 import subprocess
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -33,21 +34,53 @@ BEHIND: dict[str, Any] = {
 }  # fmt: skip
 
 
+class Library:
+    """A program that has one of the two. It is started once: to load what it needs takes seconds."""
+
+    def __init__(self, python: Path, log: Path) -> None:
+        self._log = log
+        self._process = subprocess.Popen(
+            [str(python), str(PROGRAM)],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=log.open("w"),
+            text=True,
+        )
+
+    def run(self, doing: str, checkpoint: Path, folder: Path, **settings: Any) -> tuple[Tensor, Tensor]:
+        """The ids that the library's model was asked, and its logits."""
+        assert self._process.stdin is not None
+        assert self._process.stdout is not None
+        self._process.stdin.write(json.dumps([doing, str(checkpoint), str(folder), settings]) + "\n")
+        self._process.stdin.flush()
+        assert "DONE\n" in iter(self._process.stdout.readline, ""), self._log.read_text()[-3000:]
+        found = load_file(f"{folder}.answers.safetensors")
+        return found["ids"], found["logits"]
+
+    def end(self) -> None:
+        self._process.kill()
+        self._process.communicate()
+
+
 @pytest.fixture(scope="module")
-def python() -> Path:
+def libraries(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, Library]]:
+    """Both, by their names."""
     try:
-        return peers_python()
+        python = peers_python()
     except PeerUnavailable as error:
         lacking(str(error))
+    logs = tmp_path_factory.mktemp("logs")
+    found = {name: Library(python, logs / name) for name in ("peft", "adapters")}
+    yield found
+    for library in found.values():
+        library.end()
 
 
-def run(python: Path, doing: str, checkpoint: Path, folder: Path, **settings: Any) -> tuple[Tensor, Tensor]:
-    """The ids that the library's model was asked, and its logits."""
-    command = [str(python), str(PROGRAM), doing, str(checkpoint), str(folder), json.dumps(settings)]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr[-3000:]
-    found = load_file(f"{folder}.answers.safetensors")
-    return found["ids"], found["logits"]
+def run(
+    libraries: dict[str, Library], doing: str, checkpoint: Path, folder: Path, **settings: Any
+) -> tuple[Tensor, Tensor]:
+    """By the library that `doing` names at its end."""
+    return libraries[doing.rpartition("-")[2]].run(doing, checkpoint, folder, **settings)
 
 
 def answered(root: Root, hplm: Hplm, ids: Tensor) -> Tensor:
@@ -89,10 +122,10 @@ def root_of(checkpoint: Path, folder: Path) -> Root:
     ],
 )  # fmt: skip
 def test_what_they_train_answers_here_as_there(
-    python: Path, doing: str, settings: dict[str, Any], tmp_path: Path
+    libraries: dict[str, Library], doing: str, settings: dict[str, Any], tmp_path: Path
 ) -> None:
     checkpoint = tiny_checkpoint(tmp_path / "checkpoint")
-    ids, logits = run(python, doing, checkpoint, tmp_path / "theirs", **settings)
+    ids, logits = run(libraries, doing, checkpoint, tmp_path / "theirs", **settings)
     root = root_of(checkpoint, tmp_path / "root")
     folders = {"adapter": tmp_path / "theirs", "root": tmp_path / "root", "out": tmp_path / "hplm"}
     carry_over({**folders, "labels": ["O", "B-x", "I-x"], "task": "", "pairs": False, "drop_lower": False})
@@ -116,7 +149,7 @@ def test_what_they_train_answers_here_as_there(
     ],
 )
 def test_what_is_exported_answers_there_as_here(
-    python: Path, family: str, task: Any, spec: PetSpec, doing: str, tmp_path: Path
+    libraries: dict[str, Library], family: str, task: Any, spec: PetSpec, doing: str, tmp_path: Path
 ) -> None:
     published(tmp_path / "checkpoint", family)
     root = root_of(tmp_path / "checkpoint", tmp_path / "root")
@@ -125,7 +158,7 @@ def test_what_is_exported_answers_there_as_here(
     form = "peft" if doing == "load-peft" else "adapterhub"
     leave({"root": tmp_path / "root", "hplm": tmp_path / "hplm", "out": tmp_path / "ours", "format": form})
     settings = {"task": "TOKEN_CLS", "labels": hplm.head.labels}
-    ids, logits = run(python, doing, tmp_path / "checkpoint", tmp_path / "ours", **settings)
+    ids, logits = run(libraries, doing, tmp_path / "checkpoint", tmp_path / "ours", **settings)
     # No task model reads the first token's state as it is: one for tokens does.
     first = hplm.head.pooling == "cls" and logits.dim() == 3
     expected = logits[:, 0] if first else logits

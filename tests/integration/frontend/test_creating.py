@@ -102,6 +102,16 @@ def test_each_step_carries_what_the_others_have(owner: Client, world: World) -> 
     assert not Hplm.unscoped.filter(name="complaints").exists()
 
 
+def test_a_parent_that_a_link_named_is_kept_while_the_dataset_is_chosen(owner: Client, world: World) -> None:
+    chosen = f"{NEW}?parent={world.domain.pk}"
+    for place in ("domains/{}/", "tree/domain/{}/card/"):
+        address = f"/t/acme/{place.format(world.domain.domain_id)}"
+        assert chosen in owner.get(address).content.decode(), address
+    card = owner.get(f"/t/acme/tree/root/{world.root.root_id}/card/").content.decode()
+    assert f"{NEW}?parent={world.root.pk}" in card
+    assert kept_in(owner.get(chosen))["parent"] == str(world.domain.pk)
+
+
 def test_the_review_shows_the_same_as_an_api_call_and_start_begins_it(owner: Client, world: World) -> None:
     review = owner.get(NEW, filled(world, epochs="3")).content.decode()
     assert "&quot;settings&quot;: {&quot;epochs&quot;: 3}" in review

@@ -7,12 +7,12 @@ from django.db.models import F
 from django.test import Client
 from django.utils import timezone
 
-from tenants.models import UsageDay
+from tenants.models import Quota, UsageDay
 from tenants.services.api_keys import api_key_create
 from tests.e2e.measures import evaluation
 from tests.e2e.world import World, nothing_of_use, versions_finish
 from versiontree.models import Alias, Version
-from versiontree.services.hplms import hplm_update
+from versiontree.services.hplms import hplm_create, hplm_update
 
 FIRST_STEPS = "First steps"
 
@@ -73,6 +73,9 @@ def test_the_home_page_sets_usage_against_the_quota(owner: Client, world: World)
     page = page_of(owner)
     assert "1 of 50" in page
     assert "3 of 1,000,000" in page
+    assert 'class="near"' not in page
+    Quota.unscoped.update_or_create(tenant=world.tenant, defaults={"max_hplms": 1})
+    assert page_of(owner).count('class="near"') == 1
 
 
 def test_versions_stand_side_by_side_with_what_rose_and_what_fell(owner: Client, world: World) -> None:
@@ -108,3 +111,47 @@ def test_who_moved_an_alias_and_why_stays_in_its_history(owner: Client, world: W
     page = owner.post("/t/acme/hplms/triage/alias/", move, follow=True).content.decode()
     assert "It mixes up refunds &lt;again&gt;" in page
     assert "by olga" in page
+
+
+def test_an_hplm_whose_name_was_not_typed_is_not_deleted(owner: Client, world: World) -> None:
+    page = owner.post("/t/acme/hplms/triage/delete/", {"name": "Triage"}, follow=True).content.decode()
+    assert "Nothing was deleted" in page
+    assert "triage" in page_of(owner, "hplms/")
+
+
+def test_what_an_hplm_is_for_is_said_on_its_page_and_stands_in_the_model_card(
+    owner: Client, client: Client, world: World
+) -> None:
+    assert "Nobody has said yet what it is for." in page_of(owner, "hplms/triage/")
+    told = {"description": "Sorts <tickets>.\n\nNot for diagnoses.", "license": "mit"}
+    assert owner.post("/t/acme/hplms/triage/about/", told).status_code == 302
+    page = page_of(owner, "hplms/triage/")
+    assert "<p>Sorts &lt;tickets&gt;.</p>" in page
+    assert "Licence: mit" in page
+    assert "Not for diagnoses." in page_of(owner, "hplms/triage/versions/1/card/")
+    assert owner.get("/t/acme/hplms/triage/versions/9/card/").status_code == 404
+    refused = owner.post("/t/acme/hplms/triage/about/", {"description": "x" * 5001})
+    assert list(refused.context["form"].errors) == ["description"]
+    client.force_login(world.viewer)
+    assert "about/" not in page_of(client, "hplms/triage/")
+
+
+def test_the_list_of_hplms_is_chosen_from_and_sorted(owner: Client, world: World) -> None:
+    for name, parent in (("alpha", world.root), ("zeta", world.domain)):
+        hplm_create(tenant=world.tenant, name=name, parent=parent, dataset=world.dataset, actor=world.owner)
+
+    def listed(query: str) -> list[str]:
+        return [row.name for row in owner.get(f"/t/acme/hplms/?{query}").context["hplms"]]
+
+    assert listed("") == ["alpha", "triage", "zeta"]
+    assert listed("sort=newest") == ["zeta", "alpha", "triage"]
+    assert listed("task=tagging") == []
+    assert listed("task=classification&q=a") == ["alpha", "triage", "zeta"]
+    assert listed("health=building") == ["alpha", "zeta"]
+    assert listed("health=ready") == ["triage"]
+    assert listed("health=failing") == []
+    UsageDay.unscoped.filter(hplm_name="triage").update(requests=10, failed=4)
+    assert listed("health=failing") == ["triage"]
+    assert listed(f"under=domain-{world.domain.domain_id}&sort=newest") == ["zeta", "triage"]
+    assert listed(f"under=root-{world.root.root_id}") == ["alpha"]
+    assert listed("under=root-0&task=none&sort=none") == ["alpha", "triage", "zeta"], "no choice of the form"

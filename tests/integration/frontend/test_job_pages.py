@@ -91,6 +91,8 @@ def test_a_failure_is_told_with_where_it_was_and_what_to_do(owner: Client, world
     assert facts["Where"].startswith("in “fine-tune”, 40.0% of the way, attempt 1 of 3, ")
     assert facts["What to do"] == "Try again with a smaller learning rate."
     assert facts["Code"] == "training_diverged"
+    assert page.count("Not begun") == 1, "the step after it, which nobody cancelled"
+    assert "Cancelled" not in page
 
 
 def test_the_log_has_every_event_once_page_by_page(owner: Client, world: World) -> None:

@@ -148,6 +148,10 @@ def test_a_search_draws_what_it_found_with_all_that_leads_to_it(owner: Client, w
     page = owner.get("/t/acme/tree/?q=crowd-0004").content.decode()
     assert names_in(page) == [f"crowd-{n:05}" for n in range(40, 50)]
     assert re.findall(r">(minilm|medicine)<", page) == ["minilm", "medicine"]
+    assert ">10 of 61</button>" in page, "of what hangs on the domain"
+    assert page.count('class="node-box hit"') == 10, "what leads there has another name"
+    assert 'href="/t/acme/hplms/crowd-00040/versions/1/"' in page
+    assert page.count("hPLM from v1") == 10
     assert "Nothing has this name" in owner.get("/t/acme/tree/?q=absent").content.decode()
     assert "medicine" in owner.get("/t/acme/tree/?q=MEDI").content.decode()
 

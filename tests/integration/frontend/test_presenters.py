@@ -32,10 +32,10 @@ def test_parts_of_a_whole_lie_end_to_end(amounts: list[float]) -> None:
     assert sum(part.share for part in drawn) == pytest.approx(1.0 if sum(amounts) else 0.0)
 
 
-def test_labels_beyond_the_limit_are_summed_up_in_the_last_bar() -> None:
+def test_labels_beyond_the_limit_are_summed_up_in_a_last_line_without_a_bar() -> None:
     bars = counted_bars({f"label {n}": n for n in range(1, 21)}, limit=12)
     assert (bars[0].name, bars[0].share) == ("label 20", 1.0)
-    assert (bars[-1].name, bars[-1].figure) == ("8 more", "36")
+    assert (bars[-1].name, bars[-1].share, bars[-1].figure) == ("8 more", None, "36")
 
 
 def test_a_curve_of_equal_figures_is_flat_and_drawn() -> None:

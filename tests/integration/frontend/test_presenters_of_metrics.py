@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from frontend.presenters.answers import answer_of
 from frontend.presenters.branches import perplexity_rows, stage_tables
 from frontend.presenters.charts import histogram_bars, line_chart
+from frontend.presenters.levels import LEVELS
 from frontend.presenters.metrics import (
     FIGURES,
     confusion_of,
@@ -18,7 +19,7 @@ from frontend.presenters.metrics import (
     trials_of,
 )
 from frontend.presenters.progress import by_level, series_of
-from frontend.presenters.tokens import LEVELS, token_texts
+from frontend.presenters.tokens import token_texts
 from workers.training.metrics import (
     answer_scores,
     classification_scores,
@@ -171,11 +172,11 @@ def test_an_imbalance_is_told_of_labels_alone() -> None:
 
 
 def test_hits_stand_from_the_whole_fragment_down() -> None:
-    parts = hit_parts({"unigram": 1, "trigram": 2, "left_bigram": 1, "note": "x", "whole": 0.5})
-    assert [(part.name, part.figure) for part in parts] == [
-        ("tri-gram", "50%"),
-        ("left bi-gram", "25%"),
-        ("uni-gram", "25%"),
+    parts = hit_parts({"unigram": 1, "trigram": 2, "bigram": 1, "note": "x", "whole": 0.5})
+    assert [(part.name, part.figure, part.hue) for part in parts] == [
+        ("Whole fragment", "50%", "trigram"),
+        ("Shorter part", "25%", "bigram"),
+        ("One token", "25%", "unigram"),
     ]
 
 

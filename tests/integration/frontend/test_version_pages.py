@@ -51,6 +51,9 @@ def test_a_version_shows_all_that_was_measured(owner: Client, second: Version) -
         "Seed", "1.5 to 1",
     ):  # fmt: skip
         assert found in shown, found
+    facts = shown[shown.index("Settings and seed") :]
+    settings = ("LoRA rank", "Learning rate", "Seed")
+    assert sorted(settings, key=facts.index) == list(settings), "in the order of the form"
 
 
 def test_the_classes_that_a_version_shows_are_those_it_learnt_from(second: Version) -> None:
@@ -115,7 +118,12 @@ def test_the_errors_of_a_running_job_are_drawn_by_level(owner: Client, world: Wo
         job_event(job_id=job.pk, kind="metrics", data=told)
     shown = page(owner, f"jobs/{job.pk}/progress/")
     assert shown.count("<polyline") == 3
+    assert 'class="stroke-trigram"' in shown
     assert "by level of fragments" in shown
+    assert 'class="stroke-0"' in shown, "the loss has a colour, too"
+    assert "<title>step 3: tri-gram 0.2, uni-gram 0.6</title>" in shown
+    assert "loss 1" in page(owner, f"jobs/{job.pk}/log/"), "figures are in the whole log"
+    assert "loss 1," not in shown, "and not among the events, where the charts are"
 
 
 def test_a_long_job_s_curves_reach_from_its_beginning_to_its_end(world: World) -> None:
@@ -126,8 +134,10 @@ def test_a_long_job_s_curves_reach_from_its_beginning_to_its_end(world: World) -
     told = [JobEvent(job=job, kind="metrics", data={"loss": float(step)}) for step in range(1_000)]
     JobEvent.unscoped.bulk_create(told)
     [loss] = curves_of(job).single
-    assert (loss.first, loss.last) == ("0", "999")
-    assert loss.points.count(",") == CURVE_POINTS
+    [line] = loss.lines
+    assert (line.first, line.last) == ("0", "999")
+    assert line.points.count(",") == len(loss.spots) == CURVE_POINTS
+    assert (loss.began, loss.now) == ("report 1", "report 120")
 
 
 def test_a_job_says_that_it_waits_or_goes_on(owner: Client, world: World) -> None:
@@ -150,7 +160,9 @@ def test_an_upload_is_held_against_a_root(owner: Client, world: World) -> None:
     (folder / "tokenizer.json").write_text(made.to_str())
     (folder / "root.json").write_text(json.dumps({"max_tokens": 8}))
     for address in (f"data/corpora/{world.corpus.pk}", f"data/datasets/{world.dataset.pk}"):
-        shown = page(owner, f"{address}/fit/?root={world.root.pk}")
+        fit = f"{address}/fit/?root={world.root.pk}"
+        assert f'hx-get="/t/acme/{fit}" hx-trigger="load"' in page(owner, f"{address}/"), "by itself"
+        shown = page(owner, fit)
         assert "unknown to the root" in shown
         assert "beyond 8 tokens" in shown
         assert "There is no such" in page(owner, f"{address}/fit/?root=none")

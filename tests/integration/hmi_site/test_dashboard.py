@@ -1,19 +1,24 @@
 """The first page of the administration, and the page of the inference workers."""
 
+import re
 from collections.abc import Iterator
 from typing import Any
 
 import pytest
+from django.contrib import admin
 from django.core.management import call_command
 from django.test import Client
+from django.urls import reverse
 from redis import Redis
 
 from hmi_site.dashboard import disk
+from hmi_site.dashboard.navigation import GROUPS
 from inference.api.client import close_gateway
 from inference.queueing.asking import DRAIN, REFRESH, RESUME, Teller
 from inference.queueing.heartbeat import Heartbeat
 from inference.queueing.status import Levels, Recently, WorkerStatus
-from tenants.models import AuditEvent, User
+from tenants.models import AuditEvent, Quota, Tenant, User
+from tenants.services.usage import usage_record
 from tests.integration.versiontree import grove
 from tests.integration.versiontree.admin_pages import plain
 from versiontree.models import Version
@@ -63,6 +68,11 @@ def test_all_pages_look_right_while_nothing_runs_and_while_the_queue_is_away(
         assert "The queue cannot be reached" in read(staff, address)
 
 
+def test_every_list_is_in_one_group_of_the_navigation() -> None:
+    in_groups = sorted(name for group in GROUPS.values() for name, _ in group)
+    assert in_groups == sorted(model._meta.label for model in admin.site._registry)
+
+
 def test_the_dashboard_tells_what_workers_and_jobs_do_and_what_to_look_at(
     staff: Client, root: Version, redis_client: Redis, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -76,15 +86,39 @@ def test_the_dashboard_tells_what_workers_and_jobs_do_and_what_to_look_at(
         "w1 refused 2 rows because a slot held another hPLM.",
         "w1: no room",
         "1 job has failed today.",
-        "tri-gram 60.0%",
-        "computed 5.0%",
+        "Whole fragment 60.0%",
+        "Computed 5.0%",
     ):
         assert told in text, told
-    beat(redis_client, "w1", root)
+    beat(redis_client, "w1", root, resident=9, hplms=10, pinned=3, pinned_resident=3)
+    beat(redis_client, "w2", root, resident=7, hplms=10, pinned=3, pinned_resident=3)
     monkeypatch.setattr(disk, "NEARLY_FULL", 0.0)
     text = read(staff, "/admin/")
     assert "No inference worker serves" not in text
+    assert "hPLMs in memory7 of 10, in the emptiest workerPinned in memory3 of 3" in text
     assert "Artifact store: the disk is" in text
+
+
+def test_the_page_of_a_tenant_tells_what_is_taken_leads_to_its_rows_and_sets_deletion_apart(
+    staff: Client, root: Version
+) -> None:
+    tenant = Tenant.objects.get(slug="acme")
+    usage_record(tenant=tenant, hplm_name="spam", inputs=1, tokens=9)
+    Quota.unscoped.update_or_create(tenant=tenant, defaults={"max_hplms": 7})
+    assert "at work 1 1" in read(staff, "/admin/tenants/tenant/")
+    page = reverse("admin:tenants_tenant_change", args=[tenant.pk])
+    text = read(staff, page)
+    assert "1 of 7" in text
+    content = staff.get(page).content.decode()
+    for name in ("versiontree_job", "versiontree_hplm", "tenants_apikey", "tenants_auditevent"):
+        rows = reverse(f"admin:{name}_changelist") + f"?tenant__id__exact={tenant.pk}"
+        assert rows in content
+        assert staff.get(rows).status_code == 200
+    danger = re.findall(r'hmi-button-danger" type="submit" name="action" value="(\w+)"', content)
+    assert danger == ["leave"]
+    sent = {"action": "take_out", "_selected_action": tenant.pk}
+    told = staff.post(reverse("admin:tenants_tenant_changelist"), sent, follow=True).content.decode()
+    assert "/admin/tenants/takeout/?q=acme" in told
 
 
 @pytest.fixture

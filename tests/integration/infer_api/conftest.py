@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from django.conf import settings as django_settings
 from django.core.management import call_command
+from django.test import override_settings
 from pytest_django import DjangoDbBlocker, Settings
 from redis import Redis
 from rest_framework.test import APIClient
@@ -23,7 +24,7 @@ from tenants.services.tenants import tenant_create
 from tests.integration.jobs.world import World, make_world
 from tests.integration.queueing.requests import depth
 from tests.processes import InferenceWorker, wait_until
-from tests.services import running
+from tests.services import environment_of_services, running
 from tests.unit.tiny import tiny_hplm, tiny_root
 from versiontree.resolving import resolve_model
 
@@ -115,9 +116,12 @@ def worker(running_worker: InferenceWorker) -> InferenceWorker:
 
 
 @pytest.fixture
-def busy(worker: InferenceWorker, redis_url: str) -> Iterator[InferenceWorker]:
+def busy(
+    worker: InferenceWorker, redis_url: str, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[InferenceWorker]:
     """The worker, as long as it computes something: it takes nothing, but its heart beats. It goes on after
-    the test at the latest."""
+    the test at the latest. Nobody in this process waits for it much longer than they said."""
+    monkeypatch.setattr("inference.queueing.replies.GRACE_S", 0.2)
     with Redis.from_url(redis_url) as client:
         wait_until(lambda: depth(client) == 0, worker)
         worker.pause()
@@ -141,15 +145,45 @@ def empty_queue(busy: InferenceWorker, redis_client: Redis) -> Redis:
 
 
 @pytest.fixture
-def web(service_env: dict[str, str], served: Served, settings: Settings, tmp_path: Path) -> Iterator[str]:
-    """The address of a web server, as the launcher starts it, with few threads and a short queue."""
+def web(
+    service_env: dict[str, str],
+    served: Served,
+    settings: Settings,
+    tmp_path: Path,
+    request: pytest.FixtureRequest,
+) -> Iterator[str]:
+    """The address of a web server, as the launcher starts it, with few threads and a short queue; a test may
+    give it further settings."""
     settings.HMI_WEB_THREADS, settings.HMI_LOG_ROOT = 6, tmp_path
     port = choose_port("127.0.0.1", 18_700)
     child, ready = children.web(port.address, port.number)
-    own = {"HMI_INFER_CAPACITY": str(WEB_CAPACITY), "HMI_DB_POOL": "4"}
+    own = {"HMI_INFER_CAPACITY": str(WEB_CAPACITY), "HMI_DB_POOL": "4", **getattr(request, "param", {})}
     child.env = {**child.env, **service_env, **own}
     with port.claim, running(child, ready):
         yield f"http://{port.address}:{port.number}"
+
+
+@dataclass(frozen=True)
+class StandingWeb:
+    """A web server, its address and what it has written."""
+
+    url: str
+    log: Path
+
+
+@pytest.fixture(scope="module")
+def standing_web(
+    served: Served, redis_url: str, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[StandingWeb]:
+    """A web server as ``web``, one for all tests of a module."""
+    logs = tmp_path_factory.mktemp("logs")
+    with override_settings(HMI_WEB_THREADS=6, HMI_LOG_ROOT=logs):
+        port = choose_port("127.0.0.1", 18_720)
+        child, ready = children.web(port.address, port.number)
+        own = {"HMI_INFER_CAPACITY": str(WEB_CAPACITY), "HMI_DB_POOL": "4"}
+        child.env = {**child.env, **environment_of_services(redis_url), **own}
+        with port.claim, running(child, ready):
+            yield StandingWeb(f"http://{port.address}:{port.number}", child.log)
 
 
 @pytest.fixture

@@ -164,6 +164,12 @@ def test_the_view_says_what_is_wrong_with_a_call(loop: Loop, body: object) -> No
     assert loop.handed_on == [body if isinstance(body, bytes) else json.dumps(body).encode()]
 
 
+def test_where_staff_need_a_second_factor_the_view_looks_at_sessions(loop: Loop, settings: Settings) -> None:
+    settings.HMI_STAFF_TOTP = True
+    headers = loop.scope(json.dumps(BODY).encode(), (b"cookie", b"sessionid=x"))["headers"]
+    assert loop.ask(BODY, headers=headers) == [(599, None)]
+
+
 def test_where_each_request_is_written_down_at_once_the_view_does_it(loop: Loop, settings: Settings) -> None:
     settings.HMI_USAGE_INTERVAL_S = 0.0
     assert loop.ask(BODY) == [(599, None)]
@@ -245,6 +251,7 @@ def test_answers_are_those_of_the_view(web: str, worker: InferenceWorker, served
         assert left[0] >= left[1] >= left[2]
 
 
+@pytest.mark.parametrize("web", [{"HMI_STAFF_TOTP": "true"}], indirect=True)
 def test_refusals_are_those_of_the_view(
     web: str, busy: InferenceWorker, served: Served, queue: Redis
 ) -> None:

@@ -3,21 +3,23 @@
 import threading
 
 import httpx
+import pytest
 import redis
 
-from tests.integration.infer_api.conftest import WEB_CAPACITY, Served
+from tests.integration.infer_api.conftest import WEB_CAPACITY, Served, StandingWeb
 from tests.integration.queueing.requests import depth
 from tests.processes import InferenceWorker, wait_until
 
+pytestmark = pytest.mark.django_db
 OWN = WEB_CAPACITY // 2
 """One tenant may hold as much of the queue as it leaves free."""
 
 
 def test_a_full_queue_refuses_the_next_request_while_everything_else_still_answers(
-    web: str, busy: InferenceWorker, served: Served, redis_url: str
+    standing_web: StandingWeb, busy: InferenceWorker, served: Served, redis_url: str
 ) -> None:
     answers: list[httpx.Response] = []
-    with httpx.Client(base_url=web, trust_env=False, timeout=20) as client:
+    with httpx.Client(base_url=standing_web.url, trust_env=False, timeout=20) as client:
 
         def infer() -> httpx.Response:
             body = {"model": "mood", "inputs": ["a good stone"]}

@@ -34,9 +34,14 @@ def worker(world: World, service_env: dict[str, str], tmp_path: Path) -> Iterato
     running.end()
 
 
-def test_a_large_upload_is_checked_and_stored_by_the_worker(
+def test_the_worker_stores_large_uploads_and_measures_what_tables_hold_of_them(
     world: World, worker: CeleryWorker, settings: Settings
 ) -> None:
+    a_large_upload_is_checked_and_stored(world, worker, settings)
+    what_tables_hold_of_an_upload_is_measured(world, worker)
+
+
+def a_large_upload_is_checked_and_stored(world: World, worker: CeleryWorker, settings: Settings) -> None:
     settings.HMI_CHECK_INLINE_BYTES = 0
     text = corpus_file(5)
     size = len(text.getvalue())
@@ -53,7 +58,7 @@ def test_a_large_upload_is_checked_and_stored_by_the_worker(
     wait_until(lambda: UploadCheck.unscoped.get(pk=check.pk).state == "stored", worker)
 
 
-def test_what_tables_hold_of_an_upload_is_measured_by_the_worker(world: World, worker: CeleryWorker) -> None:
+def what_tables_hold_of_an_upload_is_measured(world: World, worker: CeleryWorker) -> None:
     coverage_ask(world.dataset)
     wait_until(lambda: not coverages_of(world.tenant, world.dataset)[1], worker)
     assert all(one.fragments and not one.fault for one in coverages_of(world.tenant, world.dataset)[0])

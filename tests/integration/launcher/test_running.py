@@ -1,5 +1,6 @@
 """What a running site does; these tests look at one and the same."""
 
+import shutil
 import stat
 
 import httpx
@@ -7,7 +8,7 @@ import pytest
 
 from hmi_site.embedded.runtime_dir import runtime_dir
 from tests.integration.launcher.conftest import NewSite
-from tests.integration.launcher.site import Site
+from tests.integration.launcher.site import Site, all_gone
 
 pytestmark = pytest.mark.slow
 
@@ -42,3 +43,14 @@ def test_a_body_sent_in_chunks_is_read_whole(running_site: Site) -> None:
 def test_what_it_keeps_is_private(running_site: Site) -> None:
     for name in ("secret_key", "postgres", "valkey", "artifacts", "uploads", "logs", "slabs"):
         assert stat.S_IMODE((running_site.home / name).stat().st_mode) & 0o077 == 0
+
+
+def test_it_ends_and_says_so_when_nothing_can_connect_to_it_any_more(neighbours: tuple[Site, Site]) -> None:
+    """The last test here: one of the two is gone then."""
+    _, site = neighbours
+    processes = site.processes()
+    shutil.rmtree(runtime_dir(site.home))
+    assert site.exit_code() == 1
+    assert "has been removed" in site.output
+    assert "Traceback" not in site.output
+    assert all_gone(processes) == []

@@ -8,7 +8,7 @@ from threading import Barrier
 from typing import Any
 
 import pytest
-from django.db import connection, transaction
+from django.db import transaction
 from django.utils import timezone
 from rest_framework.test import APIClient
 
@@ -16,12 +16,14 @@ from tenants.models import ApiKey, Membership, WebhookEndpoint
 from tenants.services.members import member_add, member_set_role
 from tenants.services.usage import usage_record
 from tenants.services.webhooks import webhook_create
+from tests.integration.sessions import by_itself, wait_for_a_waiting_session
 from tests.integration.versiontree import grove
 from tests.integration.versiontree.callers import signed_in
 from tests.integration.world import World, make_world
-from tests.processes import wait_until
+from versiontree.models import Job
 from versiontree.services.aliases import alias_move, alias_point, aliases_hold
 from versiontree.services.hplms import hplm_update
+from versiontree.services.transitions import version_lock
 
 V1 = "/api/v1"
 
@@ -81,10 +83,7 @@ def test_of_two_changes_upon_one_reading_one_is_made(transactional_db: None, upl
 
     def act(turn: int, number: int) -> int:
         start.wait()
-        try:
-            return int(change(client, where, f"change {turn}.{number}", tag).status_code)
-        finally:
-            connection.close()
+        return int(by_itself(change, client, where, f"change {turn}.{number}", tag).status_code)
 
     for turn in range(5):
         tag, start = client.get(where)["ETag"], Barrier(4)
@@ -112,6 +111,37 @@ def test_a_move_and_a_change_by_tag_wait_for_each_other_in_one_order(
     assert put(client, where, {"version": 1}, client.get(where)["ETag"]).status_code == 200
 
 
+def test_a_promotion_waits_its_turn_and_is_not_taken_back_by_who_had_not_seen_it(
+    transactional_db: None, upload_root: Any, artifact_root: Any, redis_url: str, tmp_path: Path
+) -> None:
+    home = grove.household("acme")
+    hplm = grove.hplm_of(grove.ready_hplm(grove.ready_root(tmp_path), "spam", home))
+    client, where = signed_in(home.owner), f"{V1}/tenants/acme/hplms/spam/aliases/default"
+    old = client.get(where)["ETag"]
+
+    def last_job() -> Job:
+        """Of a new version, which it promotes; it waits for a worker."""
+        tuning, evaluating = grove.jobs_in_order(hplm_update(hplm=hplm, dataset=home.dataset, actor=None))
+        grove.do_job(tuning)
+        return evaluating
+
+    with ThreadPoolExecutor(1) as pool:
+        job = last_job()
+        with transaction.atomic():  # the promotion, halfway
+            grove.do_job(job)
+            late = pool.submit(put, client, where, {"version": 1}, old)
+            wait_for_a_waiting_session()
+        assert late.result().status_code == 412
+        job = last_job()
+        with transaction.atomic():  # another retries it, halfway
+            aliases_hold(hplm=hplm)
+            promoting = pool.submit(by_itself, grove.do_job, job)
+            wait_for_a_waiting_session()
+            version_lock(version_id=job.version_id)
+        promoting.result()
+    assert client.get(where).json()["version"] == 3
+
+
 def test_two_owners_who_change_each_other_by_tag_wait_in_one_order(transactional_db: None) -> None:
     world = make_world()
     second = member_add(tenant=world.tenant, user=world.stranger, role="owner")
@@ -129,24 +159,7 @@ def test_two_owners_who_change_each_other_by_tag_wait_in_one_order(transactional
 
 
 def put(client: APIClient, where: str, body: dict[str, Any], tag: str, how: str = "put") -> Any:
-    """The answer, by a connection of this thread's own."""
-    try:
-        return getattr(client, how)(where, body, format="json", headers={"If-Match": tag})
-    finally:
-        connection.close()
-
-
-def wait_for_a_waiting_session() -> None:
-    """Until another session of this database waits for a lock."""
-    waiting = "FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'"
-
-    def waits() -> bool:
-        with connection.cursor() as cursor:
-            cursor.execute("SELECT pg_stat_clear_snapshot()")
-            cursor.execute(f"SELECT EXISTS (SELECT {waiting})")
-            return bool(cursor.fetchone()[0])
-
-    wait_until(waits)
+    return by_itself(getattr(client, how), where, body, format="json", headers={"If-Match": tag})
 
 
 @pytest.mark.parametrize("tag", ["", "x", '"', "W/", "\x7f"])

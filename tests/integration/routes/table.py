@@ -127,7 +127,11 @@ API_OF_A_TENANT: dict[str, Methods] = {
     "hplms/<slug:hplm>/versions/<int:number>/predictions": get(read(404)),  # not stored
     "hplms/<slug:hplm>/versions/<int:number>/evaluate": post(write(201)),
     "hplms/<slug:hplm>/aliases": get(read()),
-    "hplms/<slug:hplm>/aliases/<slug:alias>": {"GET": read(), "PUT": write(422)},
+    "hplms/<slug:hplm>/aliases/<slug:alias>": {
+        "GET": read(),
+        "PUT": write(422),
+        "DELETE": write(409),  # the default
+    },
     "hplms/<slug:hplm>/alias-moves": get(read()),
     "batches": {"GET": read(), "POST": write(422)},
     "batches/<uuid:batch_id>": {"GET": read(), "DELETE": write(409)},
@@ -259,9 +263,12 @@ PAGES_OF_A_TENANT: dict[str, Methods] = {
     "hplms/import/adapter/": form(work()),
     "hplms/<slug:name>/": get(page()),
     "hplms/<slug:name>/update/": form(work()),
+    "hplms/<slug:name>/about/": form(work()),
     "hplms/<slug:name>/delete/": post(work(302)),
     "hplms/<slug:name>/alias/": post(work()),
+    "hplms/<slug:name>/alias/<slug:alias>/remove/": post(work(302)),
     "hplms/<slug:name>/versions/<int:number>/": get(page()),
+    "hplms/<slug:name>/versions/<int:number>/card/": get(page()),
     "hplms/<slug:name>/versions/<int:number>/answers/": get(page()),
     "hplms/<slug:name>/versions/<int:number>/against/<int:other>/": get(page()),
     "hplms/<slug:name>/versions/<int:number>/evaluate/": post(work(404)),  # on no dataset

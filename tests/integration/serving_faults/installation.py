@@ -91,11 +91,13 @@ class Installation:
 
     def heal(self) -> None:
         """Start what does not run; returns when it says that it is ready."""
-        for server in (self.postgres, self.valkey, self.web):
+        for server in (self.postgres, self.valkey):
             if not server.runs():
                 server.start()
         if self._worker is None or self._worker.process.poll() is not None:
             self._worker = InferenceWorker(self.valkey.url, self._artifacts, **self._more)
+        if not self.web.runs():  # while the worker gets ready
+            self.web.start()
         self._worker.resume()
         wait_until(lambda: self.get("/health/ready").status_code == 200, self._worker)
 

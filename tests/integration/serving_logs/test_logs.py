@@ -147,7 +147,7 @@ def test_every_answer_has_an_id_of_its_own(site: Installation) -> None:
 
 
 def test_no_key_password_or_text_is_ever_written(site: Installation) -> None:
-    """After everything above, at the level where most is told."""
+    """After everything above, at the level where most is told. Nothing runs any more after it."""
     site.ask(TEXT)
     site.ask(TEXT, inputs={"text": TEXT})
     site.get(f"/nowhere?key={site.key}&text={TEXT}")
@@ -165,4 +165,3 @@ def test_no_key_password_or_text_is_ever_written(site: Installation) -> None:
         written = program.output()
         for secret in (site.key, site.key.split(".")[1], FAKE_KEY, PASSWORD, WRONG_PASSWORD, "quince", token):
             assert secret not in written
-    site.heal()

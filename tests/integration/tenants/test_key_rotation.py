@@ -8,9 +8,9 @@ from django.utils import timezone
 from pytest_django import Settings
 
 from hmi_site.checks import check_key_cache
+from tenants.api_key_selectors import api_keys_ended, api_keys_working
 from tenants.errors import ErrorCode
 from tenants.models import ApiKey, Quota
-from tenants.selectors import api_keys_ended, api_keys_working
 from tenants.services.api_keys import api_key_create, api_key_revoke, api_key_rotate
 from tests.integration.tenants.content import audit_of
 from tests.integration.world import World

@@ -6,10 +6,11 @@ from typing import Any
 import pytest
 from django.contrib.auth.models import AnonymousUser
 
+from tenants.api_key_selectors import api_keys_of
 from tenants.errors import ErrorCode, HmiError
 from tenants.models import ApiKey, AuditEvent, Membership, User
 from tenants.permissions import require_role, require_staff, tenant_for
-from tenants.selectors import api_keys_of, membership_of, quota_of, tenants_of
+from tenants.selectors import membership_of, quota_of, tenants_of
 from tenants.services.api_keys import api_key_create
 from tenants.services.members import member_add, member_remove, member_set_role
 from tenants.services.tenants import tenant_create, tenant_resume, tenant_suspend

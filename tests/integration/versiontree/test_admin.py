@@ -1,8 +1,8 @@
 """The admin: every page opens, forms and actions do what the services do."""
 
+import re
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 from uuid import uuid4
 
 import pytest
@@ -36,7 +36,7 @@ from versiontree.models import (
 from versiontree.models.job import JobState
 from versiontree.services.domains import domain_update
 from versiontree.services.hplms import hplm_update
-from versiontree.services.jobs import job_cancel
+from versiontree.services.jobs import job_cancel, job_event, job_fail, job_heartbeat
 
 pytestmark = pytest.mark.django_db
 MODELS = [model._meta.model_name for model in apps.get_app_config("versiontree").get_models()]
@@ -49,9 +49,8 @@ def staff(db: None, client: Client) -> Iterator[Client]:
     close_gateway()  # the first page asks the queue
 
 
-@pytest.mark.parametrize("model", MODELS)
 def test_every_model_has_a_list_and_a_page_for_each_row(
-    model: str, staff: Client, domain: Version, acme: Household
+    staff: Client, domain: Version, acme: Household
 ) -> None:
     version = grove.ready_hplm(domain, "spam", acme)
     JobShard.objects.create(job=version.jobs.earliest("created_at"), stage="count", number=0, piece=[0, 10])
@@ -62,10 +61,12 @@ def test_every_model_has_a_list_and_a_page_for_each_row(
         tenant=acme.tenant, model="m", parent=domain, name="mine", training_file=uuid4()
     )
     Batch.unscoped.create(tenant=acme.tenant, filename="b", expires_at=timezone.now())
-    assert staff.get(reverse(f"admin:versiontree_{model}_changelist")).status_code == 200
-    row = apps.get_model("versiontree", model)._default_manager.first()
-    assert row is not None
-    assert staff.get(reverse(f"admin:versiontree_{model}_change", args=[row.pk])).status_code == 200
+    for model in MODELS:
+        assert staff.get(reverse(f"admin:versiontree_{model}_changelist")).status_code == 200, model
+        row = apps.get_model("versiontree", model)._default_manager.first()
+        assert row is not None, model
+        page = reverse(f"admin:versiontree_{model}_change", args=[row.pk])
+        assert staff.get(page).status_code == 200, model
 
 
 def test_searching_every_list_works(staff: Client, domain: Version) -> None:
@@ -221,25 +222,45 @@ def test_an_hplm_leads_to_its_versions_and_these_to_their_jobs(
     assert pages["version"] not in staff.get(pages["root"]).content.decode()
 
 
-@pytest.mark.parametrize("model", ["root", "domain", "hplm", "version", "job", "jobevent", "artifact"])
+def test_a_button_that_starts_jobs_says_so(staff: Client, domain: Version, acme: Household) -> None:
+    hplm = grove.hplm_of(grove.ready_hplm(domain, "spam", acme))
+    pages = {
+        reverse("admin:versiontree_root_add"): "Register and convert",
+        reverse("admin:versiontree_domain_add"): "Create and train",
+        reverse("admin:versiontree_hplm_add"): "Create and train",
+        reverse("admin:versiontree_root_change", args=[domain.root_id]): "Save",
+        reverse("admin:versiontree_domain_change", args=[domain.domain_id]): "Train the next version",
+        reverse("admin:versiontree_hplm_change", args=[hplm.pk]): "Train the next version",
+    }
+    for page, told in pages.items():
+        row = staff.get(page).content.decode().partition('id="submit-row"')[2]
+        button = re.search(r'name="_save".*?>(.*?)</button>', row, re.DOTALL)
+        assert button is not None, page
+        assert button[1].strip() == told, page
+
+
 def test_a_list_costs_no_more_queries_when_there_is_more_to_show(
-    model: str,
-    staff: Client,
-    domain: Version,
-    acme: Household,
-    tmp_path: Path,
-    django_assert_max_num_queries: Any,
+    staff: Client, domain: Version, acme: Household, tmp_path: Path
 ) -> None:
-    address = reverse(f"admin:versiontree_{model}_changelist")
     grove.ready_hplm(domain, "first", acme)
-    staff.get(address)
-    with CaptureQueriesContext(connection) as few:
-        staff.get(address)
+    few = queries_of_lists(staff)
     other = grove.ready_root(tmp_path, "other")
     for number in range(3):
         grove.ready_hplm(grove.ready_domain(other, f"more-{number}"), f"more-{number}", acme)
-    with django_assert_max_num_queries(len(few)):
-        assert staff.get(address).status_code == 200
+    many = queries_of_lists(staff)
+    assert {model: count for model, count in many.items() if count > few[model]} == {}
+
+
+def queries_of_lists(staff: Client) -> dict[str, int]:
+    """How many queries each list takes that was drawn before."""
+    found = {}
+    for model in ["root", "domain", "hplm", "version", "job", "jobevent", "artifact"]:
+        address = reverse(f"admin:versiontree_{model}_changelist")
+        staff.get(address)
+        with CaptureQueriesContext(connection) as seen:
+            assert staff.get(address).status_code == 200
+        found[model] = len(seen)
+    return found
 
 
 def test_the_keys_of_the_library_are_not_shown(staff: Client) -> None:
@@ -260,6 +281,40 @@ def test_jobs_are_cancelled_and_retried_by_actions(staff: Client, root: Version,
     assert '<code dir="auto">cancel 2 jobs</code>' in act(staff, "job", "cancel", *both)
     assert {one.state for one in Job.unscoped.filter(pk__in=[one.pk for one in both])} == {JobState.QUEUED}
     assert "2 cancelled" in act(staff, "job", "cancel", *both, typed_name="cancel 2 jobs")
+
+
+def test_the_page_of_a_job_tells_how_far_it_is_until_it_ends_and_folds_what_it_measured(
+    staff: Client, root: Version, acme: Household
+) -> None:
+    job = grove.jobs_in_order(grove.new_hplm(root, "spam", acme))[0]
+    worker = grove.claim(job)
+    job_event(job_id=job.pk, kind="metrics", data={"loss": 2.5})
+    page = reverse("admin:versiontree_job_change", args=[job.pk])
+    part = {"HX-Request": "true"}
+    shown = staff.get(page).content.decode()
+    assert f'hx-get="{page}"' in shown
+    assert "Fine-tune" in shown
+    assert "&quot;loss&quot;" not in shown
+    job_heartbeat(
+        job_id=job.pk,
+        worker=worker,
+        lease_s=60,
+        progress=0.4,
+        stage="reading",
+        eta=200,
+        metrics={"loss": 1.0799999},
+    )
+    told = " ".join(plain(staff.get(page, headers=part)).split())
+    assert told == "Running 40 %, reading, about 3 minutes left"
+    folded = staff.get(page).content.decode().partition("<details><summary>Show</summary>")[2]
+    assert "&quot;loss&quot;: 1.08\n" in folded
+    events = reverse("admin:versiontree_jobevent_changelist") + f"?q={job.pk}"
+    assert events in staff.get(page).content.decode()
+    assert '{"loss": 2.5}' in plain(staff.get(events))
+    job_fail(job_id=job.pk, worker=worker, code="out_of_memory", message="It did not fit.")
+    assert staff.get(page, headers=part).headers["HX-Refresh"] == "true"
+    ended = staff.get(page).content.decode()
+    assert ("It did not fit." in ended, "hx-get" in ended.partition('id="job-now"')[2][:200]) == (True, False)
 
 
 def test_a_failed_version_is_retried_by_an_action(staff: Client, root: Version, acme: Household) -> None:

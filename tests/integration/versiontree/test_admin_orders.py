@@ -13,6 +13,7 @@ from tests.integration.versiontree import grove
 from tests.integration.versiontree.admin_pages import act, plain
 from tests.integration.versiontree.grove import Household
 from tests.integration.versiontree.test_nudges import messages
+from versiontree.admin import facts
 from versiontree.browsing import branches_seen_by
 from versiontree.models import Domain, Hplm, Job, Version
 from versiontree.models.job import JobState
@@ -24,6 +25,7 @@ from versiontree.services.jobs import job_claim, job_heartbeat
 from versiontree.services.priorities import job_prioritise, nudge_is_stale
 from versiontree.serving import manifest_content
 
+DOMAIN = "admin:versiontree_domain"
 pytestmark = pytest.mark.django_db
 
 
@@ -93,16 +95,20 @@ def test_what_is_done_on_the_page_of_a_row_leads_back_there(
 
 
 def test_a_domain_is_retired_with_the_list_of_who_stands_on_it(
-    staff: Client, domain: Version, acme: Household, globex: Household
+    staff: Client, domain: Version, acme: Household, globex: Household, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for home, names in ((acme, ("ham", "spam")), (globex, ("eggs",))):
         for name in names:
             grove.ready_hplm(domain, name, home)
-    grove.ready_domain(domain, "cardiology")
+    further = grove.domain_of(grove.ready_domain(domain, "cardiology"))
     owner, before = grove.domain_of(domain), manifest_content()
     asked = act(staff, "domain", "retire", owner)
-    for line in ("2 hPLMs of acme", "1 hPLM of globex", "the domain cardiology"):
+    for line in ("acme/ham", "acme/spam", "globex/eggs", reverse(f"{DOMAIN}_change", args=[further.pk])):
         assert line in asked
+    monkeypatch.setattr(facts, "NAMED", 1)
+    told = plain(staff.get(reverse(f"{DOMAIN}_change", args=[owner.pk])))
+    assert "and 2 more hPLMs, of 2 tenants in all" in told
+    assert "globex/eggs" not in told
     assert Version.unscoped.get(pk=domain.pk).state == "ready"
     assert "1 retired" in act(staff, "domain", "retire", owner, typed_name=str(owner))
     assert Version.unscoped.get(pk=domain.pk).state == "retired"

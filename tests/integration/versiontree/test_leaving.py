@@ -11,7 +11,6 @@ import pytest
 from django.conf import settings
 from django.db import connection
 from django.db.models import Model
-from django.utils import timezone
 
 from tenants.errors import ErrorCode
 from tenants.models import (
@@ -31,7 +30,7 @@ from tenants.services.checks import check_create
 from tenants.services.datasets import dataset_upload
 from tenants.services.files import file_create
 from tenants.services.invitations import invitation_create
-from tenants.services.leaving import tenant_leave
+from tenants.services.leaving import tenant_leave, tenant_names_blank
 from tenants.services.parted_files import parted_file_create
 from tenants.services.taking_out import takeout_path, takeout_request
 from tenants.services.tenants import tenant_create, tenant_resume, tenant_suspend
@@ -57,6 +56,7 @@ from versiontree.services.transitions import job_move
 from versiontree.serving import manifest_content
 
 OTHERS = "umbra"
+LATE = date(2026, 1, 9)
 
 
 @pytest.fixture
@@ -178,10 +178,32 @@ def test_what_is_kept_bears_no_names(world: World) -> None:
         ("tenant.left", None),
     ]
     refused(ErrorCode.CONFLICT, lambda: tenant_create(slug="acme", name="Another"))
-    late = Unwritten()
-    late.add(tenant.pk, timezone.now().date(), "triage", Count(1, 1, 1, 0))
-    late.write()
+    count_late(tenant)
     assert not UsageDay.objects.for_tenant(tenant).exclude(hplm_name="").exists()
+
+
+def test_what_is_counted_while_it_leaves_is_kept_without_names(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    blank = tenant_names_blank
+
+    def blank_and_count(*, tenant: Tenant) -> None:
+        count_late(tenant)
+        blank(tenant=tenant)
+        count_late(tenant)
+
+    monkeypatch.setattr(leaving, "tenant_names_blank", blank_and_count)
+    leave(world)
+    rows = UsageDay.objects.for_tenant(world.tenant).filter(day=LATE)
+    assert list(rows.values_list("hplm_name", "key_prefix", "requests")) == [("", "", 4)]
+
+
+def count_late(tenant: Tenant) -> None:
+    """Two requests that a process counted which had not heard that the tenant leaves."""
+    late = Unwritten()
+    for prefix in ("", "abcdefgh"):
+        late.add(tenant.pk, LATE, "triage", Count(1, 1, 1, 0), prefix)
+    late.write()
 
 
 STEPS = (

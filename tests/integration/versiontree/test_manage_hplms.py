@@ -12,7 +12,7 @@ from tests.integration.versiontree.refusals import refused
 from versiontree.models import Alias, AliasMove, Version, VersionArtifact
 from versiontree.models.job import JobState
 from versiontree.selectors import artifact_bytes
-from versiontree.services.aliases import alias_move
+from versiontree.services.aliases import alias_move, alias_remove
 from versiontree.services.hplms import hplm_create, hplm_delete, hplm_update
 from versiontree.services.jobs import job_cancel, job_retry
 
@@ -192,6 +192,24 @@ def test_moving_an_alias_is_written_down(root: Version, acme: Household) -> None
         (None, second, ""),
         (second, first, "slower"),
     ]
+
+
+def test_an_alias_is_removed_and_its_history_stays_but_the_default_is_not(
+    root: Version, acme: Household
+) -> None:
+    first = grove.ready_hplm(root, "spam", acme)
+    hplm = grove.hplm_of(first)
+    alias_move(hplm=hplm, name="production", version=first, actor=acme.owner)
+    alias_remove(hplm=hplm, name="production", actor=acme.owner, reason="unused")
+    assert [alias.name for alias in hplm.aliases.all()] == ["default"]
+    last = AliasMove.unscoped.filter(hplm=hplm, name="production").latest("pk")
+    assert (last.from_version, last.to_version, last.reason, last.moved_by) == (
+        first, None, "unused", acme.owner,
+    )  # fmt: skip
+    refused(
+        lambda: alias_remove(hplm=hplm, name="production", actor=acme.owner), ErrorCode.NOT_FOUND, "alias"
+    )
+    refused(lambda: alias_remove(hplm=hplm, name="default", actor=acme.owner), ErrorCode.CONFLICT, "alias")
 
 
 def test_an_alias_does_not_point_at_another_hplm(root: Version, acme: Household, globex: Household) -> None:

@@ -2,6 +2,7 @@
 
 import io
 import json
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -15,15 +16,16 @@ from tenants.errors import ErrorCode, HmiError
 from tenants.models import EventKind, WebhookDelivery, WebhookEndpoint
 from tenants.sealing import SEALED
 from tenants.services.webhook_sending import webhooks_send
-from tenants.services.webhooks import MOST_ENDPOINTS, webhook_create
+from tenants.services.webhooks import MOST_ENDPOINTS, webhook_create, webhook_delete
 from tests.e2e.world import World as TreeWorld
 from tests.e2e.world import world_build
+from tests.integration.sessions import by_itself, wait_for_a_waiting_session
 from tests.integration.tenants.content import audit_of
 from tests.integration.versiontree.grove import claim, hplm_of
 from tests.integration.webhooks.receiver import Receiver
 from tests.integration.world import World
 from versiontree.models import Batch
-from versiontree.services.aliases import alias_move
+from versiontree.services.aliases import alias_move, alias_remove
 from versiontree.services.batches import (
     batch_cancel,
     batch_complete,
@@ -63,10 +65,12 @@ def test_jobs_and_aliases_are_told_to_whoever_wants_them(tree: TreeWorld) -> Non
     job_fail(job_id=job.pk, worker=worker, code="job_crashed", message="No.")
     alias_move(hplm=hplm_of(tree.hplm), name="live", version=tree.hplm, actor=tree.owner)
     alias_move(hplm=hplm_of(tree.hplm), name="live", version=tree.hplm, actor=tree.owner)
-    assert [one["type"] for one in told(everything)] == ["job.started", "job.failed", "alias.moved"]
+    alias_remove(hplm=hplm_of(tree.hplm), name="live", actor=tree.owner)
+    kinds = [one["type"] for one in told(everything)]
+    assert kinds == ["job.started", "job.failed", "alias.moved", "alias.moved"]
     assert [one["type"] for one in told(failures)] == ["job.failed"]
     assert told(other) == []
-    started, failed, moved = (one["data"] for one in told(everything))
+    started, failed, moved, removed = (one["data"] for one in told(everything))
     assert started["state"] == "running"
     client = Client()
     client.force_login(tree.owner)
@@ -75,6 +79,8 @@ def test_jobs_and_aliases_are_told_to_whoever_wants_them(tree: TreeWorld) -> Non
     assert failed["error_code"] == "job_crashed"
     assert [client.get(link).status_code for link in moved["links"].values()] == [200, 200]
     assert (moved["alias"], moved["version"]["number"], moved["previous"]) == ("live", 1, None)
+    assert (removed["alias"], removed["version"], removed["previous"]["number"]) == ("live", None, 1)
+    assert list(removed["links"]) == ["hplm"]
     ids = set(WebhookDelivery.unscoped.filter(kind="job.failed").values_list("event_id", flat=True))
     assert len(ids) == 1, "one event, to two endpoints"
 
@@ -104,6 +110,23 @@ def test_the_end_of_a_batch_is_told_once_whichever_it_is(tree: TreeWorld) -> Non
 def batch_sent(tree: TreeWorld, model: str) -> Batch:
     line = io.BytesIO(b'"a text"')
     return batch_send(tenant=tree.tenant, model=model, filename="in.jsonl", stream=line, actor=tree.owner)
+
+
+def test_a_webhook_that_is_deleted_meanwhile_does_not_undo_the_end_of_a_batch(
+    transactional_db: None, artifact_root: Path, upload_root: Path
+) -> None:
+    tree = world_build()
+    endpoint, batch = hook(tree, "batch.cancelled"), batch_sent(tree, hplm_of(tree.hplm).name)
+    with ThreadPoolExecutor(1) as pool:
+        with transaction.atomic():
+            batch_cancel(batch=batch, actor=tree.owner)
+            deleting = pool.submit(by_itself, webhook_delete, endpoint=endpoint, actor=tree.owner)
+            wait_for_a_waiting_session()
+        deleting.result()
+    batch.refresh_from_db()
+    assert batch.state == "cancelled"
+    assert not WebhookDelivery.unscoped.exists()
+    assert not WebhookEndpoint.unscoped.exists()
 
 
 def test_what_is_rolled_back_is_not_told(tree: TreeWorld) -> None:

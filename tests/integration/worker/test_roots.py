@@ -71,8 +71,10 @@ def rows_of(worker: InferenceWorker) -> int:
 def test_two_workers_of_different_roots_answer_each_its_own(
     redis: Redis, world: TinyWorld, other: TinyWorld, start_worker: Start
 ) -> None:
-    first = start_worker(HMI_ROOTS=world.root_digest).wait_until_ready()
-    second = start_worker(HMI_ROOTS=f"another, {other.root_digest}").wait_until_ready()
+    first = start_worker(HMI_ROOTS=world.root_digest)
+    second = start_worker(HMI_ROOTS=f"another, {other.root_digest}")
+    for worker in (first, second):
+        worker.wait_until_ready()
     ours, theirs = submit(redis, world, 30), submit(redis, other, 10)
     assert_answered(redis, world, ours)
     assert_answered(redis, other, theirs)
@@ -98,8 +100,9 @@ def test_a_worker_of_both_roots_answers_all(
 def test_what_the_only_worker_of_a_root_held_when_it_was_killed_waits_for_the_next_or_for_its_deadline(
     redis: Redis, world: TinyWorld, other: TinyWorld, start_worker: Start
 ) -> None:
-    start_worker(HMI_ROOTS=world.root_digest).wait_until_ready()
+    of_ours = start_worker(HMI_ROOTS=world.root_digest)
     only = start_worker(HMI_ROOTS=other.root_digest).wait_until_ready()
+    of_ours.wait_until_ready()
     only.pause()
     hurried, patient = submit(redis, other, 5, seconds=1.5), submit(redis, other, 5)
     only.kill()

@@ -70,7 +70,8 @@ def test_a_worker_that_starts_again_needs_no_files(
 
 
 def test_two_workers_of_one_folder_both_serve(redis: Redis, world: TinyWorld, start_worker: Start) -> None:
-    workers = [start_worker(HMI_BATCH_ROWS="2").wait_until_ready() for _ in range(2)]
+    started = [start_worker(HMI_BATCH_ROWS="2") for _ in range(2)]
+    workers = [worker.wait_until_ready() for worker in started]
     while not all((status := worker.status()) and status.resident for worker in workers):
         ask_each(redis, world)
     folder = world.artifact_root.parent / "slabs"

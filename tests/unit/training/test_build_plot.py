@@ -22,6 +22,9 @@ SMALL = PlotSettings(precision="float32", fragments_per_batch=16)
 IN_MANY_PARTS = replace(SMALL, fragments_per_batch=2, piece_bytes=700)
 
 
+Built = tuple[Path, dict[str, Any]]
+
+
 def build(
     branch: Branch,
     folder: Path,
@@ -45,6 +48,21 @@ def build(
     )
 
 
+@pytest.fixture(scope="module")
+def built(branch: Branch, tmp_path_factory: pytest.TempPathFactory) -> Built:
+    """A folder with a table in ``out``, and what was reported; to be left as it is."""
+    folder = tmp_path_factory.mktemp("built")
+    return folder, build(branch, folder)
+
+
+@pytest.fixture(scope="module")
+def uninterrupted(branch: Branch, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The same in many parts."""
+    folder = tmp_path_factory.mktemp("uninterrupted")
+    build(branch, folder, settings=IN_MANY_PARTS)
+    return folder / "out"
+
+
 def kept(folder: Path) -> dict[int, set[tuple[int, ...]]]:
     """The fragments of a table by level."""
     table = PlotTable.open(folder / "out")
@@ -59,10 +77,10 @@ def of_corpus(branch: Branch) -> list[list[tuple[int, ...]]]:
     return [[tuple(f) for f in fragments.of_sequence(ids, missing).tolist()] for ids in texts]
 
 
-def test_the_most_frequent_trigrams_cover_the_share_asked_for(branch: Branch, tmp_path: Path) -> None:
-    report = build(branch, tmp_path)
+def test_the_most_frequent_trigrams_cover_the_share_asked_for(branch: Branch, built: Built) -> None:
+    folder, report = built
     counts = Counter(fragment for text in of_corpus(branch) for fragment in text[1:-1])
-    found = kept(tmp_path)[fragments.LEVEL_TRI]
+    found = kept(folder)[fragments.LEVEL_TRI]
     covered = sum(counts[fragment] for fragment in found)
     least = min(counts[fragment] for fragment in found)
     assert covered >= counts.total() / 2 > covered - least
@@ -100,9 +118,8 @@ def test_a_root_has_every_word_of_the_vocabulary(branch: Branch, tmp_path: Path)
     assert report["rows"] == sum(report["levels"].values())
 
 
-def test_rows_hold_what_the_lower_half_says(branch: Branch, tmp_path: Path) -> None:
-    build(branch, tmp_path)
-    table, lower = PlotTable.open(tmp_path / "out"), LocalLower.load(branch.lower)
+def test_rows_hold_what_the_lower_half_says(branch: Branch, built: Built) -> None:
+    table, lower = PlotTable.open(built[0] / "out"), LocalLower.load(branch.lower)
     with torch.no_grad():
         expected = lower(torch.from_numpy(fragments.unpack(table.keys)))
     torch.testing.assert_close(torch.from_numpy(table.vectors()).float(), expected, atol=1e-2, rtol=1e-2)
@@ -120,18 +137,14 @@ def test_every_stage_reaches_its_end(branch: Branch, tmp_path: Path) -> None:
     assert recorder.stages[-1][1] == report["rows"]
 
 
-def test_the_same_corpus_gives_the_same_table(branch: Branch, tmp_path: Path) -> None:
-    for name in ("first", "second"):
-        (tmp_path / name).mkdir()
-        build(branch, tmp_path / name)
-    assert contents(tmp_path / "first" / "out") == contents(tmp_path / "second" / "out")
+def test_the_same_corpus_gives_the_same_table(branch: Branch, tmp_path: Path, built: Built) -> None:
+    build(branch, tmp_path)
+    assert contents(tmp_path / "out") == contents(built[0] / "out")
 
 
-def test_counting_in_parts_changes_nothing(branch: Branch, tmp_path: Path) -> None:
-    for name, piece_bytes in (("whole", 2**20), ("parts", 100)):
-        (tmp_path / name).mkdir()
-        build(branch, tmp_path / name, settings=replace(SMALL, piece_bytes=piece_bytes))
-    assert contents(tmp_path / "whole" / "out") == contents(tmp_path / "parts" / "out")
+def test_counting_in_parts_changes_nothing(branch: Branch, tmp_path: Path, built: Built) -> None:
+    build(branch, tmp_path, settings=replace(SMALL, piece_bytes=400))
+    assert contents(tmp_path / "out") == contents(built[0] / "out")
 
 
 @pytest.mark.parametrize("check", [1, 3, 9, 16, 60])
@@ -147,27 +160,27 @@ def test_a_cancel_is_obeyed_within_a_step_and_leaves_nothing(
 
 @pytest.mark.parametrize("check", [2, 9, 16, 30, 60])
 def test_a_build_that_stopped_anywhere_goes_on_to_the_same_table(
-    branch: Branch, tmp_path: Path, check: int
+    branch: Branch, tmp_path: Path, uninterrupted: Path, check: int
 ) -> None:
-    (tmp_path / "uninterrupted").mkdir()
-    build(branch, tmp_path / "uninterrupted", settings=IN_MANY_PARTS)
     staging = tmp_path / "kept"
     with pytest.raises(Cancelled):
         build(branch, tmp_path, reporter=CancelAt(check), settings=IN_MANY_PARTS, staging=staging)
     before = {path: path.stat().st_ino for path in staging.iterdir()}
     build(branch, tmp_path, settings=IN_MANY_PARTS, staging=staging)
-    assert contents(tmp_path / "out") == contents(tmp_path / "uninterrupted" / "out")
+    assert contents(tmp_path / "out") == contents(uninterrupted)
     assert {path: path.stat().st_ino for path in before} == before
 
 
-def test_a_part_that_the_disk_damaged_is_done_again(branch: Branch, tmp_path: Path) -> None:
+def test_a_part_that_the_disk_damaged_is_done_again(
+    branch: Branch, tmp_path: Path, uninterrupted: Path
+) -> None:
     staging = tmp_path / "kept"
     (tmp_path / "sound").mkdir()
     build(branch, tmp_path / "sound", settings=IN_MANY_PARTS, staging=staging)
     damaged = staging / "vectors-0" / "vectors.f2"
     damaged.write_bytes(bytes(damaged.stat().st_size))
     build(branch, tmp_path, settings=IN_MANY_PARTS, staging=staging)
-    assert contents(tmp_path / "out") == contents(tmp_path / "sound" / "out")
+    assert contents(tmp_path / "out") == contents(uninterrupted)
 
 
 def test_a_folder_made_for_the_table_stays_and_is_empty_after_a_cancel(

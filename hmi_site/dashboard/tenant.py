@@ -1,0 +1,69 @@
+"""The list and the page of tenants: how much each has and uses, and where that stands."""
+
+from datetime import UTC, datetime
+from typing import Any, Final
+
+from django.contrib import admin
+from django.contrib.admin.utils import unquote
+from django.db.models import Count, OuterRef, QuerySet, Subquery, Sum
+from django.db.models.functions import Coalesce
+from django.http import HttpRequest, HttpResponse
+
+from frontend.views.usage import limits_of
+from hmi_site.dashboard.navigation import list_item
+from tenants.admin.people import TenantAdmin
+from tenants.models import UsageSum
+from versiontree.models import Hplm
+
+LISTS: Final = (
+    *("versiontree.Hplm", "versiontree.Domain", "versiontree.Job", "tenants.ApiKey", "tenants.Membership"),
+    *("tenants.Corpus", "tenants.Dataset", "tenants.UsageDay", "tenants.AuditEvent"),
+)
+"""Those of its rows that the page leads to."""
+
+
+class TenantPage(TenantAdmin):
+    """With what it has taken of its quota."""
+
+    change_form_before_template = "hmi_site/tenant.html"
+
+    def get_list_display(self, request: HttpRequest) -> Any:
+        slug, name, status, *more = self.list_display
+        return [slug, name, status, "hplm_count", "requests", *more]
+
+    def get_queryset(self, request: HttpRequest) -> QuerySet[Any]:
+        month = datetime.now(UTC).date().replace(day=1)
+        hplms = Hplm.unscoped.filter(tenant=OuterRef("pk"), deleted_at=None).order_by().values("tenant")
+        asked = UsageSum.unscoped.filter(tenant=OuterRef("pk"), day__gte=month).order_by().values("tenant")
+        tenants: QuerySet[Any] = super().get_queryset(request)
+        counted: QuerySet[Any] = tenants.annotate(
+            hplm_count=Coalesce(Subquery(hplms.annotate(n=Count("pk")).values("n")), 0),
+            requests=Coalesce(Subquery(asked.annotate(n=Sum("requests")).values("n")), 0),
+        )
+        return counted
+
+    @admin.display(description="Its hPLMs", ordering="hplm_count")
+    def hplm_count(self, tenant: Any) -> str:
+        """How many it has."""
+        return f"{tenant.hplm_count:,}"
+
+    @admin.display(description="Requests this month", ordering="requests")
+    def requests(self, tenant: Any) -> str:
+        """Infer requests, by UTC."""
+        return f"{tenant.requests:,}"
+
+    def change_view(
+        self,
+        request: HttpRequest,
+        object_id: str,
+        form_url: str = "",
+        extra_context: dict[str, Any] | None = None,
+    ) -> HttpResponse:
+        tenant = self.get_object(request, unquote(object_id))
+        shown = {"limits": limits_of(tenant), "lists": _lists(request, tenant.pk)} if tenant else {}
+        return super().change_view(request, object_id, form_url, {**(extra_context or {}), **shown})
+
+
+def _lists(request: HttpRequest, tenant: int) -> list[tuple[str, str]]:
+    items = [item for name in LISTS if (item := list_item(request, name))]
+    return [(item["title"], f"{item['link']}?tenant__id__exact={tenant}") for item in items]

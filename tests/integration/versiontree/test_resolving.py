@@ -1,0 +1,160 @@
+"""What a reference means, for whom, and for how long."""
+
+from collections.abc import Iterator
+
+import pytest
+from pytest_django import DjangoAssertNumQueries, Settings
+
+from tenants.errors import ErrorCode, HmiError
+from tenants.remembering import moments
+from tests.integration.versiontree import grove
+from tests.integration.versiontree.grove import Household
+from tests.processes import wait_until
+from versiontree.models import Version
+from versiontree.resolving import resolve_model, resolve_model_lately
+from versiontree.services.aliases import alias_move
+from versiontree.services.hplms import hplm_delete, hplm_update
+
+pytestmark = pytest.mark.django_db
+
+
+@pytest.fixture
+def model(domain: Version, acme: Household) -> Version:
+    return grove.ready_hplm(domain, "spam", acme)
+
+
+@pytest.fixture
+def remembering(settings: Settings) -> Iterator[Settings]:
+    """For a minute, which models were meant."""
+    settings.HMI_MODEL_CACHE_S = 60.0
+    moments().clear()
+    yield settings
+    moments().clear()
+
+
+def number_of(acme: Household, reference: str) -> int:
+    """The version that a reference meant of late."""
+    return resolve_model_lately(acme.tenant, reference).version_number
+
+
+def refusal(acme: Household, reference: str) -> ErrorCode:
+    with pytest.raises(HmiError) as caught:
+        resolve_model(acme.tenant, reference)
+    assert caught.value.param == "model"
+    return caught.value.code
+
+
+def test_a_reference_means_the_default_an_alias_or_a_number(model: Version, acme: Household) -> None:
+    hplm = grove.hplm_of(model)
+    second = grove.do_jobs(hplm_update(hplm=hplm, dataset=acme.dataset, actor=None))
+    alias_move(hplm=hplm, name="stable", version=model, actor=None)
+    found = {
+        reference: resolve_model(acme.tenant, reference).version_number
+        for reference in ("spam", "acme/spam", "spam@default", "spam@stable", "acme/spam:1", "spam:2")
+    }
+    assert found == {
+        "spam": 2,
+        "acme/spam": 2,
+        "spam@default": 2,
+        "spam@stable": 1,
+        "acme/spam:1": 1,
+        "spam:2": 2,
+    }
+    resolved = resolve_model(acme.tenant, "spam")
+    assert (resolved.tenant_slug, resolved.hplm_name, resolved.digest) == ("acme", "spam", second.digest)
+    assert (resolved.task, resolved.labels, resolved.hplm_id) == ("classification", ("no", "yes"), hplm.pk)
+    root = Version.unscoped.get(kind="root")
+    assert (resolved.root, resolved.root_digest) == (root.name, root.digest)
+
+
+def test_resolving_takes_one_query(
+    model: Version, acme: Household, django_assert_num_queries: DjangoAssertNumQueries
+) -> None:
+    for reference in ("acme/spam", "spam:1"):
+        with django_assert_num_queries(1):
+            resolve_model(acme.tenant, reference)
+
+
+def test_a_promotion_and_a_rollback_show_once_the_time_is_over(
+    model: Version, acme: Household, remembering: Settings
+) -> None:
+    remembering.HMI_MODEL_CACHE_S = 0.2
+    assert number_of(acme, "spam") == 1
+    grove.do_jobs(hplm_update(hplm=grove.hplm_of(model), dataset=acme.dataset, actor=None))
+    wait_until(lambda: number_of(acme, "spam") == 2)
+    alias_move(hplm=grove.hplm_of(model), name="default", version=model, actor=None)
+    wait_until(lambda: number_of(acme, "spam") == 1)
+    hplm_delete(hplm=grove.hplm_of(model), actor=None)
+    with pytest.raises(HmiError, match="no such hPLM"):
+        wait_until(lambda: number_of(acme, "spam") != 1)
+
+
+def test_until_then_a_reference_means_what_it_meant_and_asks_nothing(
+    model: Version, acme: Household, remembering: Settings, django_assert_num_queries: DjangoAssertNumQueries
+) -> None:
+    assert [number_of(acme, reference) for reference in ("spam", "spam:1")] == [1, 1]
+    grove.do_jobs(hplm_update(hplm=grove.hplm_of(model), dataset=acme.dataset, actor=None))
+    with django_assert_num_queries(0):
+        assert [number_of(acme, reference) for reference in ("acme/spam", "spam@default", "spam:1")] == [
+            1
+        ] * 3
+    assert number_of(acme, "spam:2") == 2
+
+
+def test_an_alias_that_looks_like_a_number_is_none(
+    model: Version, acme: Household, remembering: Settings
+) -> None:
+    hplm = grove.hplm_of(model)
+    second = grove.do_jobs(hplm_update(hplm=hplm, dataset=acme.dataset, actor=None))
+    alias_move(hplm=hplm, name="1", version=second, actor=None)
+    assert [number_of(acme, reference) for reference in ("spam@1", "spam:1", "spam@1")] == [2, 1, 2]
+
+
+def test_what_was_not_there_is_there_as_soon_as_it_is(
+    root: Version, acme: Household, remembering: Settings
+) -> None:
+    with pytest.raises(HmiError, match="no such hPLM"):
+        number_of(acme, "spam")
+    version = grove.new_hplm(root, "spam", acme)
+    with pytest.raises(HmiError, match="it is building"):
+        number_of(acme, "spam")
+    grove.do_jobs(version)
+    assert number_of(acme, "spam") == 1
+
+
+def test_what_is_remembered_of_one_tenant_is_not_another_s(
+    model: Version, acme: Household, globex: Household, remembering: Settings
+) -> None:
+    assert number_of(acme, "acme/spam") == 1
+    for reference in ("acme/spam", "spam"):
+        with pytest.raises(HmiError, match="no such hPLM"):
+            number_of(globex, reference)
+
+
+@pytest.mark.parametrize(
+    "reference", ["ham", "spam@nothing", "spam:7", "globex/spam", "globex/ham", "nobody/spam"]
+)
+def test_what_is_absent_and_what_is_foreign_look_the_same(
+    reference: str, model: Version, acme: Household, globex: Household
+) -> None:
+    assert refusal(acme, reference) == ErrorCode.NOT_FOUND
+
+
+def test_another_tenants_model_is_not_found(model: Version, globex: Household) -> None:
+    assert refusal(globex, "acme/spam") == ErrorCode.NOT_FOUND
+    assert refusal(globex, "spam") == ErrorCode.NOT_FOUND
+
+
+def test_what_is_still_being_built_is_not_ready(root: Version, acme: Household) -> None:
+    grove.new_hplm(root, "spam", acme)
+    assert refusal(acme, "spam") == ErrorCode.MODEL_NOT_READY
+    assert refusal(acme, "spam:1") == ErrorCode.MODEL_NOT_READY
+    with pytest.raises(HmiError, match="Version 1 of the hPLM spam cannot answer: it is building"):
+        resolve_model(acme.tenant, "spam")
+    assert refusal(acme, "spam@stable") == ErrorCode.NOT_FOUND
+
+
+def test_a_deleted_model_is_not_found(model: Version, acme: Household) -> None:
+    hplm_delete(hplm=grove.hplm_of(model), actor=None)
+    for reference in ("spam", "spam:1"):
+        assert refusal(acme, reference) == ErrorCode.NOT_FOUND

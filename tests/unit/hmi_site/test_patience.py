@@ -1,0 +1,71 @@
+"""For how long a slow sender of a body is waited for."""
+
+import asyncio
+from collections.abc import Iterable
+from itertools import count
+from types import SimpleNamespace
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from hmi_site.direct.application import _read
+from hmi_site.patience import LEAST_BYTES, WAIT_S, Patience
+from hmi_site.threaded import HANG_UP, Message
+from tests.unit.hmi_site.test_threaded import Environ, Server, Start, piece
+
+PIECES = st.lists(st.tuples(st.integers(0, 2 * LEAST_BYTES), st.floats(0, 2 * WAIT_S)))
+ENDLESS = 1000
+"""Pieces of a body, in seconds of which none goes by."""
+
+
+@pytest.fixture
+def slow_clock(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Ten seconds pass whenever somebody looks."""
+    ticks = count(step=10)
+    clock = SimpleNamespace(monotonic=lambda: float(next(ticks)))
+    for module in ("threaded", "direct.application"):
+        monkeypatch.setattr(f"hmi_site.{module}.time", clock)
+
+
+@given(PIECES)
+def test_a_body_is_waited_for_no_longer_than_its_size_allows(pieces: list[tuple[int, float]]) -> None:
+    sender, waited, size = Patience(), 0.0, 0
+    for came, after_s in pieces:
+        if after_s >= sender.left_s:
+            break
+        sender.came(came, after_s=after_s)
+        waited, size = waited + after_s, size + came
+    assert 0 <= sender.left_s <= WAIT_S
+    assert waited + sender.left_s <= WAIT_S * (1 + size / LEAST_BYTES) * (1 + 1e-9)
+
+
+@pytest.mark.usefixtures("slow_clock")
+@pytest.mark.parametrize(("size", "is_read"), [(1, False), (LEAST_BYTES, True)])
+def test_a_body_that_comes_too_slowly_holds_no_thread(size: int, is_read: bool) -> None:
+    read: list[bytes] = []
+
+    def application(environ: Environ, start_response: Start) -> Iterable[bytes]:
+        try:
+            read.extend(iter(lambda: environ["wsgi.input"].read1(size), b""))
+        except TimeoutError:
+            read.append(b"too slow")
+        start_response("200 OK", [])
+        return iter([b""])
+
+    Server(*[piece(b"x" * size)] * 20, piece(b"", more=False)).ask(application)
+    assert (read[-1] != b"too slow") is is_read
+    assert (sum(map(len, read)) >= 20 * size) is is_read
+
+
+@pytest.mark.usefixtures("slow_clock")
+def test_a_plain_request_that_comes_too_slowly_is_given_up() -> None:
+    pieces = iter([piece(b"x")] * ENDLESS)
+
+    async def receive() -> Message:
+        await asyncio.sleep(0)
+        return next(pieces)
+
+    body, end = asyncio.run(_read(receive, ENDLESS))
+    assert len(body) < ENDLESS
+    assert end == {"type": HANG_UP}
