@@ -83,7 +83,7 @@ def to_sign_in(answer: HttpResponseBase) -> bool:
     return answer.status_code == 302 and answer.headers["Location"].startswith("/login/")
 
 
-@pytest.mark.parametrize("person", ["anonymous", "owner"])
+@pytest.mark.parametrize("person", [person for person in PEOPLE if person != "admin"])
 def test_the_administration_is_closed_to_all_others(person: str, world: World) -> None:
     client, faults = browser_of(person, world), []
     for path in addresses_of_the_administration():

@@ -121,7 +121,7 @@ GROWTH: dict[str, Callable[[int, Household], None]] = {
 trees = st.lists(st.tuples(st.sampled_from(sorted(GROWTH)), st.integers(0, 5)), min_size=2, max_size=12)
 
 
-@settings(max_examples=15, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(tree=trees)
 def test_whatever_the_tree_all_that_lives_can_still_be_read_built_upon_and_retried(
     tree: list[tuple[str, int]], root: Version, acme: Household
