@@ -37,6 +37,8 @@ SEARCHES = (
     "tree/?q=crowd",
     "hplms/?q=crowd-09",
     "hplms/?page=400",
+    "hplms/?health=failing",
+    "hplms/?sort=newest&task=classification",
     "data/?q=crowd&sort=largest",
     "jobs/?q=crowd",
     "usage/?by=model",
