@@ -125,13 +125,15 @@ class RequestConsumer:
 
     def overdue_elsewhere(self, now: float) -> list[Entry]:
         """Requests for other roots whose deadline was before ``now``, unix seconds, a few of each root: there
-        may be nobody who serves them. Whoever answers first is heard."""
+        may be nobody who serves them. Whoever answers first is heard. What this consumer holds, of a root
+        that it served before, is not elsewhere."""
         found: list[Entry] = []
         latest = int(1000 * (now - SWEPT_AFTER_S))
         for root in lanes_asked_for(self._redis) - set(self._lanes):
             entries: Any = self._redis.xrange(keys.requests(root), "-", latest, count=SWEPT_AT_ONCE)
             for entry, fields in entries:
-                found += self._read(Address(root, entry.decode()), 0, fields.get(FIELD, b""))
+                if (address := Address(root, entry.decode())) not in self._held:
+                    found += self._read(address, 0, fields.get(FIELD, b""))
         return [entry for entry in found if entry.request.deadline <= now]
 
     def answer(self, entry: Entry, reply: InferReply) -> bool:

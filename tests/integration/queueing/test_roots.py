@@ -198,3 +198,15 @@ def test_a_restarted_server_loses_no_request_of_any_root(own_server: OwnValkey) 
     assert all(worker.answer(entry, a_reply(entry.request)) for entry in entries)
     assert sorted(reply.id for reply in replies_in(redis)) == ["taken0", "taken1", "waiting0", "waiting1"]
     assert queue.outstanding() == {}
+
+
+def test_what_a_worker_holds_of_a_root_that_it_served_is_not_late_elsewhere(
+    redis: Redis, queue: RequestQueue
+) -> None:
+    queue.submit(dataclasses.replace(a_request("r1"), deadline=time.time() + 5))
+    worker = a_worker(redis, "w1", ROOT)
+    assert [entry.request.id for entry in worker.read(1, 0)] == ["r1"]
+    worker.follow([])
+    assert worker.overdue_elsewhere(time.time() + 60) == []
+    other = a_worker(redis, "w2", OTHER_ROOT)
+    assert [late.request.id for late in other.overdue_elsewhere(time.time() + 60)] == ["r1"]

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from hmi_site import settings
+from hmi_site.patience import WAIT_S
 from inference.queueing.kept_answers import KEPT_S
 from tenants.formats.dataset import MOST_LABELS, MOST_ROWS
 from tenants.formats.lines import LONGEST_LINE_BYTES
@@ -31,6 +32,8 @@ DOCUMENT = Path(__file__).resolve().parents[3] / "docs" / "limits.md"
 FIXED: dict[str, Any] = {
     "Uploads under way or unused": MOST_AT_ONCE,
     "Pieces of uploads and forms with files at the same time, in each web process": PIECES_AT_ONCE,
+    "Wait for the next 240 KiB of a body, or for its end; a [large file](api.md#large-files) goes on where it"
+    " broke off": WAIT_S,
     "Line of a file": LONGEST_LINE_BYTES,
     "Rows of a dataset": MOST_ROWS,
     "Labels of a dataset": MOST_LABELS,
