@@ -58,9 +58,16 @@ WORDS = pieces(
 INPUT = st.text(max_size=9) | JSON | st.fixed_dictionaries({}, optional=dict.fromkeys(
     ("text", "text_pair", "question", "context", "more"), st.text(max_size=4) | JSON
 ))  # fmt: skip
+# Each part is right about as often as it is not, or hardly any call would be.
+MODEL, TEXTS = st.sampled_from(["mood", "acme/mood:1"]), st.lists(st.just("words"), min_size=1, max_size=3)
 CALL = st.fixed_dictionaries(
-    {"model": WORDS | JSON, "inputs": st.lists(INPUT, max_size=4) | JSON},
-    optional={"timeout_s": JSON, "miss_policy": JSON, "explain": JSON, "more": JSON},
+    {"model": MODEL | WORDS | JSON, "inputs": TEXTS | st.lists(INPUT, max_size=4) | JSON},
+    optional={
+        "timeout_s": st.just(5) | JSON,
+        "miss_policy": st.just("fallback") | JSON,
+        "explain": st.booleans() | JSON,
+        "more": JSON,
+    },
 )
 HEADERS = st.dictionaries(
     st.sampled_from(
