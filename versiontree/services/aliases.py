@@ -1,5 +1,7 @@
 """Moving aliases: promotion and rollback are the same move; an alias that nobody needs is removed."""
 
+from typing import Any
+
 from django.db import transaction
 from django.utils import timezone
 
@@ -54,27 +56,16 @@ def alias_remove(*, hplm: Hplm, name: str, actor: Actor, reason: str = "") -> No
     alias = Alias.unscoped.select_for_update().filter(hplm=locked, name=name).first()
     if alias is None:
         raise not_found("alias of this hPLM", param="alias")
-    before = alias.version_id
-    alias.delete()
-    AliasMove.unscoped.create(
+    move = AliasMove(
         hplm=locked,
         name=name,
-        from_version_id=before,
-        to_version=None,
+        from_version_id=alias.version_id,
         reason=reason[:200],
         moved_by=person(actor),
         moved_at=timezone.now(),
     )
-    if locked.pinned_at is not None:
-        manifest_publish_on_commit()
-    audit_record(
-        verb="alias.remove",
-        subject=f"{locked}@{name}",
-        tenant=locked.tenant,
-        actor=actor,
-        detail={"reason": reason},
-    )
-    alias_tell(hplm=locked, name=name, before=before, version=None)
+    alias.delete()
+    _keep(move, actor, verb="alias.remove", detail={"reason": reason})
 
 
 def aliases_hold(*, hplm: Hplm) -> Hplm | None:
@@ -98,7 +89,7 @@ def alias_point(*, hplm: Hplm, name: str, version: Version, actor: Actor, reason
         alias = Alias(hplm=hplm, name=name)
     alias.version, alias.moved_by, alias.moved_at = version, person(actor), now
     alias.save(update_fields=["version", "moved_by", "moved_at"] if before else None)
-    AliasMove.unscoped.create(
+    move = AliasMove(
         hplm=hplm,
         name=name,
         from_version_id=before,
@@ -107,14 +98,16 @@ def alias_point(*, hplm: Hplm, name: str, version: Version, actor: Actor, reason
         moved_by=person(actor),
         moved_at=now,
     )
+    _keep(move, actor, verb="alias.move", detail={"version": version.number, "reason": reason})
+    return alias
+
+
+def _keep(move: AliasMove, actor: Actor, *, verb: str, detail: dict[str, Any]) -> None:
+    """Write what has become of an alias where it is looked for: its history, the manifest, the audit log, and
+    webhooks."""
+    move.save()
+    hplm, name = move.hplm, move.name
     if hplm.pinned_at is not None:
         manifest_publish_on_commit()
-    audit_record(
-        verb="alias.move",
-        subject=f"{hplm}@{name}",
-        tenant=hplm.tenant,
-        actor=actor,
-        detail={"version": version.number, "reason": reason},
-    )
-    alias_tell(hplm=hplm, name=name, before=before, version=version)
-    return alias
+    audit_record(verb=verb, subject=f"{hplm}@{name}", tenant=hplm.tenant, actor=actor, detail=detail)
+    alias_tell(hplm=hplm, name=name, before=move.from_version_id, version=move.to_version)
