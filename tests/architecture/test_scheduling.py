@@ -13,8 +13,15 @@ def test_the_longest_begin_and_what_shares_a_product_goes_together() -> None:
     faults, short = "tests/integration/serving_faults", "tests/unit/test_of_no_length.py"
     files = [short, f"{faults}/test_web.py", soak, f"{faults}/test_disk.py", demo]
     slow = [(f"{file}::test", True) for file in files]
-    order = list(longest_first([*slow, *slow]))
-    assert order == [demo, soak, f"{faults}/", short]
+    order = longest_first([*slow, *slow])
+    known = tomllib.loads(LONG_FILES.read_text(encoding="utf-8"))["slow"]
+    assert order == {
+        demo: known[demo],
+        soak: known[soak],
+        f"{faults}/": known.get(f"{faults}/test_web.py", 0) + known[f"{faults}/test_disk.py"],
+        short: 0,
+    }
+    assert list(order.values()) == sorted(order.values(), reverse=True)
     assert unit_of(f"{faults}/test_disk.py::test[a::b]") == f"{faults}/"
     assert list(longest_first((f"{file}::test", False) for file in (short, demo))) == [short, demo]
 
