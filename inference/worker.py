@@ -19,6 +19,8 @@ from typing import Any
 
 from redis.exceptions import RedisError
 
+from inference.engine.allocator import keep_freed_memory
+from inference.engine.lanes import abreast
 from inference.engine.pipeline import Pipeline
 from inference.hplm.devices import pick_device, pick_dtype
 from inference.hplm.errors import HplmError
@@ -67,7 +69,7 @@ class Worker:
             device_bytes=settings.device_bytes,
             limits=settings.limits,
             misses=settings.misses,
-            pipeline=Pipeline(settings.pipelining),
+            pipeline=Pipeline(abreast(settings.pipelining, device)),
             metrics=self._metrics,
             profile_s=settings.profile_s,
         )
@@ -223,6 +225,7 @@ def main() -> int:
     stop = threading.Event()
     try:
         dictConfig(log_config_from(os.environ))
+        keep_freed_memory()
         worker = Worker(WorkerSettings.from_env(), ExporterSettings.from_env())
     except (SettingError, HplmError) as error:
         log.error("%s", error)

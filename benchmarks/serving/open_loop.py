@@ -10,7 +10,8 @@ from numpy.typing import NDArray
 
 from benchmarks.serving.schemes import Scheme
 from inference.engine.batcher import BatchLimits, next_batch
-from inference.engine.executor import Executor, Flight
+from inference.engine.executor import Executor
+from inference.engine.flight import Flight
 from inference.engine.rows import Answered, Row
 
 

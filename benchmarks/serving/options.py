@@ -7,6 +7,7 @@ import torch
 
 from benchmarks import harness
 from benchmarks.serving.world import DEMO, ENCODERS, PETS, World
+from inference.engine.allocator import keep_freed_memory
 from inference.hplm.devices import pick_device, pick_dtype
 
 
@@ -39,7 +40,8 @@ def arguments(description: str) -> argparse.ArgumentParser:
 
 
 def machine(options: argparse.Namespace) -> Machine:
-    """The device and number format that the options name."""
+    """The device and number format that the options name, and memory handled as the inference worker does."""
+    keep_freed_memory()
     if options.threads:
         torch.set_num_threads(options.threads)
     device = pick_device(options.device)

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from html import escape
 
-from inference.engine.trace import LANES, Span
+from inference.engine.trace import LANES, Span, row_of
 
 WIDTH, LANE, BAR, LEFT, TOP, BOTTOM = 960, 44, 28, 84, 12, 30
 COLOURS = ("#3b6ea5", "#d9822b", "#4f9d69", "#8e5ea2", "#c44e52", "#64748b")
@@ -11,23 +11,26 @@ COLOURS = ("#3b6ea5", "#d9822b", "#4f9d69", "#8e5ea2", "#c44e52", "#64748b")
 
 
 def svg(spans: Sequence[Span], title: str) -> str:
-    """Three lanes against time, a bar for each piece of work."""
+    """Three lanes against time, one more for each further batch that computes beside another; a bar for each
+    piece of work."""
     if not spans:
         return ""
     first, last = min(span.start for span in spans), max(span.end for span in spans)
     scale = (WIDTH - LEFT - 10) / (last - first)
-    height = TOP + LANE * len(LANES) + BOTTOM
+    tracks = 1 + max(span.track for span in spans)
+    rows = [*LANES, *(row_of("compute", track) for track in range(1, tracks))]
+    height = TOP + LANE * len(rows) + BOTTOM
     parts = [
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {height}" role="img">',
         "<style>text { font: 12px sans-serif; fill: #64748b }</style>",
         f'<title>{escape(title)}</title><rect width="{WIDTH}" height="{height}" fill="#fff"/>',
     ]
-    for at, lane in enumerate(LANES):
+    for at, row in enumerate(rows):
         middle = TOP + LANE * at + LANE / 2
-        parts.append(f'<text x="8" y="{middle + 4}">{lane}</text>')
+        parts.append(f'<text x="8" y="{middle + 4}">{row}</text>')
         parts.append(f'<line x1="{LEFT}" x2="{WIDTH - 10}" y1="{middle}" y2="{middle}" stroke="#e2e8f0"/>')
     for span in spans:
-        x, y = LEFT + (span.start - first) * scale, TOP + LANE * LANES.index(span.lane) + (LANE - BAR) / 2
+        x, y = LEFT + (span.start - first) * scale, TOP + LANE * rows.index(span.row) + (LANE - BAR) / 2
         width = max(1.0, (span.end - span.start) * scale)
         colour = COLOURS[span.batch % len(COLOURS)]
         told = f"{span.name} {span.batch}: {1000 * (span.end - span.start):.1f} ms"

@@ -3,8 +3,9 @@
 import logging
 import time
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import dataclass, replace
 from threading import Event
 
 import numpy as np
@@ -14,6 +15,7 @@ from torch import Tensor
 
 from inference.engine.adapters import AdapterDesk, Adapters, Leases
 from inference.engine.costs import Costs
+from inference.engine.flight import Computed, Flight, GivenUpError, Turn, Watch
 from inference.engine.lead import Aside, Lead
 from inference.engine.pipeline import Pipeline, Stage
 from inference.engine.pipelining import SYNCHRONISED
@@ -22,7 +24,7 @@ from inference.engine.retrieval import LowerHalves, hits_of, retrieval
 from inference.engine.rows import Answered, Failed, Outcome, Row, StageSeconds
 from inference.hplm.errors import HplmError
 from inference.hplm.heads import pooled
-from inference.hplm.misses import Filled, filled
+from inference.hplm.misses import filled
 from inference.hplm.pets import Shape
 from inference.hplm.root import Root
 from inference.hplm.seeking import Sought
@@ -30,10 +32,6 @@ from inference.hplm.seeking import Sought
 log = logging.getLogger(__name__)
 
 FAILED = "inference_failed"
-
-
-def _nothing() -> None:
-    """Nothing is to be done while a batch computes."""
 
 
 @dataclass(slots=True)
@@ -46,32 +44,10 @@ class Counters:
     slot_mismatches: int = 0
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Flight:
-    """A batch that was begun: its rows, the stages that may be under way already, and whether nobody waits
-    for it any more."""
-
-    number: int
-    rows: list[Row]
-    retrieval: Stage[Sought]
-    adapters: Stage[Adapters]
-    given_up: Event = field(default_factory=Event)
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Computed:
-    """What a batch came to: its states at the cut, the mean final states that were asked for, and the logits
-    of each row."""
-
-    states: Filled
-    means: Mapping[int, NDArray[np.float32]]
-    logits: list[NDArray[np.float32]]
-
-
 class Executor:
     """Runs batches of one root. ``halves`` is asked when a batch begins: the caller may add to it and take
-    away. Every batch that was begun must be finished. ``costs`` is what its batches take, for whoever puts
-    them together."""
+    away. Every batch that was begun must be finished, by the thread that began it. ``costs`` is what its
+    batches take, for whoever puts them together; ``abreast`` how many of them compute side by side."""
 
     def __init__(
         self,
@@ -92,6 +68,11 @@ class Executor:
         shape = Shape(config.upper, config.hidden, config.architecture.inner)
         self._desk = AdapterDesk(cache, shape, root.upper.device, self._pipeline)
 
+    @property
+    def abreast(self) -> int:
+        """So many batches that were begun compute at the same time; one computes when it is finished."""
+        return self._pipeline.pipelining.abreast
+
     def step(self, rows: Sequence[Row]) -> list[Outcome]:
         """Compute rows, at least one, all of this root; one outcome per row, in order.
 
@@ -100,28 +81,33 @@ class Executor:
         """
         return self.finish(self.begin(rows))
 
-    def begin(self, rows: Sequence[Row]) -> Flight:
-        """Start what the pipeline does ahead of a batch's turn: look its fragments up, fetch its adapters."""
+    def begin(self, rows: Sequence[Row], watch: Watch = Watch()) -> Flight:  # noqa: B008 - it is frozen
+        """Start what the pipeline does ahead of a batch's turn: look its fragments up, fetch its adapters.
+        Where batches compute side by side, start its turn too."""
         number, own, given_up = self._pipeline.number(), list(rows), Event()
 
         def fetch() -> Adapters:
             return self._desk.fetch(number, own, given_up.is_set)
 
-        return Flight(
-            number,
-            own,
-            self._pipeline.retrieve(number, retrieval(own, self._halves)),
-            self._pipeline.acquire(number, fetch, Adapters.bring_layers),
-            given_up,
-        )
+        looked_up = self._pipeline.retrieve(number, retrieval(own, self._halves))
+        fetched = self._pipeline.acquire(number, fetch, Adapters.bring_layers)
 
-    def finish(self, flight: Flight, meanwhile: Callable[[], None] = _nothing) -> list[Outcome]:
-        """Compute a batch that was begun; as `step`.
+        def turn() -> Turn | None:
+            if given_up.is_set() or not watch.wanted():
+                given_up.set()
+                return None
+            return self._turn(number, own, looked_up, fetched, watch, 1 / self.abreast)
 
-        ``meanwhile``, which must not raise, is called between two layers, at most once: as late as leaves
-        time for what is done ahead of the next batch's turn, so that this batch is chosen late.
-        """
-        done = self._guarded(flight, meanwhile)
+        computing = self._pipeline.compute(turn)
+        return Flight(number, own, looked_up, fetched, computing, given_up)
+
+    def finish(self, flight: Flight) -> list[Outcome]:
+        """What came of a batch that was begun; as `step`. Raises GivenUpError, with everything given back,
+        where nobody waited for it any more when its turn came."""
+        done = self._guarded(flight)
+        if done is None:
+            self.abandon(flight)
+            raise GivenUpError
         self.counters.batches += 1
         self.counters.rows += len(flight.rows)
         self.counters.failed += sum(isinstance(outcome, Failed) for outcome in done)
@@ -129,9 +115,12 @@ class Executor:
 
     def abandon(self, flight: Flight) -> None:
         """Let go of a batch that was begun and that nobody waits for any more: what of it has not begun never
-        does, and what is under way is let go of when it is done, which is not waited for."""
+        does, and what is under way is let go of when it is done, which is not waited for unless it is its
+        turn."""
         flight.given_up.set()
+        flight.turn.cancel()
         flight.retrieval.cancel()
+        flight.turn.wait_if_begun()
         self._pipeline.afterwards(lambda: self._let_go(flight))
 
     @torch.inference_mode()
@@ -147,31 +136,32 @@ class Executor:
             raise HplmError(FAILED, f"root {config.name} computes no finite numbers")
 
     def _let_go(self, flight: Flight) -> None:
-        try:
+        with suppress(Exception):  # what could not be had holds nothing
             self._desk.release(flight.adapters.result().value.leases)
-        except Exception as error:  # noqa: BLE001 - then it holds nothing
-            log.warning("batch %d was given up: %s", flight.number, error)
 
-    def _guarded(self, flight: Flight, meanwhile: Callable[[], None] = _nothing) -> list[Outcome]:
-        """The batch's own turn. What fails fails alone: rows without an hPLM at once, others by halving."""
-        leases: Leases = {}
+    def _guarded(self, flight: Flight) -> list[Outcome] | None:
+        """What came of the batch's turn, None where it was given up. What fails fails alone: rows without an
+        hPLM at once, others by halving."""
         try:
-            adapters = flight.adapters.result()
-            leases, refused = adapters.value.leases, adapters.value.refused
-            if not refused:
-                return self._run(flight, adapters.value, adapters.seconds, meanwhile)
-            served = [row for row in flight.rows if row.model.digest not in refused]
-            left = iter(self._again(served))
-            return [
-                next(left)
-                if row.model.digest not in refused
-                else Failed(row, FAILED, refused[row.model.digest])
-                for row in flight.rows
-            ]
+            turn = flight.turn.result().value
+            return None if flight.given_up.is_set() else self._told(flight, turn)
         except Exception as error:  # noqa: BLE001 - whatever it is, it must not take the other rows down
             return self._blame(flight.rows, error)
         finally:
-            self._desk.release(leases)
+            if not flight.given_up.is_set():
+                self._let_go(flight)
+
+    def _told(self, flight: Flight, turn: Turn | None) -> list[Outcome]:
+        adapters = flight.adapters.result().value
+        if turn is not None:
+            self._lead.learn(ahead_s=turn.ahead_s, computing_s=turn.computing_s)
+            return _outcomes(flight.rows, adapters.leases, turn)
+        refused = adapters.refused
+        left = iter(self._again([row for row in flight.rows if row.model.digest not in refused]))
+        return [
+            next(left) if row.model.digest not in refused else Failed(row, FAILED, refused[row.model.digest])
+            for row in flight.rows
+        ]
 
     def _again(self, rows: list[Row]) -> list[Outcome]:
         """Rows from the beginning, with nothing done ahead."""
@@ -180,7 +170,8 @@ class Executor:
         number = self._pipeline.number()
         looked_up = Stage(retrieval(rows, self._halves), None)
         fetched = Stage(lambda: self._desk.fetch(number, rows), None, Adapters.bring_layers)
-        return self._guarded(Flight(number, rows, looked_up, fetched))
+        turn = Stage(lambda: self._turn(number, rows, looked_up, fetched, Watch()), None)
+        return self._guarded(Flight(number, rows, looked_up, fetched, turn, Event())) or []
 
     def _blame(self, rows: list[Row], error: Exception) -> list[Outcome]:
         """Half a batch at a time, until the row that fails stands alone."""
@@ -193,21 +184,29 @@ class Executor:
         log.error("a row of %s failed", rows[0].model, exc_info=error)
         return [Failed(rows[0], FAILED, "the hPLM could not be computed")]
 
-    def _run(
-        self, flight: Flight, adapters: Adapters, fetching_s: float, meanwhile: Callable[[], None]
-    ) -> list[Outcome]:
-        """The stages of the paper's figure 10, as far as no thread has done them ahead."""
-        sought = flight.retrieval.result()
-        aside = Aside(self._lead.layer, meanwhile)
+    def _turn(
+        self,
+        number: int,
+        rows: list[Row],
+        looked_up: Stage[Sought],
+        fetched: Stage[Adapters],
+        watch: Watch,
+        share: float = 1.0,
+    ) -> Turn | None:
+        """The stages of the paper's figure 10, as far as no thread has done them ahead; computing has this
+        ``share`` of the processor. None where not all hPLMs can be had."""
+        adapters = fetched.result()
+        if adapters.value.refused:
+            return None
+        sought = looked_up.result()
+        aside = Aside(self._lead.layer, lambda: watch.near_end(number))
         started = time.perf_counter()
-        with self._pipeline.trace.span("compute", flight.number, "compute"):
-            computed = self._compute(flight.rows, sought.value, adapters, aside)
+        with self._pipeline.trace.span("compute", number, "compute"):
+            computed = self._compute(rows, sought.value, adapters.value, aside)
         computing_s = time.perf_counter() - started - aside.seconds
-        assert adapters.feed is not None
-        fetching_s += adapters.feed.late_s
-        self._lead.learn(ahead_s=sought.seconds + fetching_s, computing_s=computing_s)
-        seconds = StageSeconds(sought.seconds, fetching_s, computing_s)
-        return _outcomes(flight.rows, adapters.leases, computed, seconds)
+        assert adapters.value.feed is not None
+        fetching_s = adapters.seconds + adapters.value.feed.late_s
+        return Turn(computed, StageSeconds(sought.seconds, fetching_s, share * computing_s), computing_s)
 
     @torch.inference_mode()
     def _compute(self, rows: list[Row], sought: Sought, adapters: Adapters, aside: Aside) -> Computed:
@@ -219,14 +218,10 @@ class Executor:
         return Computed(states, _means(rows, last, states.mask), logits.rows(lengths))
 
 
-def _outcomes(
-    rows: list[Row],
-    leases: Leases,
-    computed: Computed,
-    seconds: StageSeconds,
-) -> list[Outcome]:
+def _outcomes(rows: list[Row], leases: Leases, turn: Turn) -> list[Outcome]:
+    computed = turn.computed
     states, logits = computed.states, computed.logits
-    shares = _shares(rows, leases, seconds)
+    shares = _shares(rows, leases, turn.seconds)
     tenants = len({row.model.tenant for row in rows})
     outcomes: list[Outcome] = []
     for at, row in enumerate(rows):

@@ -2,7 +2,7 @@
 
 import time
 from collections.abc import Callable
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor, wait
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from functools import partial
@@ -10,6 +10,7 @@ from typing import Any, Generic, TypeVar
 
 import torch
 
+from inference.engine.lanes import Lanes
 from inference.engine.pipelining import Pipelining, Swapping
 from inference.engine.trace import Lane, Trace
 from inference.hplm.pet_batch import BatchedLayer, BatchedPets
@@ -26,45 +27,53 @@ class Timed(Generic[Result]):
 
 
 class Stage(Generic[Result]):
-    """A piece of work for one batch: under way in a thread, or still to be done by whoever asks for it.
-    ``then`` goes on with what it gave, once that can be had and before the thread does anything else."""
+    """A piece of work for one batch: under way where ``submit`` has it done, or still to be done by whoever
+    asks for it first. ``then`` goes on with what it gave, once that can be had and before the thread does
+    anything else."""
 
     def __init__(
         self,
         work: Callable[[], Result],
-        pool: ThreadPoolExecutor | None,
+        submit: Callable[[Callable[[], None]], "Future[None]"] | None,
         then: Callable[[Result], None] = lambda _: None,
     ) -> None:
+        self.seconds = 0.0
+        """That it was at work, whatever came of it."""
         self._work, self._then = work, then
         self._given: Future[Timed[Result]] = Future()
-        self._job = None if pool is None else pool.submit(self._ahead)
+        self._job = None if submit is None else submit(self._do)
 
     def result(self) -> Timed[Result]:
         """What it gave; raises what it raised."""
+        if self._job is None and not self._given.done():
+            self._do()
+        return self._given.result()
+
+    def when_done(self, call: Callable[[], object]) -> None:
+        """Call it once there is a result, whatever it is, from the thread that has it."""
+        self._given.add_done_callback(lambda _: call())
+
+    def wait_if_begun(self) -> None:
+        """Wait until it is done or known that it never will be, unless nobody has asked for it."""
         if self._job is not None:
-            return self._given.result()
-        given = self._do()
-        self._then(given.value)
-        return given
+            wait([self._given])
 
     def cancel(self) -> None:
         """Do not begin it, unless it was begun."""
-        if self._job is not None:
-            self._job.cancel()
+        if self._job is not None and self._job.cancel():
+            self._given.cancel()
 
-    def _ahead(self) -> None:
+    def _do(self) -> None:
+        started = time.perf_counter()
         try:
-            given = self._do()
+            value = self._work()
         except BaseException as error:  # noqa: BLE001 - whoever asks for the result must hear of it
+            self.seconds = time.perf_counter() - started
             self._given.set_exception(error)
             return
-        self._given.set_result(given)
-        self._then(given.value)
-
-    def _do(self) -> Timed[Result]:
-        started = time.perf_counter()
-        value = self._work()
-        return Timed(value, time.perf_counter() - started)
+        self.seconds = time.perf_counter() - started
+        self._given.set_result(Timed(value, self.seconds))
+        self._then(value)
 
 
 class Pipeline:
@@ -77,6 +86,7 @@ class Pipeline:
         ahead = self.pipelining.swapping is not Swapping.NONE
         self._retrieval = ThreadPoolExecutor(1, "retrieval") if self.pipelining.retrieval else None
         self._adapters = ThreadPoolExecutor(1, "adapters") if ahead else None
+        self._lanes = Lanes(self.pipelining.abreast) if self.pipelining.abreast > 1 else None
         self._batches = 0
         self._last_afterwards: Future[None] | None = None
 
@@ -92,14 +102,18 @@ class Pipeline:
 
     def retrieve(self, batch: int, work: Callable[[], Result]) -> Stage[Result]:
         """Look up, ahead where that is wanted."""
-        return Stage(self._traced("retrieval", batch, "retrieve", work), self._retrieval)
+        return Stage(self._traced("retrieval", batch, "retrieve", work), _submit(self._retrieval))
 
     def acquire(
         self, batch: int, work: Callable[[], Result], then: Callable[[Result], None] = lambda _: None
     ) -> Stage[Result]:
         """Find the adapters, ahead where that is wanted, and ``then`` bring their layers: before those of the
         next batch are looked for, which would make this one wait."""
-        return Stage(self._traced("adapters", batch, "acquire", work), self._adapters, then)
+        return Stage(self._traced("adapters", batch, "acquire", work), _submit(self._adapters), then)
+
+    def compute(self, work: Callable[[], Result]) -> Stage[Result]:
+        """Compute: beside others where batches do so, else by whoever asks for it."""
+        return Stage(work, None if self._lanes is None else self._lanes.submit)
 
     def feed(self, batch: int, pets: BatchedPets, layers: int, device: torch.device) -> "LayerFeed":
         """The adapters layer by layer: all there, or, where they are to come while others compute, to be
@@ -118,7 +132,9 @@ class Pipeline:
             self._last_afterwards = self._adapters.submit(work)
 
     def close(self) -> None:
-        """End the threads, after what they have begun."""
+        """End the threads, after what they have begun. What computes may still wait for the others."""
+        if self._lanes is not None:
+            self._lanes.close()
         for pool in (self._retrieval, self._adapters):
             if pool is not None:
                 pool.shutdown(cancel_futures=True)
@@ -132,6 +148,10 @@ class Pipeline:
                 return work()
 
         return traced
+
+
+def _submit(pool: ThreadPoolExecutor | None) -> Callable[[Callable[[], None]], "Future[None]"] | None:
+    return None if pool is None else pool.submit
 
 
 class LayerFeed:

@@ -17,10 +17,12 @@ class Swapping(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Pipelining:
-    """What overlaps. retrieval: of the next batch, with this one's computing."""
+    """What overlaps. retrieval: of the next batch, with this one's computing. abreast: how many batches
+    compute side by side; a single one does so in the thread of whoever ends it."""
 
     retrieval: bool = True
     swapping: Swapping = Swapping.FINE
+    abreast: int = 1
 
 
 SYNCHRONISED = Pipelining(retrieval=False, swapping=Swapping.NONE)

@@ -3,10 +3,11 @@
 import os
 import time
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from threading import Lock
+from itertools import count
+from threading import Lock, get_ident
 from typing import Any, Final, Literal
 
 Lane = Literal["retrieval", "adapters", "compute"]
@@ -16,13 +17,20 @@ KEPT = 4096
 
 @dataclass(frozen=True, slots=True)
 class Span:
-    """One piece of work on one batch; start and end in seconds of `time.perf_counter`."""
+    """One piece of work on one batch; start and end in seconds of `time.perf_counter`. track: which of those
+    that the lane did at the same time, from 0."""
 
     lane: Lane
     batch: int
     name: str
     start: float
     end: float
+    track: int = 0
+
+    @property
+    def row(self) -> str:
+        """What its row in a picture is called."""
+        return row_of(self.lane, self.track)
 
 
 class Trace:
@@ -30,17 +38,29 @@ class Trace:
 
     def __init__(self, kept: int = KEPT) -> None:
         self._spans: deque[Span] = deque(maxlen=kept)
+        self._tracks: dict[tuple[Lane, int], int] = {}
         self._lock = Lock()
 
     @contextmanager
     def span(self, lane: Lane, batch: int, name: str) -> Iterator[None]:
         """Note how long what is done inside takes, also when it fails."""
+        own = lane, get_ident()
+        with self._lock:
+            within = own in self._tracks
+            track = self._tracks[own] if within else self._free(lane)
+            self._tracks[own] = track
         start = time.perf_counter()
         try:
             yield
         finally:
             with self._lock:
-                self._spans.append(Span(lane, batch, name, start, time.perf_counter()))
+                if not within:
+                    del self._tracks[own]
+                self._spans.append(Span(lane, batch, name, start, time.perf_counter(), track))
+
+    def _free(self, lane: Lane) -> int:
+        taken = {track for (other, _), track in self._tracks.items() if other == lane}
+        return next(track for track in count() if track not in taken)
 
     def spans(self, since: float = 0.0) -> list[Span]:
         """Those that ended after a time of `time.perf_counter`, by their beginning."""
@@ -49,36 +69,44 @@ class Trace:
 
     def chrome(self, since: float = 0.0, *, process: str = "inference worker") -> dict[str, Any]:
         """The spans in Chrome's trace event format, which `chrome://tracing` and Perfetto open: a process of
-        this name, a thread for each lane, times in microseconds."""
-        pid = os.getpid()
+        this name, a thread for each lane, and for each further track of one, times in microseconds."""
+        pid, spans = os.getpid(), self.spans(since)
         events = [
             {
                 "ph": "X",
                 "name": f"{span.name} {span.batch}",
                 "cat": span.lane,
                 "pid": pid,
-                "tid": _tid(span.lane),
+                "tid": _tid(span.lane, span.track),
                 "ts": span.start * 1e6,
                 "dur": (span.end - span.start) * 1e6,
                 "args": {"batch": span.batch},
             }
-            for span in self.spans(since)
+            for span in spans
         ]
-        return {"traceEvents": [*_names(pid, process), *events], "displayTimeUnit": "ms"}
+        tracks = {(lane, 0) for lane in LANES} | {(span.lane, span.track) for span in spans}
+        in_order = sorted(tracks, key=lambda track: _tid(*track))
+        return {"traceEvents": [*_names(pid, process, in_order), *events], "displayTimeUnit": "ms"}
 
 
-def _names(pid: int, process: str) -> Iterator[dict[str, Any]]:
+def row_of(lane: Lane, track: int) -> str:
+    """What the row of a lane's track in a picture is called: as the lane, and from the second on numbered."""
+    return f"{lane} {track + 1}" if track else lane
+
+
+def _names(pid: int, process: str, tracks: Iterable[tuple[Lane, int]]) -> Iterator[dict[str, Any]]:
     """What the process and its lanes are called, and that the lanes stand in the order of the pipeline."""
 
     def named(what: str, tid: int, **args: object) -> dict[str, Any]:
         return {"ph": "M", "name": what, "pid": pid, "tid": tid, "args": args}
 
-    yield named("process_name", _tid(LANES[0]), name=process)
-    for lane in LANES:
-        yield named("thread_name", _tid(lane), name=lane)
-        yield named("thread_sort_index", _tid(lane), sort_index=_tid(lane))
+    yield named("process_name", _tid(LANES[0], 0), name=process)
+    for lane, track in tracks:
+        tid = _tid(lane, track)
+        yield named("thread_name", tid, name=row_of(lane, track))
+        yield named("thread_sort_index", tid, sort_index=tid)
 
 
-def _tid(lane: Lane) -> int:
-    """From 1: viewers take 0 for the idle thread."""
-    return 1 + LANES.index(lane)
+def _tid(lane: Lane, track: int) -> int:
+    """From 1: viewers take 0 for the idle thread. Computing comes last, with all its tracks."""
+    return 1 + LANES.index(lane) + len(LANES) * track

@@ -11,6 +11,7 @@ from torch.nn import functional
 
 from inference.hplm.compose import Composition
 from inference.hplm.fragments import reach
+from inference.hplm.products import added
 
 Ids = NDArray[np.int64]
 
@@ -85,7 +86,7 @@ def compose_flat(contributions: Tensor, layout: Layout, parts: Composition) -> T
         return states
     # From half precision straight to bfloat16 a CPU takes five times as long.
     states = states.float().to(parts.context_down.dtype)
-    return torch.addmm(states, _around(states, layout, parts), parts.context_up)
+    return added(states, _around(states, layout, parts), parts.context_up)
 
 
 def _around(states: Tensor, layout: Layout, parts: Composition) -> Tensor:
@@ -93,7 +94,8 @@ def _around(states: Tensor, layout: Layout, parts: Composition) -> Tensor:
     rank, device = parts.context_down.shape[2], states.device
     first = torch.from_numpy(layout.starts).to(device)
     last = torch.from_numpy(layout.starts + layout.lengths - 1).to(device)
-    own, before, after, everywhere = torch.split(states @ parts.context_across, rank, 1)
+    across = added(states.new_zeros(4 * rank), states, parts.context_across)
+    own, before, after, everywhere = torch.split(across, rank, 1)
     summed = own.clone()
     summed[1:] += before.index_fill_(0, last, 0)[:-1]
     summed[:-1] += after.index_fill_(0, first, 0)[1:]

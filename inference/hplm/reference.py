@@ -39,7 +39,7 @@ def outputs_alone(
 ) -> NDArray[np.float32]:
     """Outputs of one sequence of ids [T]: [C] of the text, or [T, C] of its tokens."""
     given = np.zeros_like(ids) if types is None else types
-    return outputs_from(root, hplm, _looked_up(chain, [int(i) for i in ids], [int(t) for t in given]))
+    return outputs_from(root, hplm, states_looked_up(chain, ids, given))
 
 
 @torch.no_grad()
@@ -60,16 +60,17 @@ def outputs_from(root: Root, hplm: Hplm, states: Tensor) -> NDArray[np.float32]:
     return result
 
 
-def _looked_up(chain: PlotChain, ids: list[int], types: list[int]) -> Tensor:
-    """Token states [T, d] at the cut."""
+@torch.no_grad()
+def states_looked_up(chain: PlotChain, ids: NDArray[np.int64], types: NDArray[np.int64]) -> Tensor:
+    """Token states [T, d] at the cut, of ids and types [T]."""
     n, missing = chain.n, chain.missing_id
     before = n // 2
-    padded = [missing] * before + ids + [missing] * (n - 1 - before)
+    padded = [missing] * before + ids.tolist() + [missing] * (n - 1 - before)
     rows = [_row(chain, tuple(padded[at : at + n])) for at in range(len(ids))]
     parts = chain.composition
     sums = []
     for at in range(len(ids)):
-        state = parts.position_bias[at] + parts.type_bias[types[at]]
+        state = parts.position_bias[at] + parts.type_bias[int(types[at])]
         for slot in range(n):
             speaker = at - (slot - before)
             if 0 <= speaker < len(rows):

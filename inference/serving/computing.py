@@ -1,8 +1,14 @@
 """Computing batches: beginning them, ending them, and what came of their rows."""
 
-from collections.abc import Callable
+import time
+from collections.abc import Callable, Iterable
+from dataclasses import replace
+from functools import partial
+from math import ceil
+from typing import Final
 
 from inference.engine.batcher import BatchLimits
+from inference.engine.flight import GivenUpError, Watch
 from inference.engine.rows import Answered, Failed, Hits, Outcome
 from inference.queueing.misses import MissCounter
 from inference.serving.backlog import Backlog, Batch, Waiting
@@ -10,19 +16,26 @@ from inference.serving.intake import expiry
 from inference.serving.metrics import WorkerMetrics
 from inference.serving.outbox import Outbox
 from inference.serving.recent import Recent
-from inference.serving.underway import Underway
+from inference.serving.ticket import Ticket
+from inference.serving.underway import SideBySide, Underway
+
+LEAST_PART: Final = 4
+"""Rows that are not parted for the sake of batches side by side: less would cost more than it gains."""
 
 
 class Computing:
-    """Takes batches from backlogs and answers the requests that are done with them. ``failed`` says what went
-    wrong last and has not gone right since; ``last_batch_at`` is when some row was answered last. One thread;
-    others may read these."""
+    """Takes batches from two backlogs, from the second when the first is empty, ``abreast`` at a time, and
+    answers the requests that are done with them. Those of the second are brief until ``briefly_until``, in
+    monotonic seconds. ``failed`` says what went wrong last and has not gone right since; ``last_batch_at`` is
+    when some row was answered last. One thread; others may read these."""
 
     def __init__(
         self,
         outbox: Outbox,
         recent: Recent,
+        backlogs: tuple[Backlog, Backlog],
         *,
+        abreast: int,
         limits: BatchLimits,
         misses: MissCounter | None,
         metrics: WorkerMetrics | None,
@@ -30,36 +43,116 @@ class Computing:
     ) -> None:
         self.failed = ""
         self.last_batch_at = 0.0
+        self.briefly_until = 0.0
         self._outbox, self._recent = outbox, recent
+        self._backlog, self._background = backlogs
+        self._underway = SideBySide(abreast)
+        self._bring: Callable[[], None] | None = None
+        self._look_failed: Exception | None = None
         self._limits = limits
         self._misses, self._metrics = misses, metrics
         self._clock = clock
 
-    def begin(self, backlog: Backlog, *, briefly: bool = False) -> Underway | None:
-        """The next batch of the backlog, begun; None when it is empty."""
+    def __len__(self) -> int:
+        """Batches that are under way."""
+        return len(self._underway)
+
+    @property
+    def elsewhere(self) -> bool:
+        """Whether batches are computed by other threads now."""
+        return self._underway.are_computed_elsewhere and bool(self._underway)
+
+    @property
+    def others_wait(self) -> bool:
+        """Whether there is more to do than the background's."""
+        return bool(self._backlog) or self._underway.waits(self._backlog)
+
+    def fill(self) -> None:
+        """Begin as many batches as there is room for."""
+        while self._underway.room > 0 and (begun := self._begin_next()) is not None:
+            self._underway.add(begun)
+
+    def end_one(self, bring: Callable[[], None] | None) -> tuple[Underway, bool]:
+        """The batch that is done first, or is computed here, answered; and whether it was the oldest. There
+        must be one. Meanwhile ``bring`` brings more, which is begun where there is room; nothing is, without.
+        What it raises is raised when no batch is the worse for it."""
+        self._bring = bring
+        current = self._underway.first_done(self._look_around)
+        self._finish(current)
+        oldest = self._underway.remove(current)
+        if (failed := self._look_failed) is not None:
+            self._look_failed = None
+            raise failed
+        return current, oldest
+
+    def one_alone(self, backlog: Backlog) -> bool:
+        """Compute one batch of a backlog of its own, and nothing else meanwhile; False when it is empty."""
+        underway = self._begin(backlog, lambda _: None)
+        if underway is not None:
+            self._finish(underway)
+        return underway is not None
+
+    def _look_around(self) -> None:
+        if self._bring is not None:
+            self._bring()
+            self.fill()
+
+    def _near_end_here(self, number: int) -> None:
+        """A batch that this thread computes comes to its end. What fails now is not its fault."""
+        self._underway.ends(number)
+        try:
+            self._look_around()
+        except Exception as error:  # noqa: BLE001 - raised by `end_one`
+            self._look_failed = error
+
+    def _begin_next(self) -> Underway | None:
+        """The next batch; one of the background when no other row waits."""
+        briefly = time.monotonic() < self.briefly_until
+        near_end = self._underway.near_end if self._underway.are_computed_elsewhere else self._near_end_here
+        return self._begin(self._backlog, near_end) or self._begin(
+            self._background, near_end, briefly=briefly
+        )
+
+    def _begin(
+        self, backlog: Backlog, near_end: Callable[[int], None], *, briefly: bool = False
+    ) -> Underway | None:
         for ticket in backlog.drop_expired(self._clock()):
             self._outbox.reply_to(ticket, expiry(ticket.entry))
-        batch = backlog.take(self._limits, briefly=briefly)
+        batch = backlog.take(self._limits_for(len(backlog)), briefly=briefly)
         if batch is None:
             return None
         begun = self._clock()
         for waiting in batch.waiting:
             waiting.ticket.started(begun)
-        return Underway(backlog, batch, batch.executor.begin([waiting.row for waiting in batch.waiting]))
+        watch = Watch(partial(self._wanted, {waiting.ticket for waiting in batch.waiting}), near_end)
+        rows = [waiting.row for waiting in batch.waiting]
+        return Underway(backlog, batch, batch.executor.begin(rows, watch))
 
-    def finish(self, underway: Underway, meanwhile: Callable[[], None] = lambda: None) -> None:
-        """Compute a batch, unless all its requests have their answers or are late by now: charge its tenants,
-        and answer the requests that are done with it. ``meanwhile`` is done while it computes."""
-        batch, now = underway.batch, self._clock()
+    def _limits_for(self, waiting: int) -> BatchLimits:
+        """Of a batch while so many rows wait: not more than its part, where others have room beside it."""
+        part = ceil(waiting / max(1, self._underway.room))
+        return replace(self._limits, rows=min(self._limits.rows, max(LEAST_PART, part)))
+
+    def _wanted(self, tickets: Iterable[Ticket]) -> bool:
+        """Whether some of these have no answer and are not late."""
+        now = self._clock()
+        return any(not (ticket.answered or ticket.expired(now)) for ticket in tickets)
+
+    def _finish(self, underway: Underway) -> None:
+        """What came of a batch: charge its tenants, and answer the requests that are done with it."""
+        batch = underway.batch
         tickets = {waiting.ticket for waiting in batch.waiting if not waiting.ticket.answered}
-        if all(ticket.expired(now) for ticket in tickets):
-            outcomes = underway.give_up()
+        try:
+            outcomes = underway.finish()
+        except GivenUpError:
+            outcomes = [
+                Failed(w.row, "deadline_exceeded", "nobody waits for it any more") for w in batch.waiting
+            ]
             for ticket in tickets:
                 self._outbox.reply_to(ticket, expiry(ticket.entry))
         else:
-            outcomes = underway.finish(meanwhile)
             if self._metrics is not None:
-                self._metrics.batch_computed(outcomes, begun=now, ended=self._clock())
+                self._metrics.batch_computed(outcomes, seconds=underway.seconds, ended=self._clock())
             self._note(batch, outcomes)
         underway.backlog.settle(batch, outcomes)
         for ticket in tickets:

@@ -58,10 +58,10 @@ class Batches:
         for stage in STAGES:
             self._stages.labels(stage)
 
-    def count(self, outcomes: Sequence[Outcome], begun: float, ended: float) -> None:
+    def count(self, outcomes: Sequence[Outcome], seconds: float, ended: float) -> None:
         """One batch, at least one row."""
         lengths = [len(outcome.row) for outcome in outcomes]
-        self._seconds.observe(max(0.0, ended - begun))
+        self._seconds.observe(seconds)
         self._sizes.observe(len(outcomes))
         self._mixes.observe(len({outcome.row.model.tenant for outcome in outcomes}))
         self._tokens.inc(sum(lengths))

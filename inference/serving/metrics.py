@@ -56,9 +56,9 @@ class WorkerMetrics:
         self.registry.register(_Now(standing))
         ProcessCollector(registry=self.registry)
 
-    def batch_computed(self, outcomes: Sequence[Outcome], *, begun: float, ended: float) -> None:
-        """One batch of at least one row, from unix time to unix time."""
-        self._batches.count(outcomes, begun, ended)
+    def batch_computed(self, outcomes: Sequence[Outcome], *, seconds: float, ended: float) -> None:
+        """One batch of at least one row, whose turn took so long and ended at this unix time."""
+        self._batches.count(outcomes, seconds, ended)
         self._adapters.count(outcomes)
         self._tenants.count(outcomes)
         self._fragments.count(self._hits(outcomes))

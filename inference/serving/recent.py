@@ -74,7 +74,7 @@ class Recent:
         start = min((span.start for span in shown), default=0.0)
         return tuple(
             TracedSpan(
-                span.lane,
+                span.row,
                 span.batch,
                 span.name,
                 round(1000 * (span.start - start), 2),

@@ -34,8 +34,8 @@ BATCHES_BEHIND = 2
 
 class Server:
     """Answers requests until told to stop; those of the background when no others wait. One thread; others
-    may read ``last_*``, ``recent``, ``is_drained`` and ``turns``, which grows as long as the loop goes on,
-    and set ``paused``: then it takes in no more."""
+    may read ``last_*``, ``recent``, ``is_drained`` and ``turns``, which grows as long as the loop goes on and
+    the oldest batch comes to its end, and set ``paused``: then it takes in no more."""
 
     def __init__(
         self,
@@ -61,13 +61,18 @@ class Server:
         self._backlog = Backlog(shares=self._shares)
         self._shares_behind = FairShares(lambda tenant: catalogue.manifest.weight(tenant))
         self._background = Backlog(shares=self._shares_behind)
-        self._busy_until = 0.0
-        self._ahead: Underway | None = None
-        self._ahead_failed: Exception | None = None
+        self._taking_in = True
         self._early: list[Entry] = []
         self._outbox = Outbox(consumer, catalogue.counters, self.recent, metrics, clock)
         self._computing = Computing(
-            self._outbox, self.recent, limits=limits, misses=misses, metrics=metrics, clock=clock
+            self._outbox,
+            self.recent,
+            (self._backlog, self._background),
+            abreast=catalogue.pipeline.pipelining.abreast,
+            limits=limits,
+            misses=misses,
+            metrics=metrics,
+            clock=clock,
         )
         self._next_claim = self._next_claim_behind = self._next_drop = 0.0
 
@@ -84,7 +89,7 @@ class Server:
     @property
     def _owes(self) -> bool:
         """Whether something was taken in and has no answer yet."""
-        return bool(self._outbox or self._ahead or self._backlog or self._background or self._early)
+        return bool(self._outbox or self._computing or self._backlog or self._background or self._early)
 
     @property
     def last_batch_at(self) -> float:
@@ -122,20 +127,22 @@ class Server:
 
     def step(self, *, taking: bool = True) -> bool:
         """One turn; False when there was nothing to do. Raises redis errors with nothing forgotten."""
-        self.turns += 1
+        self._taking_in = taking
+        if not self._computing:
+            self.turns += 1
         self._catalogue.keep_up()
         self._outbox.send()
         self._admit_early()
         if taking:
             self._consumer.follow(self._catalogue.executors)
             self._claim()
-            if not self._ahead:
+            if not self._computing:
                 waiting = self._backlog or self._background
                 self._take(0.0 if waiting else self._pace.idle_wait_s, self._pace.batch_wait_s)
             self._claim_background()
             self._outbox.send()
         self._drop_cancelled()
-        advanced = self._advance(taking)
+        advanced = self._advance()
         self._outbox.send()
         if not advanced:
             self._check_integrity()
@@ -156,7 +163,7 @@ class Server:
 
     def _claim_background(self) -> None:
         """The same of the background, when no other row waits."""
-        if self._others_wait or time.monotonic() < self._next_claim_behind:
+        if self._computing.others_wait or time.monotonic() < self._next_claim_behind:
             return
         entries = self._consumer.claim_abandoned(1, background=True)
         if not entries:
@@ -170,10 +177,12 @@ class Server:
             self._serve_alone(entry)
 
     def _serve_alone(self, entry: Entry) -> None:
+        while self._computing.elsewhere:
+            self._end_one(None)
         alone = Backlog(shares=self._shares_behind if entry.is_background else self._shares)
         self._admit_all([entry], alone)
-        while (underway := self._begin(alone)) is not None:
-            self._computing.finish(underway)
+        while self._computing.one_alone(alone):
+            self.turns += 1
 
     def _take(self, idle_s: float, company_s: float) -> None:
         """Fill the window: wait for the first request as long as one may be idle, and then for company.
@@ -213,7 +222,7 @@ class Server:
         """Ask again for what named an hPLM before its revision was there."""
         early, self._early = self._early, []
         for entry in early:
-            if entry.deliveries > 1 and entry.is_background and self._others_wait:
+            if entry.deliveries > 1 and entry.is_background and self._computing.others_wait:
                 self._early.append(entry)
             elif entry.deliveries > 1:
                 self._serve_alone(entry)
@@ -223,7 +232,7 @@ class Server:
     def _admit(self, entry: Entry, backlog: Backlog) -> None:
         admitted = admit(entry, self._catalogue, self._clock())
         if not entry.is_background:
-            self._busy_until = time.monotonic() + CALM_S
+            self._computing.briefly_until = time.monotonic() + CALM_S
         if isinstance(admitted, Ticket):
             backlog.add(admitted)
             self._outbox.expect(admitted)
@@ -243,47 +252,27 @@ class Server:
         self._backlog.drop_done()
         self._background.drop_done()
 
-    def _advance(self, taking: bool) -> bool:
-        """Compute one batch, and begin the next meanwhile: what can be done ahead of its turn is done while
-        this one computes. False when nothing waits."""
-        begun, answers = time.monotonic(), self._outbox.answered
-        current = self._ahead or self._begin_next()
-        if current is None:
+    def _advance(self) -> bool:
+        """Begin what there is room for, and end one batch: what can be done ahead of the next one's turn is
+        done while batches compute. False when nothing waits."""
+        begun, answers, computing = time.monotonic(), self._outbox.answered, self._computing
+        computing.fill()
+        if not computing:
             return False
-        self._ahead = None
-        self._computing.finish(current, lambda: self._look_ahead(taking))
-        if (failed := self._ahead_failed) is not None:
-            self._ahead_failed = None
-            raise failed
-        if current.backlog is self._backlog and self._others_wait:
+        current = self._end_one(self._bring)
+        if current.backlog is self._backlog and computing.others_wait:
             self.recent.behind(self._outbox.answered - answers, time.monotonic() - begun)
         return True
 
-    @property
-    def _others_wait(self) -> bool:
-        """Whether there is more to do than the background's."""
-        return bool(self._backlog) or (self._ahead is not None and self._ahead.backlog is self._backlog)
+    def _end_one(self, bring: Callable[[], None] | None) -> Underway:
+        ended, oldest = self._computing.end_one(bring)
+        self.turns += oldest
+        return ended
 
-    def _look_ahead(self, taking: bool) -> None:
-        """While a batch computes, take what has come and begin the next. What fails here is not that batch's
-        fault: it is raised when that one is done."""
-        try:
-            if taking:
-                self._take(0.0, 0.0)
-            self._ahead = self._begin_next()
-        except Exception as error:  # noqa: BLE001 - raised by `_advance`
-            self._ahead_failed = error
-
-    def _begin_next(self) -> Underway | None:
-        """The next batch; one of the background when no other row waits."""
-        return self._begin(self._backlog) or self._begin(
-            self._background, briefly=time.monotonic() < self._busy_until
-        )
-
-    def _begin(self, backlog: Backlog, *, briefly: bool = False) -> Underway | None:
-        """The next batch of the backlog, begun; None when it is empty."""
-        self.turns += 1
-        return self._computing.begin(backlog, briefly=briefly)
+    def _bring(self) -> None:
+        """While batches compute, take what has come."""
+        if self._taking_in:
+            self._take(0.0, 0.0)
 
     def _check_integrity(self) -> None:
         """When idle, nothing may be held or leased, but for batches that were given up a moment ago. A broken

@@ -3,12 +3,17 @@
 import logging
 from collections.abc import Callable
 from dataclasses import dataclass
+from queue import Empty, SimpleQueue
+from typing import Final
 
-from inference.engine.executor import Flight
+from inference.engine.flight import Flight, GivenUpError
 from inference.engine.rows import Failed, Outcome
 from inference.serving.backlog import Backlog, Batch
 
 log = logging.getLogger(__name__)
+
+LOOK_S: Final = 0.01
+"""While one more batch could compute, it is looked so often for what it might be made of."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -19,17 +24,86 @@ class Underway:
     batch: Batch
     flight: Flight
 
-    def finish(self, meanwhile: Callable[[], None]) -> list[Outcome]:
-        """One step, and something else while it computes. A fault in the engine itself fails the batch, not
-        the worker."""
+    @property
+    def seconds(self) -> float:
+        """How long its turn took."""
+        return self.flight.turn.seconds
+
+    def finish(self) -> list[Outcome]:
+        """What came of its rows. A fault in the engine itself fails the batch, not the worker. Raises
+        GivenUpError where nobody waited for it any more."""
         rows = self.flight.rows
         try:
-            return self.batch.executor.finish(self.flight, meanwhile)
+            return self.batch.executor.finish(self.flight)
+        except GivenUpError:
+            raise
         except Exception:
             log.exception("a step of %d rows failed", len(rows))
             return [Failed(row, "inference_failed", "the hPLM could not be computed") for row in rows]
 
-    def give_up(self) -> list[Outcome]:
-        """Nobody waits for the batch any more."""
-        self.batch.executor.abandon(self.flight)
-        return [Failed(row, "deadline_exceeded", "nobody waits for it any more") for row in self.flight.rows]
+
+class SideBySide:
+    """The batches that are under way, the oldest first. There is room for as many as compute ``abreast``, and
+    for one more with each that comes to its end. One alone is computed by whoever ends it; of several, the
+    threads that compute them tell how far they are. But for that, one thread."""
+
+    def __init__(self, abreast: int) -> None:
+        self._abreast = abreast
+        self._batches: dict[int, Underway] = {}
+        self._ending: set[int] = set()
+        self._told: SimpleQueue[tuple[int, bool]] = SimpleQueue()
+
+    def __len__(self) -> int:
+        return len(self._batches)
+
+    @property
+    def are_computed_elsewhere(self) -> bool:
+        """Whether other threads compute them."""
+        return self._abreast > 1
+
+    @property
+    def room(self) -> int:
+        """So many more may be begun."""
+        return self._abreast - len(self._batches) + len(self._ending)
+
+    def waits(self, backlog: Backlog) -> bool:
+        """Whether one of this backlog waits until others are computed."""
+        return sum(each.backlog is backlog for each in self._batches.values()) >= self._abreast
+
+    def add(self, underway: Underway) -> None:
+        """One more is under way."""
+        self._batches[underway.flight.number] = underway
+        if self.are_computed_elsewhere:
+            underway.flight.when_done(lambda number: self._told.put((number, True)))
+
+    def remove(self, underway: Underway) -> bool:
+        """One has ended. Whether it was the oldest."""
+        number = underway.flight.number
+        oldest = number == next(iter(self._batches))
+        del self._batches[number]
+        self._ending.discard(number)
+        return oldest
+
+    def near_end(self, number: int) -> None:
+        """One comes to its end; for any thread."""
+        self._told.put((number, False))
+
+    def ends(self, number: int) -> None:
+        """One comes to its end, so that there is room for another."""
+        self._ending.add(number)
+
+    def first_done(self, look_around: Callable[[], None]) -> Underway:
+        """The one that is done first; the oldest, where whoever asks is to compute it. ``look_around`` is
+        called meanwhile whenever there is room: at once when one comes to its end, else every LOOK_S."""
+        if not self.are_computed_elsewhere:
+            return next(iter(self._batches.values()))
+        while True:
+            try:
+                number, done = self._told.get(timeout=LOOK_S if self.room else None)
+            except Empty:
+                look_around()
+                continue
+            if done:
+                return self._batches[number]
+            self.ends(number)
+            look_around()

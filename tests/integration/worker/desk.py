@@ -6,6 +6,7 @@ from pathlib import Path
 import torch
 
 from inference.engine.batcher import BatchLimits
+from inference.engine.pipeline import Pipeline
 from inference.engine.slab_room import SlabRoom
 from inference.hplm.miss_policy import Misses
 from inference.manifest import ManifestWatcher
@@ -37,6 +38,7 @@ class Desk:
         lower_bytes: int = 1 << 30,
         misses: Misses | None = None,
         device_bytes: int = 0,
+        pipeline: Pipeline | None = None,
         name: str = "desk",
     ) -> None:
         self.redis = connect(redis_url, retries=1)
@@ -55,6 +57,7 @@ class Desk:
             lower_bytes=lower_bytes,
             device_bytes=device_bytes,
             misses=misses,
+            pipeline=pipeline,
             metrics=self.metrics,
             profile_s=0,  # which rows go together must not hang on how busy the machine is
         )
@@ -86,8 +89,9 @@ class Desk:
             self.queue.submit(request)
         self.serve()
         ids = [request.id for request in requests]
-        replies = {reply.id: reply for reply in replies_in(self.redis)}
-        assert sorted(reply.id for reply in replies_in(self.redis) if reply.id in set(ids)) == sorted(ids)
+        found = replies_in(self.redis)
+        replies = {reply.id: reply for reply in found}
+        assert sorted(reply.id for reply in found if reply.id in set(ids)) == sorted(ids)
         return [replies[request_id] for request_id in ids]
 
     def close(self) -> None:

@@ -18,6 +18,8 @@ from tests.unit.tiny_world import TinyHplm, TinyWorld
 pytestmark = pytest.mark.slow
 
 Start = Callable[..., InferenceWorker]
+ONE_BATCH = {"OMP_NUM_THREADS": "1"}
+"""What waits is not shared out over batches side by side."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -69,7 +71,7 @@ def test_an_altered_adapter_fails_alone_until_it_is_as_it_was(
     content = path.read_bytes()
     path.write_bytes(content[:-2] + bytes([content[-2] ^ 1]) + content[-1:])
     ask_all(redis, world)
-    worker = start_worker().wait_until_ready()
+    worker = start_worker(**ONE_BATCH).wait_until_ready()
     mixed = answers(redis, world)
     assert mixed.error_of(bad) == "inference_failed"
     mixed.assert_others_right(bad)
@@ -92,7 +94,7 @@ def test_an_adapter_whose_numbers_are_none_fails_alone(
     world.publish(revision=2)
     for _ in range(2):
         ask_all(redis, world)
-    worker = start_worker().wait_until_ready()
+    worker = start_worker(**ONE_BATCH).wait_until_ready()
     mixed = answers(redis, world)
     assert len(replies_in(redis)) == 2 * len(world.hplms)
     assert mixed.error_of(bad) == "inference_failed"

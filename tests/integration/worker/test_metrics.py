@@ -79,7 +79,7 @@ def test_what_the_engine_computed_is_what_a_scrape_tells(desk: Desk, world: Tiny
     with Exporter(metrics.registry, settings(port)):
         assert scrape(port)["hmi_worker_batch_rows_count{}"] == 0
         outcomes = computed(desk, world, ["the river stone", "a good patient of the city"])
-        metrics.batch_computed(outcomes, begun=10.0, ended=10.5)
+        metrics.batch_computed(outcomes, seconds=0.5, ended=10.5)
         found = scrape(port)
     tokens = sum(len(outcome.row) for outcome in outcomes)
     assert all(isinstance(outcome, Answered) for outcome in outcomes)

@@ -26,7 +26,8 @@ def test_a_worker_tells_what_its_pipeline_did(
     told = ask(redis, worker.name, TRACE)
     assert told is not None
     lanes = lanes_of(told, process=worker.name)
-    computed = {event["args"]["batch"] for event in lanes["compute"]}
+    side_by_side = [lanes[name] for name in lanes if name.startswith("compute")]
+    computed = {event["args"]["batch"] for lane in side_by_side for event in lane}
     assert len(computed) >= len(world.hplms)
     for lane in ("retrieval", "adapters"):
         assert {event["args"]["batch"] for event in lanes[lane]} == computed

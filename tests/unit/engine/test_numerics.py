@@ -8,8 +8,9 @@ import numpy as np
 import pytest
 import torch
 
-from inference.engine.rows import Failed
-from inference.hplm.reference import outputs_alone
+from inference.engine.rows import Failed, Row
+from inference.hplm.hplm import Hplm
+from inference.hplm.reference import outputs_from, states_looked_up
 from tests.unit.engine.alone import FALLBACK
 from tests.unit.engine.numerics import (
     DISAGREEMENT,
@@ -70,7 +71,11 @@ class Parts:
         self._world = world
         self._rows = [world.row(number, text, FALLBACK) for number in range(hplms) for text in drawn]
         self._names = [name for name in PARTS for _ in range(len(self._rows) // len(PARTS))]
-        self._expected = [world.expected(row) for row in self._rows]
+        self._states = {
+            (row.chain, row.key): states_looked_up(world.chains[row.chain], row.ids, row.types)
+            for row in self._rows[: 2 * texts]  # every other hPLM has the same chain
+        }
+        self._expected = [self._outputs(row, world.hplm(row)) for row in self._rows]
         self._effects = [self._effect(at) for at in range(len(self._rows))]
 
     def excess(self, dtype: torch.dtype) -> dict[str, float]:
@@ -86,11 +91,14 @@ class Parts:
 
     def _effect(self, at: int, by: float = 0.01) -> Values:
         """How the states change with the part's strength."""
-        row, root = self._rows[at], self._world.tiny.root
-        more = stronger(self._world.hplm(row), by)
-        changed = outputs_alone(root, self._world.chains[row.chain], more, row.ids, row.types)
+        row = self._rows[at]
+        changed = self._outputs(row, stronger(self._world.hplm(row), by))
         effect: Values = (changed - self._expected[at]) / by
         return effect
+
+    def _outputs(self, row: Row, hplm: Hplm) -> Values:
+        """What is right for the row, if it asked this hPLM."""
+        return outputs_from(self._world.tiny.root, hplm, self._states[row.chain, row.key])
 
 
 NONE, TOO_LARGE = float("nan"), 7e4

@@ -15,7 +15,10 @@ from inference.engine.trace import LANES
 from tests.unit.engine.chrome_traces import lanes_of
 from tests.unit.engine.worlds import EngineWorld, damaged
 
-MODES = [Pipelining(retrieval, swapping) for retrieval in (False, True) for swapping in Swapping]
+MODES = [
+    *(Pipelining(retrieval, swapping) for retrieval in (False, True) for swapping in Swapping),
+    *(Pipelining(swapping=swapping, abreast=2) for swapping in Swapping),
+]
 
 
 @pytest.fixture(params=MODES, ids=str)

@@ -37,6 +37,7 @@ class EngineWorld:
         self.chains = {name_of(hplm): self.tiny.chain(hplm) for hplm in self.tiny.hplms}
         self.lowers = {name_of(hplm): hplm.lower for hplm in self.tiny.hplms}
         self.replaced: dict[str, Hplm | Exception] = {}
+        self._halves: dict[str, LowerHalf] = {}
 
     def executor(
         self,
@@ -80,9 +81,15 @@ class EngineWorld:
         hplm = self.hplm(row)
         if row.misses.policy is MissPolicy.FALLBACK:
             return outputs_alone(self.tiny.root, self.chains[row.chain], hplm, row.ids, row.types)
-        half = LowerHalf(self.chains[row.chain], self.local(row.chain), self.tiny.root.checkpoint_lower())
-        states = states_alone(half, row.ids, row.types, row.misses)
+        states = states_alone(self._half(row.chain), row.ids, row.types, row.misses)
         return outputs_from(self.tiny.root, hplm, states)
+
+    def _half(self, chain: str) -> LowerHalf:
+        """The lower half that the reference computes with, read once."""
+        if chain not in self._halves:
+            full = self.tiny.root.checkpoint_lower()
+            self._halves[chain] = LowerHalf(self.chains[chain], self.local(chain), full)
+        return self._halves[chain]
 
     def differences(self, outcomes: Sequence[Outcome]) -> list[float]:
         """Largest difference of each answered row from the reference, relative to the size of what its head

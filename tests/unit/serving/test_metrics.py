@@ -43,8 +43,8 @@ class Figures:
     def labels(self, name: str, label: str) -> set[str]:
         return {dict(labels)[label] for found, labels in self.samples() if found == name}
 
-    def batch(self, *outcomes: Outcome, begun: float = 50.0, ended: float = 50.2) -> None:
-        self.metrics.batch_computed(outcomes, begun=begun, ended=ended)
+    def batch(self, *outcomes: Outcome, seconds: float = 0.2, ended: float = 50.2) -> None:
+        self.metrics.batch_computed(outcomes, seconds=seconds, ended=ended)
 
 
 @pytest.fixture

@@ -1,0 +1,71 @@
+"""A batch between its beginning and its end."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from threading import Event
+
+import numpy as np
+from numpy.typing import NDArray
+
+from inference.engine.adapters import Adapters
+from inference.engine.pipeline import Stage
+from inference.engine.rows import Row, StageSeconds
+from inference.hplm.misses import Filled
+from inference.hplm.seeking import Sought
+
+
+class GivenUpError(Exception):
+    """Nobody waited for the batch any more when its turn came."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Computed:
+    """What a batch came to: its states at the cut, the mean final states that were asked for, and the logits
+    of each row."""
+
+    states: Filled
+    means: Mapping[int, NDArray[np.float32]]
+    logits: list[NDArray[np.float32]]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Turn:
+    """What came of a batch's turn. seconds: of its stages, as many as they would be with the whole processor;
+    computing_s: that passed while it was computed."""
+
+    computed: Computed
+    seconds: StageSeconds
+    computing_s: float
+
+    @property
+    def ahead_s(self) -> float:
+        """Seconds that were taken before it could be computed."""
+        return self.seconds.retrieval + self.seconds.adapter_load
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Flight:
+    """A batch that was begun: its rows, and the stages that may be under way already. ``turn`` comes to
+    nothing where nobody waits for the batch any more, or where not all of its hPLMs can be had."""
+
+    number: int
+    rows: list[Row]
+    retrieval: Stage[Sought]
+    adapters: Stage[Adapters]
+    turn: Stage[Turn | None]
+    given_up: Event
+
+    def when_done(self, call: Callable[[int], object]) -> None:
+        """Call it with the batch's number when its turn is over, from the thread that computed it."""
+        self.turn.when_done(lambda: call(self.number))
+
+
+@dataclass(frozen=True, slots=True)
+class Watch:
+    """Who follows a batch. ``wanted`` is asked when its turn comes: whether anybody still waits for it.
+    ``near_end`` is told its number between two of its layers, once: as late as leaves time for what is done
+    ahead of the next batch's turn, so that this one is chosen late. The thread that computes asks and tells;
+    neither may raise."""
+
+    wanted: Callable[[], bool] = field(default=lambda: True)
+    near_end: Callable[[int], None] = field(default=lambda _: None)

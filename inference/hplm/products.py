@@ -1,0 +1,58 @@
+"""Products of many tokens with shared weights, in shapes that come again.
+
+On a CPU PyTorch compiles a kernel for each number of rows that it meets in half precision, which takes some 5
+ms of a core, several times what the product of a short text does, and keeps a thousand of them, some MB each.
+Batches of texts hardly ever have the same number of tokens twice, so where nothing is learnt their products
+are taken in pieces.
+"""
+
+from collections.abc import Iterator
+from typing import Final
+
+import torch
+from torch import Tensor
+from torch.nn import functional
+
+LARGEST: Final = 4096
+COARSE: Final = 256
+FINE: Final = 64
+
+
+def linear(hidden: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
+    """[..., in] to [..., out], as `functional.linear`."""
+    if not _is_compiled(hidden):
+        return functional.linear(hidden, weight, bias)
+    rows = hidden.reshape(-1, hidden.shape[-1])
+    return added(bias, rows, weight.t()).view(*hidden.shape[:-1], len(weight))
+
+
+def added(to: Tensor, rows: Tensor, weight: Tensor) -> Tensor:
+    """``to`` [N, out] or [out] plus the product of rows [N, in] with a weight [in, out], as `torch.addmm`."""
+    if not _is_compiled(rows):
+        return torch.addmm(to, rows, weight)
+    found = rows.new_empty(len(rows), weight.shape[1])
+    for piece in pieces(len(rows)):
+        torch.addmm(to if to.dim() == 1 else to[piece], rows[piece], weight, out=found[piece])
+    return found
+
+
+def pieces(rows: int) -> Iterator[slice]:
+    """What covers so many rows, in few sizes: multiples of COARSE, LARGEST at most, then a multiple of FINE
+    that covers the rest and goes back over rows that are done. Fewer rows than FINE are one piece."""
+    begin = 0
+    while rows - begin >= COARSE:
+        size = min(LARGEST, (rows - begin) // COARSE * COARSE)
+        yield slice(begin, begin + size)
+        begin += size
+    if FINE < rows < COARSE:
+        begin = rows // FINE * FINE
+        yield slice(0, begin)
+    if begin < rows:
+        yield slice(max(0, rows - -(-(rows - begin) // FINE) * FINE), rows)
+
+
+def _is_compiled(rows: Tensor) -> bool:
+    """Whether it would be, and whether the pieces would be the same: where types are cast on the way, they
+    would not."""
+    learns = torch.is_grad_enabled() or torch.is_autocast_enabled(rows.device.type)
+    return rows.device.type == "cpu" and rows.dtype != torch.float32 and not learns
