@@ -1,9 +1,11 @@
 """How jobs and Celery's processes live together.
 
-A process per job. Each job is forked off the Celery pool process that took it: torch is imported only there,
-and when it ends, every byte a training took goes back to the system, the allocator's leftovers too. A fork of
-the small pool process costs milliseconds, a job killed for want of memory takes nothing else with it, and
-unlike with `max_tasks_per_child`, which may leave a worker idle for seconds, the next job begins at once.
+A process per job. Each job is forked off the Celery pool process that took it, and when it ends, every byte a
+training took goes back to the system, the allocator's leftovers too. A fork of the pool process costs
+milliseconds, a job killed for want of memory takes nothing else with it, and unlike with
+`max_tasks_per_child`, which may leave a worker idle for seconds, the next job begins at once: the pool
+process has what all trainings import loaded since the first, but computes nothing, for threads and devices
+do not survive a fork.
 
 Stopping. A warm shutdown waits for the running task, and training takes minutes. So the worker's main process
 raises a flag that its descendants share, and the job goes back to the queue at its next check. The flag is
@@ -15,8 +17,11 @@ import logging
 import mmap
 import os
 import signal
+import time
 from collections.abc import Callable
-from typing import Any, NoReturn
+from functools import cache
+from importlib import import_module
+from typing import Any, Final, NoReturn
 
 from celery import signals
 from celery.platforms import set_pdeathsig  # type: ignore[attr-defined]  # unknown to celery-types
@@ -25,6 +30,9 @@ from django.db import connections
 log = logging.getLogger(__name__)
 
 _flag = mmap.mmap(-1, 1)
+
+TRAINING: Final = ("workers.training.fine_tune", "workers.training.build_plot", "workers.training.convert")
+"""What of ours imports, between them, all libraries that trainings need."""
 
 
 class WorkerStopping(Exception):
@@ -40,6 +48,15 @@ def is_stopping() -> bool:
 def announce_stop(**_: Any) -> None:
     """Tell every process of this worker to hand its job back."""
     _flag[0] = 1
+
+
+@cache
+def load_training() -> None:
+    """Import what jobs need, for all that are forked off this process."""
+    started = time.perf_counter()
+    for name in TRAINING:
+        import_module(name)
+    log.info("Loaded what trains in %.1f s", time.perf_counter() - started)
 
 
 def run_apart(work: Callable[[], None]) -> int:

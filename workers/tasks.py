@@ -27,7 +27,7 @@ from versiontree.serving import manifest_publish
 from workers import runner
 from workers.jobs.grow import counts_tidy
 from workers.memory import run_job_apart
-from workers.processes import run_apart
+from workers.processes import load_training, run_apart
 
 log = logging.getLogger(__name__)
 
@@ -49,13 +49,16 @@ def run_job(task: "Task[Any, Any]", job_id: str) -> None:
     sent_at = (task.request.delivery_info or {}).get("priority")
     if nudge_is_stale(job_id=UUID(job_id), priority=sent_at):
         log.info("Job %s has another place in the queue by now", job_id)
-    elif code := run_job_apart(UUID(job_id)):
+        return
+    load_training()
+    if code := run_job_apart(UUID(job_id)):
         log.error("The process of job %s ended with %d", job_id, code)
 
 
 @shared_task(name="workers.run_shards")
 def run_shards(job_id: str) -> None:
     """Help a running job with its parts. What a process that dies over one had, another takes over."""
+    load_training()
     if code := run_apart(partial(runner.help_job, UUID(job_id))):
         log.error("The process that helped job %s ended with %d", job_id, code)
 

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from django.conf import settings
+from django.db import transaction
 from django.utils import timezone
 
 from inference.hplm.hplm import Hplm
@@ -83,13 +84,15 @@ class World:
         )
 
     def ready_hplm(self, parent: Version, model: Hplm, scratch: Path, *, name: str) -> Version:
-        """An hPLM with this very model, put in place as its jobs would have done."""
+        """An hPLM with this very model, put in place as its jobs would have done, and before any worker hears
+        of them."""
         dataset = self.classes if model.task == "classification" else self.tags
-        version = self.create_hplm(parent, name=name, dataset=dataset)
-        fine_tune, evaluate = jobs_in_order(version)
         model.save(scratch / name)
-        finish(fine_tune, {"hplm": scratch / name})
-        finish(evaluate, {})
+        with transaction.atomic():
+            version = self.create_hplm(parent, name=name, dataset=dataset)
+            fine_tune, evaluate = jobs_in_order(version)
+            finish(fine_tune, {"hplm": scratch / name})
+            finish(evaluate, {})
         version.refresh_from_db()
         return version
 
