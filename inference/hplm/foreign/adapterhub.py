@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from inference.hplm.foreign.asking import Asked, Carried, LowerTouchedError, read_said, read_tensors, refusal
-from inference.hplm.foreign.heads import labels_of
+from inference.hplm.foreign.heads import labels_of, text_task, token_task
 from inference.hplm.foreign.places import module_of
 from inference.hplm.heads import ACTIVATIONS, Activation, Head, Inner
 from inference.hplm.hplm import PER_TOKEN, QUESTION_ANSWERING, Hplm, Task
@@ -50,6 +50,8 @@ TASKS: Final[Mapping[str, Task]] = {
     "tagging": "tagging",
     "question_answering": "question_answering",
 }
+PROBLEMS: Final[Mapping[str, str]] = {"multilabel_classification": "multi_label_classification"}
+"""What transformers calls the problem of a head for whole texts, where its type says it."""
 PARTS: Final = {
     "attention.output": "adapter",
     "attention_adapters": "adapter",
@@ -177,10 +179,12 @@ def _with_head(pet: PetWeights, asked: Asked, config: RootConfig) -> Hplm:
         raise refusal(f"a head of type {kind[:40]!r}; {', '.join(TASKS)} are read")
     if about.get("use_pooler"):
         raise refusal("its head reads the model's pooler (use_pooler), which is no part of the adapter")
-    task: Task = "regression" if asked.task == "regression" and kind == "classification" else TASKS[kind]
+    task = TASKS[kind]
     head = _head(read_tensors(asked.folder / HEAD_FILE), about, "token" if task in PER_TOKEN else "cls")
     if head.hidden != config.hidden:
         raise refusal(f"its head reads {head.hidden} numbers; the layers of this root give {config.hidden}")
+    is_of_tokens = task in PER_TOKEN
+    task = token_task(asked, task) if is_of_tokens else text_task(asked, head.labels, PROBLEMS.get(kind))
     numbers = about.get("label2id")
     named = {str(number): label for label, number in numbers.items()} if isinstance(numbers, Mapping) else {}
     labels = labels_of(asked, task, head.labels, named)

@@ -107,6 +107,13 @@ def text_task(asked: Asked, outputs: int, problem: Any = None) -> Task:
     return cast("Task", found)
 
 
+def token_task(asked: Asked, task: Task) -> Task:
+    """The task of a head for tokens, which leaves nothing to ask for."""
+    if asked.task:
+        raise refusal(f"its head reads each token ({task}), so its task cannot be {asked.task}")
+    return task
+
+
 def labels_of(asked: Asked, task: Task, outputs: int, said: Mapping[str, Any]) -> tuple[str, ...]:
     """Names of the outputs: those of the task, those asked for, or those that the model says by number in
     `said`; a text's classes are numbered where nobody named them, as transformers does."""

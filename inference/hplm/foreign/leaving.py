@@ -84,8 +84,8 @@ def write_peft(hplm: Hplm, config: RootConfig, root: Path, out: Path) -> str:
             "bias": "all" if spec.biases else "none",
             "target_modules": sorted({module_name(layer, place, config)
                                       for layer in range(config.upper) for place in places}),
-            "modules_to_save": sorted({name.split(".")[-2] if name.startswith("bert.") else name.split(".")[0]
-                                       for name in head}),
+            # PEFT takes every module whose name ends so: of bert.pooler.dense it must be the pooler.
+            "modules_to_save": sorted({name.removeprefix("bert.").split(".")[0] for name in head}),
         },
     )  # fmt: skip
     labels = {str(number): label for number, label in enumerate(hplm.labels)}

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from inference.hplm.foreign.asking import Asked, Carried, LowerTouchedError, read_said, read_tensors, refusal
-from inference.hplm.foreign.heads import OF_TOKENS, head_of, labels_of, model_said, text_task
+from inference.hplm.foreign.heads import OF_TOKENS, head_of, labels_of, model_said, text_task, token_task
 from inference.hplm.foreign.places import Place, module_of, place_of
 from inference.hplm.hplm import QUESTION_ANSWERING, TAGGING, Hplm, Task
 from inference.hplm.pets import NORMS, PLACES, PetSpec, PetWeights, Shape, tensor_shapes
@@ -228,8 +228,8 @@ def _with_head(
         )
     task: Task = TOKEN_TASKS.get(kind, "classification")
     head = head_of(rest, task, config, asked.root)
-    if task not in OF_TOKENS:
-        task = text_task(asked, head.labels, said.get("problem_type"))
+    is_of_tokens, problem = task in OF_TOKENS, said.get("problem_type")
+    task = token_task(asked, task) if is_of_tokens else text_task(asked, head.labels, problem)
     named = said.get("id2label")
     labels = labels_of(asked, task, head.labels, named if isinstance(named, Mapping) else {})
     return Hplm(task, labels, pet, head, pairs=asked.pairs or task == QUESTION_ANSWERING)

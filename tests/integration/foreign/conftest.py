@@ -1,5 +1,22 @@
-"""The sites of archives, for adapters that come from elsewhere."""
+"""The sites of archives, for adapters that come from elsewhere; and the libraries that they come from."""
 
+from collections.abc import Iterator
+
+import pytest
+
+from benchmarks.peers.errors import PeerUnavailable
 from tests.integration.archives.conftest import models, site, tried_here
+from tests.integration.foreign.libraries import Libraries, started
+from tests.lacking import lacking
 
-__all__ = ["models", "site", "tried_here"]
+__all__ = ["libraries", "models", "site", "tried_here"]
+
+
+@pytest.fixture(scope="session")
+def libraries(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Libraries]:
+    """Both, by their names."""
+    try:
+        with started(tmp_path_factory.mktemp("logs")) as found:
+            yield found
+    except PeerUnavailable as error:
+        lacking(str(error))

@@ -3,12 +3,13 @@
 Each line it is sent is a list in JSON: what to do, a checkpoint, a folder and settings. `train-peft` and
 `train-adapters` save an adapter of random weights in the folder; `load-peft` and `load-adapters` load the one
 that is there. All write `answers.safetensors` beside it: `ids`, and the `logits` that the model gives for
-them; and say so with a line `DONE`.
+them; and say so with a line `DONE`, or `FAILED` with the reason on stderr.
 """
 
 import importlib
 import json
 import sys
+import traceback
 from pathlib import Path
 from typing import Any
 
@@ -97,8 +98,13 @@ def answer(doing: str, checkpoint: str, folder: str, settings: dict[str, Any]) -
 
 def main() -> None:
     for line in sys.stdin:
-        answer(*json.loads(line))
-        sys.stdout.write("DONE\n")
+        try:
+            answer(*json.loads(line))
+            said = "DONE"
+        except Exception:  # noqa: BLE001 - whatever a library raises is the test's to show
+            traceback.print_exc()
+            said = "FAILED"
+        sys.stdout.write(f"{said}\n")
         sys.stdout.flush()
 
 

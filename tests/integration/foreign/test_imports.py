@@ -16,6 +16,7 @@ from inference.engine.packed import PackedHplm
 from inference.hplm.heads import BatchedHeads
 from inference.hplm.hplm import Hplm
 from inference.hplm.pet_batch import BatchedPets
+from inference.hplm.predictions import predict
 from inference.hplm.reference import outputs_from
 from inference.hplm.root import Root
 from tests.integration.archives.conftest import zipped
@@ -108,6 +109,91 @@ def test_an_adapter_of_adapterhub_brings_its_tags(site: Site, root: Root, globex
     assert error(send(globex, site, bottleneck_members(root, first=1), name="more"))[1] == "invalid_archive"
 
 
+def test_an_adapter_of_adapterhub_with_one_output_is_a_regression(
+    site: Site, root: Root, globex: APIClient
+) -> None:
+    head = {"heads.tags.1.weight": draw(1, root.config.hidden, seed=7), "heads.tags.1.bias": draw(1, seed=8)}
+    about = {"head_type": "classification", "layers": 1, "use_pooler": False, "label2id": {"LABEL_0": 0}}
+    members = {
+        **bottleneck_members(root),
+        "head_config.json": json.dumps({"config": about}).encode(),
+        "model_head.safetensors": save(head),
+    }
+    answer = send(globex, site, members)
+    assert answer.status_code == 201, answer.content
+    version = Version.unscoped.select_related("hplm").get(pk=answer.json()["id"])
+    assert version.hplm is not None
+    assert (version.hplm.task, version.config["labels"]) == ("regression", ["value"])
+
+
+def text_members(root: Root, kind: str, **told: Any) -> Members:
+    """A bottleneck adapter with a head of this type for whole texts: a hidden layer, and three outputs."""
+    hidden = root.config.hidden
+    head = {
+        f"heads.tags.{place}.{part}": draw(*shape, seed=place + len(part))
+        for place, rows in ((1, hidden), (4, 3))
+        for part, shape in (("weight", (rows, hidden)), ("bias", (rows,)))
+    }
+    about = {"head_type": kind, "layers": 2, "activation_function": "tanh", "use_pooler": False, **told}
+    return {
+        **bottleneck_members(root),
+        "head_config.json": json.dumps({"config": about}).encode(),
+        "model_head.safetensors": save(head),
+    }
+
+
+NEWS = ("politics", "sport", "weather")
+
+
+@pytest.mark.parametrize(
+    ("kind", "said"),
+    [
+        ("multilabel_classification", {"label2id": {label: at for at, label in enumerate(NEWS)}}),
+        ("classification", {}),
+    ],
+    ids=["the folder says so", "who imports it says so"],
+)
+def test_an_adapter_of_adapterhub_gives_each_label_by_itself_and_goes_back_as_such(
+    site: Site, root: Root, globex: APIClient, kind: str, said: Any
+) -> None:
+    asked = {} if said else {"task": "multilabel", "labels": list(NEWS)}
+    members = text_members(root, kind, **said)
+    answer = send(globex, site, members, **asked)
+    assert answer.status_code == 201, answer.content
+    version = Version.unscoped.select_related("hplm").get(pk=answer.json()["id"])
+    assert version.hplm is not None
+    assert (version.hplm.task, version.config["labels"]) == ("multilabel", list(NEWS))
+    hplm = Hplm.load(store().path("hplm", version.digest))
+    told = predict(hplm.task, hplm.labels, [np.array([3.0, -3.0, 2.0])], [], "").to_json()
+    assert told["labels"] == ["politics", "weather"]
+    assert sum(told["scores"].values()) > 1.5
+
+    export: Any = globex.get(f"{V1}/versions/{version.pk}/export?format=adapterhub")
+    back = members_of(b"".join(export.streaming_content))
+    about = json.loads(back["head_config.json"])["config"]
+    assert about["head_type"] == "multilabel_classification"
+    again = send(globex, site, back, name="again")
+    assert again.status_code == 201, again.content
+    same = Hplm.load(store().path("hplm", Version.unscoped.get(pk=again.json()["id"]).digest))
+    assert (same.task, same.labels) == (hplm.task, NEWS)
+    states = draw(5, root.config.hidden, seed=9)
+    ours, theirs = (torch.from_numpy(outputs_from(root, one, states)) for one in (hplm, same))
+    torch.testing.assert_close(ours, theirs, atol=1e-5, rtol=1e-5)
+
+
+def test_a_task_that_the_head_cannot_have_is_refused(site: Site, root: Root, globex: APIClient) -> None:
+    tokens = lora_members(root, task_type="TOKEN_CLS")
+    for members, words in (
+        (bottleneck_members(root), "each token"),
+        (tokens, "each token"),
+        (text_members(root, "classification"), "3 outputs"),
+    ):
+        task = "regression" if words == "3 outputs" else "multilabel"
+        refused = send(globex, site, members, task=task, labels=TAGS)
+        assert error(refused)[:2] == (422, "invalid_archive"), refused.content
+        assert words in refused.json()["error"]["message"]
+
+
 def without(weights: dict[str, Any], end: str) -> dict[str, Any]:
     return {name: value for name, value in weights.items() if not name.endswith(end)}
 
@@ -192,6 +278,9 @@ def test_what_was_imported_is_exported_as_it_came(site: Site, root: Root, globex
         assert answer["Content-Disposition"] == f'attachment; filename="{name}-v1-{form}.zip"'
         back = members_of(b"".join(answer.streaming_content))
         assert b"Reading its outputs" in back["README.md"]
+        if form == "peft":  # by the names of modules of the checkpoint, each of which PEFT then saves whole
+            told = json.loads(back["adapter_config.json"])
+            assert told["modules_to_save"] == ["classifier", "pooler"]
         again = send(globex, site, back, name=f"{name}-again")
         assert again.status_code == 201, again.content
         first, second = (
