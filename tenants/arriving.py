@@ -38,8 +38,9 @@ def append(path: Path, pieces: Iterable[bytes], *, at: int, most: int) -> int:
     """Write pieces from ``at`` on, each on disk before the next is asked for; returns the file's new length.
 
     Raises ``conflict`` where the file does not end at ``at``, then or later, and ``body_too_large`` beyond
-    ``most``.
+    ``most``: then nothing that was written stays.
     """
+    begin = at
     try:
         file = path.open("r+b")
     except FileNotFoundError as error:
@@ -47,10 +48,11 @@ def append(path: Path, pieces: Iterable[bytes], *, at: int, most: int) -> int:
     with file:
         _expect(_length(file), at)
         for piece in pieces:
-            if at + len(piece) > most:
-                raise _too_large()
             with _locked(file):
                 _expect(_length(file), at)
+                if at + len(piece) > most:
+                    file.truncate(begin)
+                    raise _too_large()
                 file.write(piece)
                 file.flush()
             at += len(piece)
@@ -58,12 +60,12 @@ def append(path: Path, pieces: Iterable[bytes], *, at: int, most: int) -> int:
 
 
 def pieces_of(stream: Readable) -> Iterator[bytes]:
-    """What the stream brings, until it ends or breaks off."""
+    """What the stream brings, until it ends, breaks off, or is waited for in vain."""
     while True:
         try:
             piece = stream.read(CHUNK_BYTES)
-        except OSError:
-            return  # the connection broke: what came before is kept
+        except (OSError, HmiError):
+            return  # what came before is kept, and the sender goes on from there
         if not piece:
             return
         yield piece

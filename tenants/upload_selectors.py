@@ -1,13 +1,19 @@
 """Reads of uploads for those who look for one among thousands, or into one."""
 
 import json
+from collections.abc import Iterable
+from contextlib import suppress
 from itertools import islice
 from typing import Any, Final, TypeVar
+from uuid import UUID
 
 from django.db.models import F, QuerySet, Sum
 
+from tenants.errors import HmiError
+from tenants.formats.columns import ColumnsFound, columns_found
+from tenants.formats.lines import Source
 from tenants.formats.report import LONGEST_SHOWN, MOST_TOKENS_SHOWN
-from tenants.models import Corpus, Dataset
+from tenants.models import CheckKind, Corpus, Dataset, Split, Tenant, Upload, UploadCheck
 from tenants.storage import upload_store
 
 Found = TypeVar("Found", Corpus, Dataset)
@@ -24,6 +30,7 @@ _FIELDS: Final = {
     "name": ("name",),
 }
 ROWS_SHOWN: Final = 3
+CHECKS_LOOKED_AT: Final = 200
 _LONGEST_LINE: Final = 1 << 20
 """Bytes of a line that are looked at; a longer one is left out."""
 
@@ -46,9 +53,42 @@ def dataset_rows_shown(dataset: Dataset) -> dict[str, list[dict[str, Any]]]:
     }
 
 
+def dataset_first_rows(dataset: Dataset, wanted: Split) -> list[dict[str, Any]]:
+    """The first stored rows of one split, whole."""
+    kept = [split.sha256 for split in dataset.splits.all() if split.split == wanted]
+    return [json.loads(line) for sha256 in kept for line in _first_lines(sha256)]
+
+
 def corpus_texts_shown(corpus: Corpus) -> list[str]:
     """The first stored texts; long ones are cut."""
     return [line[:LONGEST_SHOWN] for line in _first_lines(corpus.sha256)]
+
+
+def last_checks(tenant: Tenant, uploads: Iterable[Upload]) -> dict[UUID, UUID]:
+    """Upload -> the newest check it went through, of those that went through one lately; one query."""
+    keys = {str(upload.pk) for upload in uploads}
+    found: dict[UUID, UUID] = {}
+    rows = UploadCheck.objects.for_tenant(tenant).order_by("-created_at").values_list("pk", "files")
+    for pk, files in rows[:CHECKS_LOOKED_AT]:
+        for key in keys & set(files.values()):
+            found.setdefault(UUID(key), pk)
+    return found
+
+
+def check_columns(check: UploadCheck) -> ColumnsFound:
+    """The columns of the files of a check, those of train first, as far as they are there and can be read;
+    none of a corpus."""
+    found, options = ColumnsFound(), check.options
+    if check.kind == CheckKind.CORPUS:
+        return found
+    uploads = Upload.objects.for_tenant(check.tenant).in_bulk(list(check.files.values()))
+    by_key = {str(key): upload for key, upload in uploads.items()}
+    for split in Split.values:
+        if upload := by_key.get(check.files.get(split, "")):
+            source = Source(upload_store().arriving(upload.pk), upload.filename)
+            with suppress(HmiError, OSError):  # the check itself says what is wrong with the file
+                found.add(columns_found(source, options["task"], options.get("columns")))
+    return found
 
 
 def _first_lines(sha256: str) -> list[str]:

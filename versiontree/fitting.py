@@ -45,13 +45,28 @@ def corpus_fit(version: Version, corpus: Corpus) -> Fit:
 
     Raises ``model_not_ready`` (the root), ``not_found`` (the file is gone).
     """
-    return _fit(version, upload_parts(corpus), corpus_texts, TooLong.PIECES)
+    return files_fit(version, upload_parts(corpus), task=None)
 
 
 def dataset_fit(version: Version, dataset: Dataset) -> Fit:
     """What the root above the version makes of rows of all splits, drawn evenly. Raises as ``corpus_fit``."""
-    windows = dataset.task == Task.QUESTION_ANSWERING
-    return _fit(version, upload_parts(dataset), dataset_texts, TooLong.WINDOWS if windows else TooLong.CUT)
+    return files_fit(version, upload_parts(dataset), task=dataset.task)
+
+
+def files_fit(version: Version, parts: Sequence[Part], *, task: str | None) -> Fit:
+    """As ``corpus_fit``, of canonical files: the splits of a dataset of this task, or a corpus."""
+    if task is None:
+        texts_of, too_long = corpus_texts, TooLong.PIECES
+    else:
+        windows = task == Task.QUESTION_ANSWERING
+        texts_of, too_long = dataset_texts, TooLong.WINDOWS if windows else TooLong.CUT
+    folder = _root_folder(version)
+    return _read(parts, texts_of, folder / TOKENIZER_FILE, _max_tokens(folder), too_long)
+
+
+def root_longest(version: Version) -> int:
+    """Tokens of the longest input that the root above the version reads. Raises as ``root_config``."""
+    return _max_tokens(_root_folder(version))
 
 
 def upload_parts(upload: Corpus | Dataset) -> list[Part]:
@@ -110,11 +125,6 @@ def _warnings(fit: Callable[[], Fit]) -> dict[str, list[str]]:
 def _checkpoint_fit(folder: Path, corpus: Corpus, max_tokens: int | None) -> Fit:
     longest = max_tokens or checkpoint_longest(folder)
     return _read([_corpus_part(corpus)], corpus_texts, folder / TOKENIZER_FILE, longest, TooLong.PIECES)
-
-
-def _fit(version: Version, parts: Sequence[Part], texts_of: Callable[[str], Texts], too_long: TooLong) -> Fit:
-    folder = _root_folder(version)
-    return _read(parts, texts_of, folder / TOKENIZER_FILE, _max_tokens(folder), too_long)
 
 
 def _read(

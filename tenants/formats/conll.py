@@ -21,7 +21,7 @@ def read_conll(source: Source, places: Names) -> Iterator[RawRow]:
     sentence: list[tuple[str, str]] = []
     row = begins = 0
     for line in read_lines(source):
-        if line.text.strip() and not line.text.startswith(DOCUMENT_MARK):
+        if _is_token(line):
             if not sentence:
                 begins = line.number
             sentence.append(_token(line, token_at, tag_at, source.name))
@@ -33,13 +33,19 @@ def read_conll(source: Source, places: Names) -> Iterator[RawRow]:
         yield _row(row + 1, begins, sentence)
 
 
+def conll_columns(source: Source) -> dict[str, str]:
+    """The columns of the first token's line by their positions from 1, each with what stands there."""
+    first = next((line for line in read_lines(source) if _is_token(line)), None)
+    return {str(place): part for place, part in enumerate(_parts(first), start=1)} if first else {}
+
+
 def _row(row: int, line: int, sentence: list[tuple[str, str]]) -> RawRow:
     fields = {"tokens": [token for token, _ in sentence], "tags": [tag for _, tag in sentence]}
     return RawRow(row, line, fields, lines_per_item=1)
 
 
 def _token(line: Line, token_at: int, tag_at: int, file: str) -> tuple[str, str]:
-    columns = line.text.split("\t") if "\t" in line.text else line.text.split()
+    columns = _parts(line)
     needed = max(2, token_at + 1, tag_at + 1)
     if len(columns) < needed:
         raise bad_file(
@@ -51,6 +57,14 @@ def _token(line: Line, token_at: int, tag_at: int, file: str) -> tuple[str, str]
             found=len(columns),
         )
     return columns[token_at].strip(), columns[tag_at].strip()
+
+
+def _is_token(line: Line) -> bool:
+    return bool(line.text.strip()) and not line.text.startswith(DOCUMENT_MARK)
+
+
+def _parts(line: Line) -> list[str]:
+    return line.text.split("\t") if "\t" in line.text else line.text.split()
 
 
 def _position(places: Names, column: str, otherwise: int) -> int:

@@ -96,18 +96,25 @@ def draft_dataset(
 def read_rows(
     source: Source, task: str, names: Names, refused: Refused = refuse_at_once
 ) -> tuple[str, Iterator[RawRow]]:
-    """The format of the file, by its name and else by its first characters, and its rows."""
+    """The format of the file and its rows."""
+    kind = format_of(source, task)
+    if kind == "conll":
+        return kind, read_conll(source, names)
+    read = read_jsonl if kind == "jsonl" else read_table
+    return kind, read(source, names, refused)
+
+
+def format_of(source: Source, task: str) -> str:
+    """``jsonl``, ``csv``, ``tsv`` or ``conll``: by the file's name, and else by its first characters."""
     suffix = Path(source.name).suffix.lower()
     if suffix in {".jsonl", ".ndjson", ".json"}:
-        return "jsonl", read_jsonl(source, names, refused)
+        return "jsonl"
     if suffix in {".csv", ".tsv"}:
-        return suffix[1:], read_table(source, names, refused)
+        return suffix[1:]
     first = next((line.text for line in read_lines(source) if line.text.strip()), "")
     if first.lstrip().startswith("{"):
-        return "jsonl", read_jsonl(source, names, refused)
-    if task == "tagging":
-        return "conll", read_conll(source, names)
-    return "csv", read_table(source, names, refused)
+        return "jsonl"
+    return "conll" if task == "tagging" else "csv"
 
 
 def _refuse_splits(files: Mapping[str, Source]) -> None:

@@ -2,12 +2,17 @@
 
 import json
 from collections.abc import Iterator
+from itertools import islice
 from typing import Any
 
 from tenants.errors import ErrorCode, HmiError
 from tenants.formats.failures import bad_file
 from tenants.formats.lines import Line, Source, read_lines
 from tenants.formats.rows import Names, RawRow, Refused, refuse_at_once, refuse_missing
+
+NOTHING: tuple[object, ...] = (None, "", [])
+HEAD_ROWS = 20
+"""Of these the fields are looked at: a record may lack what is optional."""
 
 
 def read_jsonl(source: Source, names: Names, refused: Refused = refuse_at_once) -> Iterator[RawRow]:
@@ -31,6 +36,17 @@ def read_jsonl(source: Source, names: Names, refused: Refused = refuse_at_once) 
         present = (name for name, value in found.items() if value is not None)
         read = names.among(present)
         yield RawRow(row, line.number, {column: found[name] for column, name in read.items()})
+
+
+def jsonl_columns(source: Source) -> dict[str, Any]:
+    """The fields of the first records, each with the first value that says something. Raises what is wrong
+    with a line."""
+    lines = islice((line for line in read_lines(source) if line.text.strip()), HEAD_ROWS)
+    columns: dict[str, Any] = {}
+    for row, line in enumerate(lines, start=1):
+        found = _object(line, row, source.name)
+        columns |= {name: value for name, value in found.items() if columns.get(name) in NOTHING}
+    return columns
 
 
 def _object(line: Line, row: int, file: str) -> dict[str, Any]:

@@ -3,7 +3,7 @@
 import csv
 from _csv import Reader
 from collections.abc import Iterator
-from itertools import chain, islice
+from itertools import chain, islice, zip_longest
 
 from tenants.errors import ErrorCode
 from tenants.formats.failures import bad_file
@@ -20,13 +20,7 @@ def read_table(source: Source, names: Names, refused: Refused = refuse_at_once) 
     Raises ``missing_column`` for the header, ``malformed_row`` for quotes out of place and for a field beyond
     ``LONGEST_LINE_BYTES``. A row with more or fewer fields than the header goes to ``refused``.
     """
-    csv.field_size_limit(LONGEST_LINE_BYTES)
-    lines = (line.text + "\n" for line in read_lines(source))
-    sample = list(islice(lines, SAMPLE_LINES))
-    delimiter = _delimiter(sample, names)
-    reader = csv.reader(chain(sample, lines), delimiter=delimiter, strict=True)
-    records = _records(reader, source.name)
-    header = [name.strip() for _, name_row in islice(records, 1) for name in name_row]
+    header, records, delimiter = _opened(source, names)
     refuse_missing(names, header, file=source.name, line=1)
     places = {column: header.index(name) for column, name in names.among(header).items()}
     for row, (line, record) in enumerate(records, start=1):
@@ -43,6 +37,24 @@ def read_table(source: Source, names: Names, refused: Refused = refuse_at_once) 
             refused(error, row, delimiter.join(record))
             continue
         yield RawRow(row, line, {column: record[place] for column, place in places.items()})
+
+
+def table_columns(source: Source, names: Names) -> dict[str, str]:
+    """The columns of the header, each with what the first record has there. Raises as ``read_table``."""
+    header, records, _ = _opened(source, names)
+    first = next((record for _, record in records), [])
+    return dict(zip_longest(header, first[: len(header)], fillvalue=""))
+
+
+def _opened(source: Source, names: Names) -> tuple[list[str], Iterator[tuple[int, list[str]]], str]:
+    """The header, the records below it, and the delimiter."""
+    csv.field_size_limit(LONGEST_LINE_BYTES)
+    lines = (line.text + "\n" for line in read_lines(source))
+    sample = list(islice(lines, SAMPLE_LINES))
+    delimiter = _delimiter(sample, names)
+    records = _records(csv.reader(chain(sample, lines), delimiter=delimiter, strict=True), source.name)
+    header = [name.strip() for _, name_row in islice(records, 1) for name in name_row]
+    return header, records, delimiter
 
 
 def _records(reader: Reader, file: str) -> Iterator[tuple[int, list[str]]]:

@@ -23,7 +23,7 @@ from tenants.services.datasets import dataset_checked, dataset_store
 from tenants.services.names import clean_name
 from tenants.services.quotas import quota_lock
 from tenants.services.uploads import upload_complete, upload_kept, uploads_spend
-from tenants.signals import check_requested
+from tenants.signals import check_requested, files_checked
 from tenants.storage import upload_store
 
 MOST_ATTEMPTS: Final = 3
@@ -157,10 +157,21 @@ def _run_at_once(check: UploadCheck) -> None:
 def _look(check: UploadCheck) -> None:
     with upload_store().workspace() as workspace:
         checked = _checked(check, _uploads(check), workspace)
+        found = checked.found | _told_by_others(check, checked)
         with transaction.atomic():
             kept = checked_keep(check=check, checked=checked) if _is_large(check) else None
             about = {"kept": kept, "kept_bytes": checked.size, "kept_by": checked_rules()} if kept else {}
-            _finish(check, state=CheckState.PASSED, found=checked.found, **about)
+            _finish(check, state=CheckState.PASSED, found=found, **about)
+
+
+def _told_by_others(check: UploadCheck, checked: Checked) -> dict[str, Any]:
+    """What the version tree says of files that passed: advice, so its failure (which is logged) is none of
+    the check's."""
+    told: dict[str, Any] = {}
+    for _, answer in files_checked.send_robust(UploadCheck, check=check, checked=checked):
+        if not isinstance(answer, Exception):
+            told |= answer
+    return told
 
 
 def _store(check: UploadCheck) -> None:

@@ -102,7 +102,10 @@ def tenant_rows_delete(*, tenant: Tenant) -> None:
     for model in owned_models():
         for keys in owned_leaves(model, tenant, AT_ONCE):
             with transaction.atomic():
-                model._base_manager.filter(pk__in=keys).delete()
+                rows = model._base_manager.filter(pk__in=keys)
+                # Held first: what refers to them is then either there to be deleted, too, or not written.
+                list(rows.order_by("pk").select_for_update().values_list("pk"))
+                rows.delete()
 
 
 @transaction.atomic

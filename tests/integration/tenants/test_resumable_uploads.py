@@ -12,7 +12,7 @@ from tenants.arriving import append
 from tenants.errors import HmiError
 from tenants.models import Upload
 from tenants.services.uploads import Checksum, upload_append, upload_create
-from tenants.storage import upload_store
+from tenants.storage import CHUNK_BYTES, upload_store
 from tests.integration.tenants.content import CORPUS, stored, stream
 from tests.integration.tenants.tus import TUS, b64, begun, digest_header, offset_of, send
 from tests.integration.world import World, make_world
@@ -47,6 +47,16 @@ def test_more_than_was_announced_is_refused(world: World) -> None:
     address = begun(client, 100)
     assert send(client, address, b"a" * 101).status_code == 413
     assert offset_of(client, address) == 0
+
+
+def test_of_a_piece_that_is_too_long_nothing_stays(world: World) -> None:
+    client = world.client(world.developer)
+    address = begun(client, CHUNK_BYTES + 100)
+    send(client, address, b"a" * 40)
+    refused = send(client, address, b"b" * (CHUNK_BYTES + 100), 40)
+    assert (refused.status_code, refused.json()["error"]["code"]) == (413, "body_too_large")
+    assert offset_of(client, address) == 40
+    assert send(client, address, b"b" * (CHUNK_BYTES + 60), 40).status_code == 204
 
 
 def test_a_piece_with_a_wrong_checksum_is_refused_and_nothing_of_it_stays(world: World) -> None:
@@ -137,6 +147,15 @@ def test_a_connection_that_breaks_leaves_what_it_brought(world: World) -> None:
     assert upload_append(upload=upload, stream=stream(b"b" * 750), offset=250) == 1000
     assert upload_store().arriving(upload.pk).read_bytes() == b"a" * 250 + b"b" * 750
     assert upload.is_complete
+
+
+def test_a_connection_that_breaks_in_a_piece_with_a_checksum_leaves_nothing_of_it(world: World) -> None:
+    upload = upload_create(tenant=world.tenant, filename="a", size=1000, actor=world.developer)
+    checksum = Checksum("sha256", b64(hashlib.sha256(b"a" * 300).digest()))
+    with pytest.raises(HmiError) as refused:
+        upload_append(upload=upload, stream=Breaking(b"a" * 250), offset=0, checksum=checksum)
+    assert refused.value.code == "checksum_mismatch"
+    assert upload_store().arriving(upload.pk).read_bytes() == b""
 
 
 def test_a_writer_that_was_overtaken_stops(world: World) -> None:

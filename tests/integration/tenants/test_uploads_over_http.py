@@ -4,6 +4,7 @@ import hashlib
 import random
 import socket
 from collections.abc import Iterator
+from contextlib import nullcontext
 from pathlib import Path
 
 import httpx
@@ -14,12 +15,18 @@ from tusclient.client import TusClient
 from tusclient.exceptions import TusCommunicationError, TusUploadFailed
 
 from hmi_site.launcher.ports import choose_port
+from tenants.models import Upload
+from tenants.selectors import storage_used
 from tests.integration.serving_faults.servers import Web
 from tests.integration.tenants.tus import PIECE
 from tests.integration.world import World, make_world
 from tests.processes import wait_until
 
 MEBIBYTE = 1024**2
+PIECES, PIECE_BYTES = 32, 64 * MEBIBYTE
+SIZE = PIECES * PIECE_BYTES
+SHORT_LINES = 40_000
+LONG_LINE = b"the parcel has not arrived " * (MEBIBYTE // 27) + b"\n"
 
 
 @pytest.fixture
@@ -29,12 +36,17 @@ def world(transactional_db: None, upload_root: Path) -> World:
 
 
 @pytest.fixture
-def web(world: World, service_env: dict[str, str], tmp_path: Path) -> Iterator[Web]:
+def programs_env(world: World, service_env: dict[str, str]) -> dict[str, str]:
+    """What the product's programs are told, the folder of this test's uploads among it."""
+    return {**service_env, "HMI_UPLOAD_ROOT": str(django_settings.HMI_UPLOAD_ROOT)}
+
+
+@pytest.fixture
+def web(world: World, programs_env: dict[str, str], tmp_path: Path) -> Iterator[Web]:
     """The web server."""
     port = choose_port("127.0.0.1", 18_600)
     with port.claim:
-        env = {**service_env, "HMI_UPLOAD_ROOT": str(django_settings.HMI_UPLOAD_ROOT)}
-        web = Web(port.address, port.number, env, tmp_path / "web.log")
+        web = Web(port.address, port.number, programs_env, tmp_path / "web.log")
         web.start()
         yield web
         web.stop()
@@ -96,6 +108,35 @@ def test_a_connection_that_breaks_within_a_piece_leaves_what_it_brought(web: Web
     wait_until(lambda: state(key, url)["offset"] == 5 * MEBIBYTE)
 
 
+def test_a_part_that_breaks_off_leaves_nothing_and_is_sent_again(web: Web, key: str, world: World) -> None:
+    headers, part = {"X-Api-Key": key}, b"a" * (5 * MEBIBYTE)
+    told = {"bytes": len(part), "filename": "a.jsonl", "purpose": "batch"}
+    made = httpx.post(f"{web.url}/v1/uploads", json=told, headers=headers, trust_env=False).json()["id"]
+    whole = httpx.Request(
+        "POST", f"{web.url}/v1/uploads/{made}/parts", files={"data": ("part", part)}, headers=headers
+    )
+    content = whole.read()
+    lines = "".join(f"{name}: {value}\r\n" for name, value in whole.headers.items())
+    host, port = web.url.removeprefix("http://").split(":")
+    with socket.create_connection((host, int(port))) as connection:
+        connection.sendall(f"POST {whole.url.path} HTTP/1.1\r\n{lines}\r\n".encode() + content[:-MEBIBYTE])
+        connection.shutdown(socket.SHUT_WR)
+        connection.recv(1000)  # whatever it says, it is done with that
+    assert not Upload.unscoped.exists()
+    with httpx.Client(headers=headers, trust_env=False, timeout=60) as wire:
+        sent = wire.send(whole)
+        assert sent.status_code == 200, sent.text
+        done = wire.post(
+            f"{web.url}/v1/uploads/{made}/complete",
+            json={
+                "part_ids": [sent.json()["id"]],
+                "md5": hashlib.md5(part, usedforsecurity=False).hexdigest(),
+            },
+        )
+    assert (done.status_code, done.json()["status"]) == (200, "completed"), done.text
+    assert storage_used(world.tenant) == len(part)
+
+
 def test_a_file_in_one_piece_is_not_held_in_memory(web: Web, key: str, tmp_path: Path) -> None:
     size = 256 * MEBIBYTE
     path = tmp_path / "huge.txt"
@@ -108,6 +149,58 @@ def test_a_file_in_one_piece_is_not_held_in_memory(web: Web, key: str, tmp_path:
         answer = httpx.patch(url, content=file, headers=headers, timeout=120, trust_env=False)
     assert (answer.status_code, answer.headers["Upload-Offset"]) == (204, str(size))
     assert _memory(web) - before < 100 * MEBIBYTE
+
+
+def piece_of(number: int) -> bytes:
+    """A piece of a file of 2 GiB that is stored nowhere: differing short lines, then long ones."""
+    short = b"".join(
+        b"%02d of the parcels came, number %09d\n" % (number, line) for line in range(SHORT_LINES)
+    )
+    return (short + LONG_LINE * 64)[: PIECE_BYTES - 1] + b"\n"
+
+
+def rest_of(at: int, kills: Web | None) -> Iterator[bytes]:
+    """The bytes of that file from a place on. A server that is to be killed is after 700 MiB."""
+    sent = 0
+    for number in range(at // PIECE_BYTES, PIECES):
+        piece = piece_of(number)
+        for begins in range(max(at - number * PIECE_BYTES, 0), PIECE_BYTES, MEBIBYTE):
+            if kills and sent > 700 * MEBIBYTE:
+                kills.kill()
+            yield piece[begins : min(begins + MEBIBYTE, PIECE_BYTES)]
+            sent += MEBIBYTE
+
+
+@pytest.mark.slow
+def test_two_gibibytes_arrive_though_the_server_dies_twice_and_are_not_held_in_memory(
+    web: Web, key: str
+) -> None:
+    url, at = _new(web, key, SIZE), 0
+    for dies in (True, True, False):
+        before = _memory(web)
+        headers = {
+            "X-Api-Key": key,
+            "Content-Type": PIECE,
+            "Upload-Offset": str(at),
+            "Content-Length": str(SIZE - at),
+        }
+        with pytest.raises(httpx.TransportError) if dies else nullcontext():
+            httpx.patch(
+                url,
+                content=rest_of(at, kills=web if dies else None),
+                headers=headers,
+                timeout=120,
+                trust_env=False,
+            )
+        if dies:
+            web.start()
+            came, at = at, int(str(state(key, url)["offset"]))
+            assert at > came + 500 * MEBIBYTE
+    assert _memory(web) - before < 100 * MEBIBYTE
+    digest = hashlib.sha256()
+    for number in range(PIECES):
+        digest.update(piece_of(number))
+    assert (state(key, url)["offset"], state(key, url)["sha256"]) == (SIZE, digest.hexdigest())
 
 
 def _new(web: Web, key: str, size: int) -> str:

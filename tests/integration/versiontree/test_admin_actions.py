@@ -12,12 +12,7 @@ from tenants.models import User
 from tests.integration.versiontree import grove
 from tests.integration.versiontree.admin_pages import act, plain
 from tests.integration.versiontree.grove import Household
-from versiontree.models import (
-    Alias,
-    Hplm,
-    Job,
-    Version,
-)
+from versiontree.models import Alias, AliasMove, Hplm, Job, Version
 from versiontree.models.job import JobState
 from versiontree.services.domains import domain_update
 from versiontree.services.hplms import hplm_update
@@ -118,9 +113,12 @@ def test_saving_an_alias_moves_it(staff: Client, root: Version, acme: Household)
     grove.do_jobs(hplm_update(hplm=grove.hplm_of(first), dataset=acme.dataset, actor=None))
     alias = Alias.unscoped.get()
     change = reverse("admin:versiontree_alias_change", args=[alias.pk])
+    refused = staff.post(change, {"version": first.pk, "reason": " "})
+    assert refused.context["adminform"].form.errors == {"reason": ["This field is required."]}
     assert staff.post(change, {"version": first.pk, "reason": "rollback"}).status_code == 302
     alias.refresh_from_db()
     assert alias.version == first
+    assert AliasMove.unscoped.latest("moved_at").reason == "rollback"
 
 
 def test_artifacts_are_verified_by_an_action(staff: Client, root: Version, artifact_root: Path) -> None:

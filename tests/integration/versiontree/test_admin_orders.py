@@ -25,7 +25,7 @@ from versiontree.services.jobs import job_claim, job_heartbeat
 from versiontree.services.priorities import job_prioritise, nudge_is_stale
 from versiontree.serving import manifest_content
 
-DOMAIN = "admin:versiontree_domain"
+DOMAIN, HPLM = "admin:versiontree_domain", "admin:versiontree_hplm"
 pytestmark = pytest.mark.django_db
 
 
@@ -100,15 +100,21 @@ def test_a_domain_is_retired_with_the_list_of_who_stands_on_it(
     for home, names in ((acme, ("ham", "spam")), (globex, ("eggs",))):
         for name in names:
             grove.ready_hplm(domain, name, home)
-    further = grove.domain_of(grove.ready_domain(domain, "cardiology"))
+    further = grove.domain_of(heart := grove.ready_domain(domain, "cardiology"))
+    grove.ready_hplm(heart, "apart", acme)
     owner, before = grove.domain_of(domain), manifest_content()
     asked = act(staff, "domain", "retire", owner)
     for line in ("acme/ham", "acme/spam", "globex/eggs", reverse(f"{DOMAIN}_change", args=[further.pk])):
         assert line in asked
     monkeypatch.setattr(facts, "NAMED", 1)
     told = plain(staff.get(reverse(f"{DOMAIN}_change", args=[owner.pk])))
-    assert "and 2 more hPLMs, of 2 tenants in all" in told
+    assert "all 3 hPLMs, of 2 tenants" in told
     assert "globex/eggs" not in told
+    leads = staff.get(reverse(f"{DOMAIN}_change", args=[owner.pk])).content.decode()
+    for model, expected in ((HPLM, {"ham", "spam", "eggs"}), (DOMAIN, {"cardiology"})):
+        address = f"{reverse(f'{model}_changelist')}?on=domain-{owner.pk}"
+        assert {row.name for row in staff.get(address).context["cl"].result_list} == expected
+        assert (f'href="{address}"' in leads) is (len(expected) > facts.NAMED)
     assert Version.unscoped.get(pk=domain.pk).state == "ready"
     assert "1 retired" in act(staff, "domain", "retire", owner, typed_name=str(owner))
     assert Version.unscoped.get(pk=domain.pk).state == "retired"

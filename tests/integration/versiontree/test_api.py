@@ -53,6 +53,29 @@ def test_the_life_of_an_hplm_over_http(domain: Version, acme: Household, key: AP
     assert error(key.get(f"{V1}/hplms/spam")) == (404, "not_found", None)
 
 
+def test_what_is_in_use_is_not_deleted_and_the_answer_lists_by_what(
+    model: Version, domain: Version, acme: Household, key: APIClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    job, after = grove.jobs_in_order(grove.new_hplm(domain, "busy", acme))
+    law = grove.ready_domain(domain, "law", home=acme)
+    told: dict[str, set[tuple[str, Any]]] = {
+        "hplms/busy": {("job", str(one.pk)) for one in (job, after)},
+        f"datasets/{acme.dataset.pk}": {("version", model.pk), ("version", job.version_id)},
+        f"corpora/{acme.corpus.pk}": {("version", law.pk)},
+    }
+    for path, dependents in told.items():
+        refused = key.delete(f"{V1}/{path}")
+        assert error(refused)[:2] == (409, "has_dependents"), path
+        assert refused["x-should-retry"] == "false"
+        details = refused.json()["error"]["details"]
+        assert details["count"] == len(dependents)
+        assert {(one["type"], one["id"]) for one in details["dependents"]} == dependents, path
+        assert key.get(f"{V1}/{path}").status_code == 200
+    monkeypatch.setattr("tenants.dependents.LISTED", 1)
+    details = key.delete(f"{V1}/datasets/{acme.dataset.pk}").json()["error"]["details"]
+    assert (details["count"], len(details["dependents"])) == (2, 1)
+
+
 def test_the_life_of_a_domain_over_http(root: Version, acme: Household, key: APIClient) -> None:
     body = {"name": "law", "parent": root.pk, "corpus": acme.corpus.pk, "alpha": 30}
     made = key.post(f"{V1}/domains", body)

@@ -202,3 +202,43 @@ def test_the_api_refuses_what_creating_would_refuse(
     ]
     assert answers[0].json() == answers[1].json()
     assert answers[0].json()["error"]["param"] == param
+
+
+def test_the_api_estimates_domains_as_it_would_make_them_and_makes_none(
+    root: Version, domain: Version, acme: Household, staff: APIClient
+) -> None:
+    own = grove.ready_domain(root, "surgery", home=acme)
+    text = grove.corpus(None, "of all")
+    counted = (Version.unscoped.count(), Job.unscoped.count(), AuditEvent.unscoped.count())
+    caller = signed_in(acme.developer)
+    for client, place, corpus, grown in (
+        (caller, "tenants/acme", acme.corpus, own),
+        (staff, "platform", text, domain),
+    ):
+        more = {"corpus": corpus.pk, "alpha": 20.0, "settings": {"minutes": 30}}
+        new = {"name": "heart", "parent": root.pk, **more}
+        for estimate_at, at, body in (
+            ("estimate/domain", "domains", new),
+            (f"domains/{grown.domain_id}/estimate", f"domains/{grown.domain_id}/versions", more),
+        ):
+            address = f"/api/v1/{place}/{estimate_at}"
+            answer = client.post(address, body, format="json")
+            assert answer.status_code == 200, answer.json()
+            told = answer.json()
+            assert told["seconds"]["low"] >= 30 * 60, "as long as it is told"
+            assert told["seconds"]["low"] < told["seconds"]["high"]
+            assert told["storage_bytes"] is None, "the root of this grove has no file of its own"
+            assert (told["storage_is_rough"], told["queue"]["place"]) == (False, 1)
+            for wrong, param in (
+                ({"alpha": 101}, "alpha"),
+                ({"corpus": 0}, "corpus"),
+                ({"vectors": "x"}, "settings.vectors"),
+            ):
+                asked = [
+                    client.post(to, body | wrong, format="json") for to in (address, f"/api/v1/{place}/{at}")
+                ]
+                assert asked[0].json() == asked[1].json()
+                assert asked[0].json()["error"]["param"] == param
+    assert counted == (Version.unscoped.count(), Job.unscoped.count(), AuditEvent.unscoped.count())
+    foreign = caller.post(f"/api/v1/tenants/acme/domains/{domain.domain_id}/estimate", more, format="json")
+    assert foreign.status_code == 404, "the platform's domain is not theirs to teach"

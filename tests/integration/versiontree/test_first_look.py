@@ -1,0 +1,97 @@
+"""What a check of files says of the roots, and which root is held against an upload first."""
+
+from functools import partial
+from pathlib import Path
+
+import pytest
+from django.conf import settings
+from pytest_django import Settings
+
+from tenants.formats import sampling
+from tenants.models import UploadCheck
+from tenants.services.checks import check_create, check_run
+from tenants.services.uploads import upload_receive
+from tests.integration.tenants.content import stream
+from tests.integration.versiontree import grove
+from tests.integration.versiontree.grove import Household
+from tests.integration.versiontree.test_fit import corpus, labelled, reader
+from tests.unit.tenants.files import jsonl
+from versiontree import first_look
+from versiontree.artifacts import ArtifactStore
+from versiontree.coverages import coverage_record, coverages_of
+from versiontree.models import Version
+from versiontree.recommended import root_recommended
+
+pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("upload_root")]
+__all__ = ["reader"]
+
+
+def looked_at(home: Household, kind: str, content: str, **options: str) -> UploadCheck:
+    """A check of a file, which stores nothing."""
+    name = "rows.txt" if kind == "corpus" else "rows.jsonl"
+    upload = upload_receive(
+        tenant=home.tenant, filename=name, size=len(content), stream=stream(content), actor=home.developer
+    )
+    files = {"file" if kind == "corpus" else "train": upload}
+    return check_create(
+        tenant=home.tenant, kind=kind, files=files, actor=home.developer, stores=False, options=options
+    )
+
+
+def test_a_check_says_how_much_of_the_rows_the_root_would_cut_off(reader: Version, acme: Household) -> None:
+    check = looked_at(acme, "dataset", jsonl(labelled("cat", 20)), task="classification")
+    fit = check.found["fit"]
+    assert (fit["root"], fit["why"]) == ("bert", "the only root that is ready")
+    assert (fit["rows"], fit["rows_read"], fit["max_tokens"], fit["longest"]) == (20, 20, 6, 21)
+    assert (fit["long_share"], fit["too_long"], fit["unknown_share"]) == (0.75, "cut", 0.0)
+    assert "what is beyond is cut off" in fit["warnings"][0]
+    texts = "".join(f"the cat {'the ' * n}\n" for n in range(20))
+    assert looked_at(acme, "corpus", texts).found["fit"]["too_long"] == "pieces"
+
+
+def test_of_a_large_file_a_worker_reads_a_part_for_it_and_the_report_says_which(
+    reader: Version, acme: Household, settings: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    settings.HMI_CHECK_INLINE_BYTES = 100
+    monkeypatch.setattr(sampling.sample, "__kwdefaults__", {"most_rows": 5, "most_bytes": 10**6})
+    check = looked_at(acme, "dataset", jsonl(labelled("cat", 20)), task="classification")
+    check_run(check_id=check.pk)
+    check.refresh_from_db()
+    fit = check.found["fit"]
+    assert fit["rows"] == 20
+    assert fit["rows_read"] < 10
+    assert "evenly drawn" in fit["warnings"][0]
+
+
+def test_a_root_that_cannot_be_asked_spoils_no_check_and_only_what_is_our_fault_is_logged(
+    reader: Version, acme: Household, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    (ArtifactStore(Path(settings.HMI_ARTIFACT_ROOT)).path("root", reader.digest) / "root.json").unlink()
+    check = looked_at(acme, "corpus", "the cat\n" * 20)
+    assert (check.state, "fit" in check.found, caplog.messages) == ("passed", False, [])
+    monkeypatch.setattr(first_look, "files_fit", lambda *_, **__: 1 / 0)
+    check = looked_at(acme, "corpus", "the cat\n" * 20)
+    assert (check.state, "fit" in check.found) == ("passed", False)
+    assert "division by zero" in caplog.text
+
+
+def test_the_root_with_most_of_an_upload_comes_first_and_else_the_one_with_the_longest_texts(
+    reader: Version, acme: Household, tmp_path: Path
+) -> None:
+    other = grove.ready_root(tmp_path, "other")
+    text = corpus(acme.tenant, ["the cat sat"] * 10)
+
+    def told() -> tuple[str, str]:
+        measured, _ = coverages_of(acme.tenant, text)
+        found = root_recommended(acme.tenant, measured)
+        assert found is not None
+        return found.version.root.name, found.why
+
+    assert told() == ("bert", "the only one that reads texts of 6 tokens")
+    record = partial(coverage_record, tenant=acme.tenant, upload=text)
+    record(version=other, fault="It could not be read.")
+    assert told() == ("bert", "the only one that reads texts of 6 tokens")
+    record(version=reader, levels=(1, 5, 4))
+    assert told() == ("bert", "whose tables hold most of it (10.0% of the fragments)")
+    record(version=other, levels=(3, 0, 7))
+    assert told() == ("other", "whose tables hold most of it (30.0% of the fragments)")
