@@ -4,7 +4,7 @@ import logging
 from dataclasses import asdict
 from typing import Any
 
-from inference.queueing.messages import InferReply, ModelRef
+from inference.queueing.messages import InferReply, ModelRef, PlotCounts
 from tenants.errors import ErrorCode, HmiError
 
 log = logging.getLogger(__name__)
@@ -21,10 +21,16 @@ def answer_of(reply: InferReply, request_id: str) -> dict[str, Any]:
         "model": {"name": f"{model.tenant}/{model.hplm}", "version": model.version, "digest": model.digest},
         "results": list(reply.results),
         "usage": asdict(reply.usage),
-        "plot": asdict(reply.plot),
+        "plot": {**asdict(reply.plot), "hit_ratio": hit_ratio(reply.plot)},
         "batch": asdict(reply.batch),
         "timings_ms": asdict(reply.timings_ms),
     }
+
+
+def hit_ratio(counts: PlotCounts) -> float | None:
+    """The share of the fragments that the tables had whole; None where there were none to be looked up."""
+    fragments = counts.trigram + counts.bigram + counts.unigram + counts.computed
+    return round(counts.trigram / fragments, 4) if fragments else None
 
 
 def failure_of(reply: InferReply, *, asked: ModelRef, inputs: int) -> HmiError | None:

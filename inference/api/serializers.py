@@ -138,6 +138,9 @@ class PlotSerializer(serializers.Serializer[object]):
     unigram = serializers.IntegerField(help_text="By the tables, by their token alone.")
     computed = serializers.IntegerField(help_text="Computed, because the tables lack them.")
     whole_rows = serializers.IntegerField(help_text="Texts that were computed whole, without fragments.")
+    hit_ratio = serializers.FloatField(
+        allow_null=True, help_text="`trigram` as a share of all fragments; null where there are none."
+    )
 
 
 @extend_schema_serializer(component_name="InferBatch")

@@ -4,40 +4,28 @@ from typing import Any
 
 from drf_spectacular.types import OpenApiTypes
 from drf_spectacular.utils import OpenApiParameter, extend_schema
-from rest_framework.authentication import SessionAuthentication
 from rest_framework.request import Request
 from rest_framework.response import Response
 from rest_framework.views import APIView
-from structlog.contextvars import get_contextvars
 
+from inference.api.answer_headers import IN_THE_SCHEMA, answer_headers
+from inference.api.asks_a_model import AsksAModel
 from inference.api.callers import IsIdentified, enter_asked_tenant, require_choice_of_policy
 from inference.api.idempotency import answered_once
-from inference.api.infer import cancel, infer
-from inference.api.parsers import InferBodyParser
-from inference.api.question import question
-from inference.api.rates.headers import tell
-from inference.api.rates.limits import limits_of
-from inference.api.rates.throttles import InferRate, key_of
+from inference.api.infer import cancel
 from inference.api.serializers import InferAnswerSerializer, InferErrorSerializer, InferRequestSerializer
-from inference.api.validation import REQUEST_ID_HEADER, check_request_id, parse_call, tenant_in
+from inference.api.validation import REQUEST_ID_HEADER, parse_call
 from tenants.api import idempotency
 from tenants.api.idempotency import check_key
-from tenants.authentication import LateApiKeyAuthentication
 from tenants.errors import ErrorCode, HmiError
 
 TIMEOUT_HEADER = "X-Timeout-S"
 TENANT = OpenApiParameter("tenant", description="For signed-in members, where the model names no tenant.")
-ERROR_STATUSES = (401, 403, 404, 409, 413, 422, 429, 500, 503, 504)
+ERROR_STATUSES = (401, 403, 404, 408, 409, 413, 422, 429, 500, 503, 504)
 
 
-class InferView(APIView):
+class InferView(AsksAModel):
     """`POST /api/v1/infer`: texts and a model in, one result for each text out."""
-
-    authentication_classes = (LateApiKeyAuthentication, SessionAuthentication)
-    parser_classes = (InferBodyParser,)
-    permission_classes = (IsIdentified,)
-    throttle_classes = (InferRate,)
-    request_id: str
 
     @extend_schema(
         operation_id="infer",
@@ -61,39 +49,29 @@ class InferView(APIView):
                 location=OpenApiParameter.HEADER,
                 description="The same key and body again have the same answer, for ten minutes.",
             ),
+            *IN_THE_SCHEMA,
         ],
     )
     def post(self, request: Request) -> Response:
         """Ask an hPLM."""
-        check_request_id(request.headers.get(REQUEST_ID_HEADER))
         key = check_key(request.headers.get(idempotency.HEADER))
         call = parse_call(request.data, timeout_header=request.headers.get(TIMEOUT_HEADER))
         require_choice_of_policy(request, call.miss_policy)
-        tenant = enter_asked_tenant(request, tenant_in(call.model))
-        api_key = key_of(request)
-        if api_key is None:
-            tell(request._request, limits_of(tenant, None).tokens)
+        tenant = self.enter_tenant_of(request, call.model)
 
         def ask() -> dict[str, Any]:
-            asked = question(
+            return self.ask(
+                request,
                 tenant=tenant,
                 reference=call.model,
                 inputs=call.inputs,
                 timeout_s=call.timeout_s,
-                request_id=self.request_id,
                 miss_policy=call.miss_policy,
                 explain=call.explain,
-                key=api_key,
             )
-            return infer(asked, environ=request.META)
 
         answer = answered_once(ask, tenant=tenant.slug, key=key, body=request.data, seconds=call.timeout_s)
-        return Response(answer)
-
-    def initialize_request(self, request: Any, *args: Any, **kwargs: Any) -> Request:
-        """Every call has an id, those that are refused too: the one that the log names."""
-        self.request_id = get_contextvars().get("request_id", "")  # none while the schema is made
-        return super().initialize_request(request, *args, **kwargs)
+        return Response(answer, headers=answer_headers(answer))
 
 
 class InferCallView(APIView):

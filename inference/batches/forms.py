@@ -6,12 +6,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final, Protocol
 
+from inference.api.errors import rendered
 from inference.api.inputs import check_inputs, fit_inputs, invalid
 from inference.batches.endpoints import Endpoint
 from inference.batches.outputs import ERRORS, RESULTS
 from inference.batches.source import LONGEST_LINE_BYTES, Asked, Line
 from inference.queueing.messages import InferInput
-from tenants.api.openai.errors import openai_error, openai_status, speaks_openai
 from tenants.errors import ErrorCode, HmiError
 
 LONGEST_NAME: Final = 200
@@ -102,7 +102,7 @@ class Requests:
             except HmiError as error:
                 failure = error
         if failure is not None:
-            status, body = refusal_at(self._url, failure)
+            status, body = rendered(failure, self._url)
         name = uuid.uuid4().hex
         told = {
             "id": f"batch_req_{name}",
@@ -137,13 +137,6 @@ def body_in(request: Mapping[str, Any]) -> dict[str, Any]:
     if isinstance(body, dict):
         return body
     raise invalid("body", "The body of a request is an object.")
-
-
-def refusal_at(url: str, error: HmiError) -> tuple[int, dict[str, Any]]:
-    """Status and body of the error as this address has them."""
-    if speaks_openai(url):
-        return openai_status(error), openai_error(error)
-    return error.status, error.to_json()
 
 
 def checked_name(name: Any, param: str) -> str:

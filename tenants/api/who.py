@@ -20,7 +20,7 @@ from tenants.api.serializers import (
 from tenants.api.single import Single
 from tenants.errors import ErrorCode, HmiError
 from tenants.models import ApiKey, Role, Tenant
-from tenants.permissions import request_actor
+from tenants.permissions import NOBODY, request_actor
 from tenants.scope import platform_scope
 from tenants.selectors import (
     membership_of,
@@ -40,7 +40,7 @@ class SomebodyKnown(BasePermission):
 
     def has_permission(self, request: Request, view: Any) -> bool:
         if not (isinstance(request.auth, ApiKey) or request.user.is_authenticated):
-            raise HmiError(ErrorCode.UNAUTHENTICATED, "Sign in, or send an API key.")
+            raise HmiError(ErrorCode.UNAUTHENTICATED, NOBODY)
         return True
 
 

@@ -1,21 +1,26 @@
-"""What an hPLM would take: the same body as making one, and nothing made."""
+"""What an hPLM or a domain would take: the same body as making one, and nothing made."""
 
+from collections.abc import Callable
 from dataclasses import asdict
 from typing import Any
 
 from drf_spectacular.utils import extend_schema
 from rest_framework import serializers
+from rest_framework.generics import GenericAPIView
 from rest_framework.request import Request
 from rest_framework.response import Response
 
+from tenants.models import Corpus, Tenant
 from tenants.permissions import request_actor
 from tenants.selectors import dataset_of
-from versiontree.api.access import OwnerView, asked
-from versiontree.api.serializers import HplmCreateSerializer
-from versiontree.estimates import hplm_estimate
+from versiontree.api.access import OwnerView, PlatformView, asked
+from versiontree.api.serializers import DomainCreateSerializer, DomainUpdateSerializer, HplmCreateSerializer
+from versiontree.estimates import domain_estimate, hplm_estimate
 from versiontree.models import Version
-from versiontree.selectors import version_visible_to
+from versiontree.selectors import corpus_usable_by, domain_of, version_visible_to
+from versiontree.services.domains import domain_create, domain_update
 from versiontree.services.hplms import hplm_rehearse
+from versiontree.services.rehearsing import rehearsed
 
 
 class SecondsSerializer(serializers.Serializer[Any]):
@@ -47,6 +52,19 @@ class EstimateSerializer(serializers.Serializer[Any]):
     )
 
 
+class DomainEstimateSerializer(EstimateSerializer):
+    """What a domain, or more text for one, would take."""
+
+    seconds = SecondsSerializer(help_text="Of work: learning and writing the table.")
+    storage_bytes = serializers.IntegerField(
+        allow_null=True,
+        help_text="Of its lower layers and its table; null where the root's own file cannot be read.",
+    )
+    storage_is_rough = serializers.BooleanField(
+        help_text="No table like it tells: guessed as if no two kept fragments were the same."
+    )
+
+
 class EstimateView(OwnerView):
     """How long an hPLM would take, and how much storage; what would be refused is refused."""
 
@@ -64,3 +82,59 @@ class EstimateView(OwnerView):
         estimate = hplm_estimate(parent=body["parent"], dataset=body["dataset"], settings=config["settings"])
         told = {**asdict(estimate), "warnings": config.get("warnings", [])}
         return Response(EstimateSerializer(told).data)
+
+
+class _OfDomains(GenericAPIView[Version]):
+    serializer_class = DomainEstimateSerializer
+    makes = False
+    queryset = Version.unscoped.none()
+    owner: Tenant | None
+
+    def told(self, corpus: Corpus, make: Callable[[], Version]) -> Response:
+        """Of the version that would be made."""
+        version = rehearsed(make)
+        assert version.parent is not None  # a domain's has one
+        config = version.config
+        estimate = domain_estimate(
+            parent=version.parent,
+            corpus=corpus,
+            alpha=config["alpha"],
+            settings=config["settings"],
+            vectors=config["vectors"],
+        )
+        told = {**asdict(estimate), "warnings": config.get("warnings", [])}
+        return Response(DomainEstimateSerializer(told).data)
+
+
+class _NewDomain(_OfDomains):
+    @extend_schema(request=DomainCreateSerializer, responses=DomainEstimateSerializer)
+    def post(self, request: Request, **_: Any) -> Response:
+        body, actor = asked(DomainCreateSerializer, request), request_actor(request)
+        body["parent"] = version_visible_to(self.owner, body["parent"], param="parent")
+        body["corpus"] = corpus_usable_by(self.owner, body["corpus"])
+        return self.told(body["corpus"], lambda: domain_create(tenant=self.owner, **body, actor=actor))
+
+
+class _MoreText(_OfDomains):
+    @extend_schema(request=DomainUpdateSerializer, responses=DomainEstimateSerializer)
+    def post(self, request: Request, domain_id: int, **_: Any) -> Response:
+        body, actor = asked(DomainUpdateSerializer, request), request_actor(request)
+        domain = domain_of(self.owner, domain_id)
+        body["corpus"] = corpus_usable_by(self.owner, body["corpus"])
+        return self.told(body["corpus"], lambda: domain_update(domain=domain, **body, actor=actor))
+
+
+class DomainsEstimateView(_NewDomain, OwnerView):
+    """How long a domain would take, and how much storage; what would be refused is refused."""
+
+
+class DomainEstimateView(_MoreText, OwnerView):
+    """How long more text for a domain would take, and how much storage."""
+
+
+class PlatformDomainsEstimateView(_NewDomain, PlatformView):
+    """The same for a domain of the platform's."""
+
+
+class PlatformDomainEstimateView(_MoreText, PlatformView):
+    """The same for a domain of the platform's."""

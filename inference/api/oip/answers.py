@@ -6,6 +6,7 @@ from typing import Any, Final
 
 from django.http import HttpResponse
 
+from inference.api.answer_headers import answer_headers
 from inference.api.oip.bodies import JSON_LENGTH
 from inference.api.oip.calls import SIZE, OipCall
 from inference.api.oip.signatures import Signature
@@ -36,11 +37,11 @@ def oip_answer(answer: Mapping[str, Any], call: OipCall, signature: Signature) -
         "parameters": _parameters(answer),
         "outputs": outputs,
     }
-    head = json.dumps(value, separators=(",", ":")).encode()
+    head, headers = json.dumps(value, separators=(",", ":")).encode(), answer_headers(answer)
     if not behind:
-        return HttpResponse(head, content_type=JSON)
+        return HttpResponse(head, content_type=JSON, headers=headers)
     whole = b"".join([head, *behind])
-    return HttpResponse(whole, content_type=BYTES, headers={JSON_LENGTH: str(len(head))})
+    return HttpResponse(whole, content_type=BYTES, headers=headers | {JSON_LENGTH: str(len(head))})
 
 
 def _parameters(answer: Mapping[str, Any]) -> dict[str, str | int | float]:
@@ -48,6 +49,6 @@ def _parameters(answer: Mapping[str, Any]) -> dict[str, str | int | float]:
     return {
         "digest": answer["model"]["digest"],
         "tokens": answer["usage"]["tokens"],
-        **{f"plot_{level}": count for level, count in answer["plot"].items()},
+        **{f"plot_{level}": count for level, count in answer["plot"].items() if count is not None},
         **{f"{stage}_ms": spent for stage, spent in answer["timings_ms"].items()},
     }

@@ -11,16 +11,15 @@ from rest_framework.permissions import AllowAny
 from rest_framework.request import Request
 from rest_framework.response import Response
 from rest_framework.views import APIView
-from structlog.contextvars import get_contextvars
 
 from inference.api.admission import serving_root
+from inference.api.answer_headers import IN_THE_SCHEMA
+from inference.api.asks_a_model import AsksAModel
 from inference.api.callers import IsIdentified, enter_asked_tenant, require_choice_of_policy
 from inference.api.client import gateway, reaching_the_queue
-from inference.api.infer import infer
 from inference.api.oip.answers import BYTES, JSON, oip_answer
 from inference.api.oip.bodies import JSON_LENGTH, Body, OipBodyParser
 from inference.api.oip.calls import read_call
-from inference.api.oip.errors import BAD_REQUEST, UNPROCESSABLE
 from inference.api.oip.serializers import (
     OipAnswerSerializer,
     OipErrorSerializer,
@@ -30,11 +29,7 @@ from inference.api.oip.serializers import (
     OipServerSerializer,
 )
 from inference.api.oip.signatures import signature_of
-from inference.api.question import question
-from inference.api.rates.headers import tell
-from inference.api.rates.limits import limits_of
-from inference.api.rates.throttles import InferRate, key_of
-from inference.api.validation import REQUEST_ID_HEADER, check_request_id, tenant_in
+from inference.api.validation import tenant_in
 from tenants.authentication import LateApiKeyAuthentication
 from tenants.errors import ErrorCode, HmiError
 from versiontree.models.version import VersionState
@@ -45,7 +40,7 @@ EXTENSIONS: Final = ["binary_tensor_data"]
 SERVER: Final = "hmi"
 READY_NOT: Final = {ErrorCode.MODEL_NOT_READY, ErrorCode.WORKER_UNAVAILABLE}
 ABOUT_A_MODEL: Final = (400, 401, 403, 404, 409, 429, 503)
-ABOUT_AN_ANSWER: Final = (*ABOUT_A_MODEL, 413, 415, 500, 504)
+ABOUT_AN_ANSWER: Final = (*ABOUT_A_MODEL, 408, 413, 415, 500, 504)
 
 
 def _errors(*statuses: int) -> dict[int, Any]:
@@ -53,18 +48,10 @@ def _errors(*statuses: int) -> dict[int, Any]:
 
 
 class OipView(APIView):
-    """What all have in common: whom they answer, and how they refuse."""
+    """Whom those answer that only tell something."""
 
     authentication_classes = (LateApiKeyAuthentication, SessionAuthentication)
     permission_classes: Any = (IsIdentified,)
-
-    def handle_exception(self, exc: Exception) -> Response:
-        """The product's error, in the protocol's shape."""
-        response = super().handle_exception(exc)
-        response.data = {"error": response.data["error"]["message"]}
-        if response.status_code == UNPROCESSABLE:
-            response.status_code = BAD_REQUEST
-        return response
 
 
 class ServerView(OipView):
@@ -125,12 +112,10 @@ class ModelReadyView(OipView):
         return Response({"name": model, "ready": ready}, status=200 if ready else 503)
 
 
-class ModelInferView(OipView):
+class ModelInferView(AsksAModel):
     """`POST /v2/models/<model>/infer`."""
 
     parser_classes = (OipBodyParser,)
-    throttle_classes = (InferRate,)
-    request_id: str
 
     @extend_schema(
         operation_id="oip_infer",
@@ -146,7 +131,8 @@ class ModelInferView(OipView):
                 OpenApiTypes.INT,
                 OpenApiParameter.HEADER,
                 description="How many bytes of the body are JSON; behind it are tensors as bytes.",
-            )
+            ),
+            *IN_THE_SCHEMA,
         ],
         examples=[
             OpenApiExample(
@@ -162,33 +148,23 @@ class ModelInferView(OipView):
     )
     def post(self, request: Request, model: str, version: int | None = None) -> HttpResponse:
         """Ask an hPLM."""
-        check_request_id(request.headers.get(REQUEST_ID_HEADER))
         reference = _reference(model, version)
-        tenant = enter_asked_tenant(request, tenant_in(reference))
-        api_key = key_of(request)
-        if api_key is None:
-            tell(request._request, limits_of(tenant, None).tokens)
+        tenant = self.enter_tenant_of(request, reference)
         sent: object = request.data
         body = sent if isinstance(sent, Body) else Body({}, memoryview(b""))
         found = resolve_model_lately(tenant, reference)
         signature = signature_of(found.task, pairs=found.pairs)
         call = read_call(body, signature, model=model)
         require_choice_of_policy(request, call.miss_policy)
-        asked = question(
+        answer = self.ask(
+            request,
             tenant=tenant,
             reference=reference,
             inputs=call.inputs,
             timeout_s=call.timeout_s,
-            request_id=self.request_id,
             miss_policy=call.miss_policy,
-            key=api_key,
         )
-        return oip_answer(infer(asked, environ=request.META), call, signature)
-
-    def initialize_request(self, request: Any, *args: Any, **kwargs: Any) -> Request:
-        """The id that the log names, by which the request can be cancelled."""
-        self.request_id = get_contextvars().get("request_id", "")  # none while the schema is made
-        return super().initialize_request(request, *args, **kwargs)
+        return oip_answer(answer, call, signature)
 
 
 @extend_schema_view(get=extend_schema(operation_id="oip_version"))

@@ -10,23 +10,14 @@ from typing import Any, Final
 
 from drf_spectacular.utils import OpenApiExample, extend_schema, inline_serializer
 from rest_framework import serializers
-from rest_framework.authentication import SessionAuthentication
 from rest_framework.request import Request
 from rest_framework.response import Response
-from rest_framework.views import APIView
-from structlog.contextvars import get_contextvars
 
-from inference.api.callers import IsIdentified, enter_asked_tenant
-from inference.api.infer import infer
+from inference.api.answer_headers import IN_THE_SCHEMA, answer_headers
+from inference.api.asks_a_model import AsksAModel
 from inference.api.inputs import check_inputs, invalid
-from inference.api.parsers import InferBodyParser
-from inference.api.question import question
-from inference.api.rates.headers import tell
-from inference.api.rates.limits import limits_of
-from inference.api.rates.throttles import InferRate, key_of
-from inference.api.validation import REQUEST_ID_HEADER, check_reference, check_request_id, tenant_in
+from inference.api.validation import check_reference
 from tenants.api.openai.access import WhateverThereIs, errors
-from tenants.authentication import LateApiKeyAuthentication
 from tenants.errors import ErrorCode, HmiError
 
 FLOAT, BASE64 = "float", "base64"
@@ -74,46 +65,26 @@ class Asked:
     dimensions: int | None
 
 
-class EmbeddingsView(APIView):
+class EmbeddingsView(AsksAModel):
     """`POST /v1/embeddings`."""
 
-    authentication_classes = (LateApiKeyAuthentication, SessionAuthentication)
     content_negotiation_class: Any = WhateverThereIs
-    parser_classes = (InferBodyParser,)
-    permission_classes = (IsIdentified,)
-    throttle_classes = (InferRate,)
-    request_id: str
 
     @extend_schema(
         operation_id="openai_embeddings",
         request={"application/json": EmbeddingsAskedSerializer},
-        responses={200: EmbeddingsSerializer, **errors(400, 409, 413, 504)},
+        responses={200: EmbeddingsSerializer, **errors(400, 408, 409, 413, 504)},
+        parameters=IN_THE_SCHEMA,
         examples=[
             OpenApiExample("Two texts", {"model": "acme/tickets", "input": ["One", "Two"]}, request_only=True)
         ],
     )
     def post(self, request: Request) -> Response:
         """Turn texts into vectors."""
-        check_request_id(request.headers.get(REQUEST_ID_HEADER))
         asked = read_asked(request.data)
-        tenant = enter_asked_tenant(request, tenant_in(asked.model))
-        api_key = key_of(request)
-        if api_key is None:
-            tell(request._request, limits_of(tenant, None).tokens)
-        to_be_asked = question(
-            tenant=tenant,
-            reference=asked.model,
-            inputs=asked.texts,
-            request_id=self.request_id,
-            embed=True,
-            key=api_key,
-        )
-        return Response(_shown(infer(to_be_asked, environ=request.META), asked))
-
-    def initialize_request(self, request: Any, *args: Any, **kwargs: Any) -> Request:
-        """The id that the log names, by which the request can be cancelled."""
-        self.request_id = get_contextvars().get("request_id", "")  # none while the schema is made
-        return super().initialize_request(request, *args, **kwargs)
+        tenant = self.enter_tenant_of(request, asked.model)
+        answer = self.ask(request, tenant=tenant, reference=asked.model, inputs=asked.texts, embed=True)
+        return Response(_shown(answer, asked), headers=answer_headers(answer))
 
 
 def read_asked(body: object) -> Asked:

@@ -4,8 +4,11 @@ clients act upon, and 400 for whatever is wrong with the request.
 Standard library only, as the errors themselves.
 """
 
+from collections.abc import Mapping
 from typing import Any, Final
+from uuid import UUID
 
+from tenants.api.openai.names import BATCH, FINE_TUNING, written_id
 from tenants.errors import ErrorCode, HmiError
 
 PREFIX: Final = "/v1/"
@@ -21,6 +24,9 @@ CODES: Final[dict[ErrorCode, str]] = {
 }
 """Where they have a word of their own; else it is the product's."""
 
+DEPENDENTS: Final = {"batch": ("batch", BATCH), "finetuning": ("fine_tuning.job", FINE_TUNING)}
+"""What may stand in the way, by the product's word for it: what they call it, and how its id begins."""
+
 
 def speaks_openai(path: str) -> bool:
     """Whether whoever asks at this address expects these conventions."""
@@ -35,6 +41,9 @@ def openai_status(error: HmiError) -> int:
 def openai_error(error: HmiError) -> dict[str, Any]:
     """The JSON value of the error."""
     told: dict[str, Any] = error.to_json()["error"]
+    if "dependents" in told.get("details", {}):
+        listed = [_dependent(one) for one in told["details"]["dependents"]]
+        told |= {"details": told["details"] | {"dependents": listed}}
     return {"error": told | {"type": _type(error), "code": openai_code(error)}}
 
 
@@ -43,6 +52,14 @@ def openai_code(error: HmiError) -> str:
     if error.code is ErrorCode.NOT_FOUND and error.param == "model":
         return "model_not_found"
     return CODES.get(error.code, str(error.code))
+
+
+def _dependent(told: Mapping[str, Any]) -> dict[str, Any]:
+    """With an id that can be asked for here, if there is one."""
+    if told["type"] not in DEPENDENTS:
+        return dict(told)
+    kind, prefix = DEPENDENTS[told["type"]]
+    return {**told, "type": kind, "id": written_id(prefix, UUID(told["id"]))}
 
 
 def _type(error: HmiError) -> str:

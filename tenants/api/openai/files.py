@@ -53,7 +53,7 @@ class OpenAiFilesView(OpenAiView):
     @extend_schema(
         operation_id="openai_files_create",
         request={"multipart/form-data": FileUploadSerializer},
-        responses={200: OpenAiFileSerializer, **errors(400, 409, 413)},
+        responses={200: OpenAiFileSerializer, **errors(400, 408, 409, 413)},
     )
     def post(self, request: Request, **_: Any) -> Response:
         """Keep a file."""

@@ -45,7 +45,7 @@ class OpenAiUploadsView(_UploadView):
     @extend_schema(
         operation_id="openai_uploads_create",
         request=UploadAskedSerializer,
-        responses={200: OpenAiUploadSerializer, **errors(400, 409, 413)},
+        responses={200: OpenAiUploadSerializer, **errors(400, 408, 409, 413)},
     )
     def post(self, request: Request, **_: Any) -> Response:
         """Announce a file."""
@@ -73,7 +73,7 @@ class OpenAiPartsView(_UploadView):
     @extend_schema(
         operation_id="openai_uploads_parts_create",
         request={"multipart/form-data": OpenAiPartSerializer},
-        responses={200: ShownPartSerializer, **errors(400, 409, 413)},
+        responses={200: ShownPartSerializer, **errors(400, 408, 409, 413)},
     )
     def post(self, request: Request, openai_upload_id: str, **_: Any) -> Response:
         """Add a part."""
@@ -98,7 +98,7 @@ class OpenAiUploadCompleteView(_UploadView):
     @extend_schema(
         operation_id="openai_uploads_complete",
         request=CompletedSerializer,
-        responses={200: OpenAiUploadSerializer, **errors(400, 409, 413)},
+        responses={200: OpenAiUploadSerializer, **errors(400, 408, 409, 413)},
     )
     def post(self, request: Request, openai_upload_id: str, **_: Any) -> Response:
         """Make a file of the parts."""
@@ -121,7 +121,7 @@ class OpenAiUploadCancelView(_UploadView):
     @extend_schema(
         operation_id="openai_uploads_cancel",
         request=None,
-        responses={200: OpenAiUploadSerializer, **errors(400, 409, 413)},
+        responses={200: OpenAiUploadSerializer, **errors(400, 408, 409, 413)},
     )
     def post(self, request: Request, openai_upload_id: str, **_: Any) -> Response:
         """Throw the parts away."""

@@ -27,18 +27,24 @@ A_TOKEN = "a" * 32
 
 
 @pytest.fixture
+def files(tmp_path: Path) -> TinyFiles:
+    """Models that answer."""
+    return TinyFiles(tmp_path / "checkpoint")
+
+
+@pytest.fixture
 def world(
     db: None,
     redis_client: Redis,
     redis_url: str,
     artifact_root: Path,
     upload_root: Path,
-    tmp_path: Path,
+    files: TinyFiles,
     settings: Settings,
 ) -> Iterator[World]:
     """Models answer; how often somebody asks is not limited."""
     settings.HMI_RATE_MANAGE = settings.HMI_RATE_REQUESTS = 10_000_000
-    made = world_build(TinyFiles(tmp_path / "checkpoint"))
+    made = world_build(files)
     manifest_publish()
     worker = InferenceWorker(redis_url, artifact_root)
     worker.wait_until_ready()
@@ -61,10 +67,10 @@ def door(world: World) -> Iterator[Any]:
 @pytest.fixture
 def program(world: World) -> Caller:
     """A key that may do all that keys may."""
-    _, key = api_key_create(
+    row, key = api_key_create(
         tenant=world.tenant, name="program", scopes=["infer", "manage"], created_by=world.owner
     )
-    return Caller({"Authorization": f"Bearer {key}"})
+    return Caller(row, {"Authorization": f"Bearer {key}"})
 
 
 @pytest.fixture
@@ -76,4 +82,4 @@ def person(world: World) -> Caller:
     browser.force_login(world.owner)
     cookies = {name: cookie.value for name, cookie in browser.cookies.items()}
     cookies[django_settings.CSRF_COOKIE_NAME] = A_TOKEN
-    return Caller({"X-CSRFToken": A_TOKEN}, cookies)
+    return Caller(world.owner, {"X-CSRFToken": A_TOKEN}, cookies)

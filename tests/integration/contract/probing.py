@@ -14,6 +14,7 @@ from schemathesis import Case, GenerationMode, SerializationContext
 from schemathesis.checks import not_a_server_error
 from schemathesis.core.failures import Failure, FailureGroup
 from schemathesis.core.result import Ok
+from schemathesis.core.transport import Response
 from schemathesis.schemas import APIOperation
 from schemathesis.specs.openapi.checks import (
     content_type_conformance,
@@ -22,6 +23,10 @@ from schemathesis.specs.openapi.checks import (
     status_code_conformance,
 )
 from schemathesis.transport.serialization import serialize_binary
+
+from tenants.models import ApiKey, User
+from tests.integration.contract.good import good_case
+from tests.integration.contract.known import Known, Named
 
 EXAMPLES = 10 * int(os.environ.get("HMI_FUZZ_CASES", "1"))
 BAD = 400
@@ -34,7 +39,7 @@ CHECKS = [
 ]
 AnyCase = Case[Any]
 Operation = APIOperation[Any, Any, Any, Any]
-OF_NOTHING = {"cursor", "after", "If-Match"}
+OF_NOTHING = {"cursor", "after", "If-Match", "Authorization"}
 MOSTLY = st.sampled_from([True, True, True, False])
 QUIET = settings(
     max_examples=EXAMPLES,
@@ -54,19 +59,11 @@ def piece_of_a_file(_: SerializationContext, value: Any) -> bytes | None:
 
 @dataclass(frozen=True)
 class Caller:
-    """Who asks, by the headers and cookies that say so."""
+    """Who asks, and the headers and cookies that say so."""
 
+    actor: User | ApiKey
     headers: Mapping[str, str]
     cookies: Mapping[str, str] = field(default_factory=dict)
-
-
-@dataclass(frozen=True)
-class Known:
-    """Values that name what is there: of parameters of a path; of fields of a body, parameters of a query and
-    headers."""
-
-    places: Mapping[str, object]
-    fields: Mapping[str, object]
 
 
 def operations(door: Any, wanted: Callable[[str], bool]) -> Iterator[Operation]:
@@ -80,36 +77,46 @@ def operations(door: Any, wanted: Callable[[str], bool]) -> Iterator[Operation]:
 
 @dataclass
 class Findings:
-    """What was wrong with the first wrong answer of each operation; and the operations that answered nobody
-    well."""
+    """What was wrong with the first wrong answer of each operation; and what the operations answered that did
+    not do what a good request asked for."""
 
     faults: list[str] = field(default_factory=list)
-    closed: set[str] = field(default_factory=set)
+    closed: dict[str, str] = field(default_factory=dict)
 
 
 def probe(operation: Operation, caller: Caller, known: Known, findings: Findings) -> None:
-    """Send cases of all kinds."""
-    statuses: set[int] = set()
+    """Send a good request, and then cases of all kinds."""
+    own = known.own(operation.label)
+
+    def answer(case: AnyCase) -> Response:
+        with _undone():
+            response = case.call(headers=dict(caller.headers), cookies=dict(caller.cookies))
+        case.validate_response(response, checks=CHECKS)
+        return response
 
     @QUIET
     @given(case=_cases(operation), places=MOSTLY, fields=MOSTLY)
     def send(case: AnyCase, places: bool, fields: bool) -> None:
         if places:
-            _name_places(case, known)
+            _name_places(case, known, own)
         if fields:
-            _name_fields(case, known)
-        with _undone():
-            response = case.call(headers=dict(caller.headers), cookies=dict(caller.cookies))
-        statuses.add(response.status_code)
-        case.validate_response(response, checks=CHECKS)
+            _name_fields(case, {**known.fields, **own})
+        answer(case)
 
     try:
+        good = answer(good_case(operation, known))
+        if good.status_code >= BAD:
+            findings.closed[operation.label] = _told(good)
         send()
     except (FailureGroup, Failure) as failure:
         told = "\n".join(map(str, getattr(failure, "exceptions", [failure])))
         findings.faults.append(f"{operation.label}\n{told}")
-    if not any(status < BAD for status in statuses):
-        findings.closed.add(operation.label)
+
+
+def _told(response: Response) -> str:
+    """The sentence of a refusal."""
+    error = response.json()["error"]
+    return str(error["message"] if isinstance(error, dict) else error)
 
 
 @contextmanager
@@ -126,24 +133,21 @@ def _cases(operation: Operation) -> st.SearchStrategy[AnyCase]:
     return st.one_of([operation.as_strategy(generation_mode=mode) for mode in GenerationMode])
 
 
-def _name_fields(case: AnyCase, known: Known) -> None:
+def _name_fields(case: AnyCase, fields: Named) -> None:
     """Files are only in forms. What names a state or a place that nothing has is left out."""
     is_form = str(case.media_type).startswith("multipart/")
     for part in (case.body, case.query, case.headers):
         if isinstance(part, MutableMapping):
             found = cast("MutableMapping[str, Any]", part)
-            for name, value in known.fields.items():
+            for name, value in fields.items():
                 if name in found and (is_form or not isinstance(value, bytes)):
                     found[name] = value
             for name in OF_NOTHING & set(found):
                 del found[name]
 
 
-def _name_places(case: AnyCase, known: Known) -> None:
-    """A parameter is named by what stands before it and by itself, `domains/domain_id`, or by itself."""
-    parts = case.path.split("/")
+def _name_places(case: AnyCase, known: Known, own: Named) -> None:
     for name in case.path_parameters or {}:
-        before = parts[next(at for at, part in enumerate(parts) if f"{{{name}}}" in part) - 1]
-        value = known.places.get(f"{before}/{name}", known.places.get(name))
+        value = own.get(name, known.place(case.path, name))
         if value is not None:
             case.path_parameters[name] = value

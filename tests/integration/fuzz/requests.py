@@ -2,6 +2,8 @@
 the API at its door."""
 
 import json
+import re
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -26,6 +28,7 @@ from tenants.models import Dataset
 from tenants.scope import PLATFORM, TENANT
 from tests.integration.fuzz.cases import JSON, Entrance, nearly, pieces
 from tests.integration.routes.conf import address, routes
+from tests.integration.routes.table import DECLARED
 from versiontree.references import parse_reference
 
 HEALTH = "v2/health/"
@@ -106,6 +109,36 @@ FORM = pieces(
     b'Content-Disposition: form-data; name="train"; filename="../../t.jsonl"\r\n', b"\x00", b"\xff",
     b"%s" % (b"n" * 300),
 )  # fmt: skip
+RIGHT: Mapping[str, object] = {
+    "name": "made-here", "parent": 1, "corpus": 1, "dataset": 1, "version": 1, "task": "classification",
+    "kind": "corpus", "kinds": ["job.failed"], "role": "viewer", "email": "a@example.org",
+    "model": "acme/triage", "inputs": ["a"], "input": "a", "url": "https://example.org/", "root": "minilm",
+    "scopes": ["infer"], "settings": {"epochs": 1}, "description": "a", "license": "MIT", "enabled": True,
+    "purpose": "batch", "files": {}, "upload": "absent", "stores": False, "training_file": "file-a",
+    "input_file_id": "file-a", "endpoint": "/v1/embeddings", "completion_window": "24h",
+    "filename": "a.jsonl", "bytes": 9, "mime_type": "text/plain", "part_ids": [], "overlap_s": 0, "alpha": 1,
+    "columns": "{}", "labels": "a",
+}  # fmt: skip
+FILES: Mapping[str, bytes] = {
+    "file": b'{"text": "a", "label": "b"}\n',
+    "train": b"text,label\na,b\n",
+    "archive": b"PK",
+    "data": b"a",
+}
+# Fields are right as often as not.
+AN_OBJECT = st.fixed_dictionaries(
+    {}, optional={name: st.just(value) | JSON for name, value in RIGHT.items()}
+).map(lambda value: json.dumps(value).encode())
+A_FORM = st.fixed_dictionaries(
+    {name: st.just(value) | BODY for name, value in FILES.items()},
+    optional={name: st.just(value) | JSON | BODY for name, value in RIGHT.items()},
+).map(lambda fields: form_of(fields))
+JSON_KIND, FORM_KIND = "application/json", "multipart/form-data; boundary=x"
+FEW: st.SearchStrategy[Mapping[str, str]] = st.sampled_from([{}, {}, {}, {"tenant": "acme"}])
+FOR_OTHERS = re.compile(r"/(platform/|api-keys|members|invitations|takeouts)")
+"""Staff and people; a key is refused before its body is looked at."""
+CHANGES = {"POST", "PUT", "PATCH"}
+READS_FORMS = re.compile(r"/(import(/adapter)?|corpora(/preview)?|datasets(/preview)?|files|parts|batches)$")
 METHODS = st.sampled_from(["GET", "POST", "PUT", "PATCH", "DELETE", "HEAD", "OPTIONS", "TRACE", "JUNK"])
 
 
@@ -154,6 +187,27 @@ class Asked:
     body: bytes
 
 
+def fitting(route: str) -> st.SearchStrategy[Asked]:
+    """Requests at what is there, with a method that takes a body, and a body of the kind that is read there,
+    whose fields have names that mean something somewhere."""
+    methods = st.sampled_from(sorted(CHANGES & DECLARED[route].keys()))
+    kind, body = (FORM_KIND, A_FORM) if READS_FORMS.search(route) else (JSON_KIND, AN_OBJECT)
+    return st.builds(Asked, methods, st.just(route), st.just(""), FEW, FEW, st.just(kind), body)
+
+
+def form_of(fields: Mapping[str, object]) -> bytes:
+    """As `multipart/form-data`; bytes are a file."""
+    parts = []
+    for name, value in fields.items():
+        file = f'; filename="{name}.jsonl"' if isinstance(value, bytes) else ""
+        content = value if isinstance(value, bytes) else str(value).encode("utf-8", "surrogatepass")
+        parts.append(
+            b'--x\r\nContent-Disposition: form-data; name="%s"%s\r\n\r\n%s\r\n'
+            % (name.encode(), file.encode(), content)
+        )
+    return b"".join(parts) + b"--x--\r\n"
+
+
 class RefusedError(Exception):
     """A request was; with the status."""
 
@@ -164,13 +218,21 @@ class Door:
     def __init__(self, key: str, places: Mapping[str, object]) -> None:
         self._client = Client(raise_request_exception=False, headers={"Authorization": f"Bearer {key}"})
         self._places = places
+        self.read: Counter[str] = Counter()
+        """How many bodies came past their parser, by their kind."""
 
     def asked(self) -> st.SearchStrategy[Asked]:
-        """Any request at any address of the APIs."""
+        """Any request at any address of the APIs; three in four are such as could be meant."""
         known = sorted(route for route in routes() if route.startswith(APIS) and HEALTH not in route)
         junk = st.sampled_from(["", "", "", "", "1", "a" * 80, "..", "%00", "é", "0", "9" * 30])
         body = BODY | FORM | st.binary(max_size=30)
-        return st.builds(Asked, METHODS, st.sampled_from(known), junk, QUERY, HEADERS, KINDS, body)
+        changing = [
+            route for route in known if CHANGES & DECLARED[route].keys() and not FOR_OTHERS.search(route)
+        ]
+        anything = st.builds(Asked, METHODS, st.sampled_from(known), junk, QUERY, HEADERS, KINDS, body)
+        forms = st.one_of([fitting(route) for route in changing if READS_FORMS.search(route)])
+        objects = st.one_of([fitting(route) for route in changing if not READS_FORMS.search(route)])
+        return st.sampled_from([anything, forms, objects, objects]).flatmap(lambda chosen: chosen)
 
     def ask(self, asked: Asked) -> Exception | None:
         """The answer is no fault of ours, has a name, and says what was wrong in the one shape."""
@@ -184,12 +246,24 @@ class Door:
             content = b"" if answer.streaming else answer.content
         assert answer.status_code < 500 or is_no_worker(answer, content), (asked, content[:500])
         assert answer.headers["x-request-id"]
+        self.read[asked.kind] += asked.method in CHANGES and was_parsed(answer, content)
         if answer.status_code < 400:
             return None
         not_ready = speaks_oip(path) and answer.status_code == NOT_READY
         if asked.method != "HEAD" and not not_ready:
             check_shape(answer, content, path)
         return RefusedError(answer.status_code)
+
+
+def was_parsed(answer: HttpResponseBase, content: bytes) -> bool:
+    """Whether what is wrong with the body, if anything, is in its fields."""
+    if answer.status_code < 400 or answer.status_code == 409:
+        return True
+    if answer.status_code not in {400, 404, 422} or b'"code"' not in content:
+        return False
+    error = json.loads(content)["error"]
+    about = (error["param"] or "").partition(".")[0].partition("[")[0]
+    return error["code"] != "invalid_json" and (about in RIGHT or about in FILES)
 
 
 def is_no_worker(answer: HttpResponseBase, content: bytes) -> bool:

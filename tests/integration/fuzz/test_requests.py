@@ -10,12 +10,12 @@ from inference.api.client import close_gateway
 from tenants.services.api_keys import api_key_create
 from tests.e2e.world import World, world_build
 from tests.integration.fuzz.cases import TIMES, Entrance, check_all_tried, total, tried
-from tests.integration.fuzz.requests import Door, Scopes, entrances
+from tests.integration.fuzz.requests import FORM_KIND, JSON_KIND, Door, Scopes, entrances
 from tests.integration.routes.places import in_the_tenant
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(1800 * TIMES)]
 HALF = 45_000
-AT_THE_DOOR, OF_SCOPES = 3_000, 1_000
+AT_THE_DOOR, OF_SCOPES = 7_000, 1_000
 WAYS_IN = entrances()
 
 
@@ -40,6 +40,8 @@ def test_every_request_is_answered_and_every_error_has_the_one_shape(world: Worl
     door = Door(key, in_the_tenant(world))
     check_all_tried(Entrance(AT_THE_DOOR, door.asked(), door.ask))
     close_gateway()
+    assert door.read[JSON_KIND] >= 2_000 * TIMES
+    assert door.read[FORM_KIND] >= 500 * TIMES
 
 
 def test_no_words_but_the_very_scope_show_a_tenants_rows(world: World) -> None:

@@ -38,6 +38,12 @@ def alone(served: Served, hplm: str, text: str) -> Any:
     return predict_alone(root, PlotChain(tables), Hplm.load(store.path("hplm", version.digest)), text)
 
 
+def durations(header: str) -> dict[str, float]:
+    """What a header `Server-Timing` says, in milliseconds."""
+    entries = (entry.partition(";dur=") for entry in header.split(", "))
+    return {name: float(spent) for name, _, spent in entries}
+
+
 def test_a_classification_is_what_the_hplm_says_alone(ask: Ask, served: Served) -> None:
     answer = ask("acme/mood", TEXTS)
     assert answer.status_code == 200
@@ -65,11 +71,18 @@ def test_the_answer_names_the_version_and_says_what_it_took(ask: Ask, served: Se
     assert body["model"] == {"name": "acme/mood", "version": 1, "digest": version.digest}
     assert body["usage"]["inputs"] == 3
     assert body["usage"]["truncated"] == 0
-    assert body["plot"]["computed"] == body["plot"]["whole_rows"] == 0
-    assert body["usage"]["tokens"] == sum(body["plot"].values())
+    plot = body["plot"]
+    ratio = plot.pop("hit_ratio")
+    assert plot["computed"] == plot["whole_rows"] == 0
+    assert body["usage"]["tokens"] == sum(plot.values())
+    assert 0 < ratio < 1
+    assert ratio == pytest.approx(plot["trigram"] / sum(plot.values()), abs=1e-4)
     assert body["batch"]["rows"] >= 1
     assert set(body["timings_ms"]) == {"queue", "retrieval", "adapter_load", "compute", "total"}
     assert answer["X-Request-Id"] == body["id"]
+    assert (answer["x-hmi-model"], answer["x-hmi-digest"]) == ("acme/mood:1", version.digest)
+    assert float(answer["x-hmi-plot-hit-ratio"]) == ratio
+    assert durations(answer["Server-Timing"]) == pytest.approx(body["timings_ms"], rel=1e-5)
 
 
 @pytest.mark.parametrize("reference", ["mood", "acme/mood", "acme/mood@default", "acme/mood:1", " mood "])

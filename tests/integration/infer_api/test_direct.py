@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import re
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
@@ -26,6 +27,8 @@ BODY = {"model": "mood", "inputs": [TEXT]}
 NOT_PLAIN = {"Accept": "application/json, text/plain"}
 OWN = {"date", "x-request-id", "content-length"}
 """Headers that differ from answer to answer."""
+CHANGES = re.compile("ratelimit-re|server-timing")
+"""Those whose values do."""
 
 Headers = list[tuple[bytes, bytes]]
 
@@ -247,6 +250,7 @@ def test_answers_are_those_of_the_view(web: str, worker: InferenceWorker, served
         assert _told(direct) == _told(view)
         assert direct.json().keys() == view.json().keys()
         assert direct.json()["results"] == view.json()["results"]
+        assert direct.headers["x-hmi-model"] == "acme/mood:1"
         left = [int(answer.headers["x-ratelimit-remaining-requests"]) for answer in (first, direct, view)]
         assert left[0] >= left[1] >= left[2]
 
@@ -274,4 +278,4 @@ def test_refusals_are_those_of_the_view(
 def _told(answer: httpx.Response) -> dict[str, str]:
     """Its headers, but for what may have changed since."""
     told = answer.headers.items()
-    return {name: "" if "ratelimit-re" in name else value for name, value in told if name not in OWN}
+    return {name: "" if CHANGES.search(name) else value for name, value in told if name not in OWN}

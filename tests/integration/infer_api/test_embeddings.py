@@ -26,7 +26,11 @@ def embed(db: None, served: Served) -> Any:
 
 
 def test_texts_become_vectors_of_length_one_in_either_encoding(embed: Any, worker: InferenceWorker) -> None:
-    answer = embed().json()
+    told = embed()
+    answer = told.json()
+    assert (told["x-hmi-model"], len(told["x-hmi-digest"])) == ("acme/mood:1", 64)
+    assert 0 < float(told["x-hmi-plot-hit-ratio"]) < 1
+    assert "compute;dur=" in told["Server-Timing"]
     assert (answer["object"], answer["model"]) == ("list", "acme/mood:1")
     assert [(one["object"], one["index"]) for one in answer["data"]] == [("embedding", 0), ("embedding", 1)]
     assert answer["usage"]["prompt_tokens"] == answer["usage"]["total_tokens"] > 2

@@ -3,6 +3,7 @@
 from typing import Any
 
 import pytest
+from pytest_django import Settings
 from redis import Redis
 from rest_framework.test import APIClient
 
@@ -60,9 +61,13 @@ def test_a_key_belongs_to_one_body(served: Served, worker: InferenceWorker, redi
     assert other.json()["error"]["param"] == "Idempotency-Key"
 
 
-def test_a_call_in_flight_is_not_begun_twice(served: Served, busy: InferenceWorker, redis: Redis) -> None:
+def test_a_call_in_flight_is_not_begun_twice_and_is_no_longer_than_it_may_take(
+    served: Served, busy: InferenceWorker, redis: Redis, settings: Settings
+) -> None:
     first = Waiting(served, **{"Idempotency-Key": "k1"})
     wait_for_queued(redis, 1)
+    # Who would answer may die: then the key is free when the call's own time is over.
+    assert 0 < redis.pttl(keys.kept(served.world.tenant.slug, "k1")) <= 1000 * settings.HMI_INFER_DEADLINE_S
     body = {"model": "mood", "inputs": ["x"]}
     again = post(served, "k1", body)
     assert code_of(again) == (409, "in_flight")

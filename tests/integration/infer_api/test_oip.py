@@ -69,6 +69,10 @@ def test_the_answer_is_that_of_the_infer_api(
     assert got["TRUNCATED"] == [False, False]
     assert [output["shape"] for output in value["outputs"]] == [[2], [2, 3], [3], [2]]
     assert "x-ratelimit-remaining-requests" in answer
+    assert value["parameters"]["plot_hit_ratio"] == usual["plot"]["hit_ratio"]
+    assert float(answer["x-hmi-plot-hit-ratio"]) == usual["plot"]["hit_ratio"]
+    assert (answer["x-hmi-model"], answer["x-hmi-digest"]) == ("acme/mood:1", usual["model"]["digest"])
+    assert "compute;dur=" in answer["Server-Timing"]
 
 
 def test_texts_and_outputs_travel_as_bytes_too_and_compressed(
@@ -89,6 +93,7 @@ def test_texts_and_outputs_travel_as_bytes_too_and_compressed(
         answer = infer(client, pack(body), **header, **{"Content-Encoding": encoding})
         head = json.loads(answer.content[: int(answer[JSON_LENGTH])])
         behind = answer.content[int(answer[JSON_LENGTH]) :]
+        assert answer["x-hmi-model"] == "acme/mood:1"
         label, scores = head["outputs"]
         assert (label["name"], label["data"]) == ("LABEL", usual["LABEL"])
         assert (scores["shape"], scores["parameters"]) == ([2, 3], {"binary_data_size": len(behind)})

@@ -1,6 +1,7 @@
 """The stock client of Triton, in an environment of its own, asks a running product."""
 
 import json
+import re
 import subprocess
 from pathlib import Path
 
@@ -13,14 +14,16 @@ from tests.processes import InferenceWorker
 
 pytestmark = pytest.mark.slow
 HERE = Path(__file__).parent / "peers"
+PAGE = Path(__file__).resolve().parents[3] / "docs/open_inference.md"
+BLOCK = re.compile(r"^```python\n(.*?)^```$", re.M | re.S)
 TEXTS = ["a good stone in the river", "größer 😀", "x"]
 
 
 def test_tritonclient_infers_with_texts_as_bytes_and_as_json(
     web: str, served: Served, worker: InferenceWorker
 ) -> None:
-    program = [str(peer_python(HERE / "tritonclient.txt")), str(HERE / "ask_with_tritonclient.py")]
-    command = [*program, web.removeprefix("http://"), served.key]
+    python, place = str(peer_python(HERE / "tritonclient.txt")), web.removeprefix("http://")
+    command = [python, str(HERE / "ask_with_tritonclient.py"), place, served.key]
     done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
     assert done.returncode == 0, done.stderr
     got = json.loads(done.stdout)
@@ -50,3 +53,11 @@ def test_tritonclient_infers_with_texts_as_bytes_and_as_json(
     refused = {name: status for name, (status, _) in got["refused"].items()}
     assert refused == {"unknown": "404", "empty": "400", "nobody": "401"}
     assert got["refused"]["empty"][1] == "Input 0 is empty."
+
+    [shown] = BLOCK.findall(PAGE.read_text(encoding="utf-8"))
+    here = shown.replace("127.0.0.1:8000", place).replace("acme/tickets", "acme/mood")
+    command = [python, "-c", f"key = {served.key!r}\n{here}"]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
+    assert done.returncode == 0, done.stderr
+    label = alone(served, "mood", "It will not start").label
+    assert done.stdout.startswith(f"[b'{label}'] {{b'")

@@ -96,16 +96,22 @@ def test_a_file_in_use_stays_until_what_uses_it_has_ended(
     asked, tuned = (
         client.sends(ROWS, purpose=purpose, **life).json()["id"] for purpose in ("batch", "fine-tune")
     )
-    batch = client.asks(
-        "batches", input_file_id=asked, endpoint="/v1/embeddings", completion_window="24h"
-    ).json()
-    job = client.asks("fine_tuning/jobs", model="bert", training_file=tuned).json()
-    for file in (asked, tuned):
+    answered = {"input_file_id": asked, "endpoint": "/v1/embeddings", "completion_window": "24h"}
+    batches = [client.asks("batches", **answered).json()["id"] for _ in range(2)]
+    job = client.asks("fine_tuning/jobs", model="bert", training_file=tuned).json()["id"]
+    for file, kind, users in ((asked, "batch", batches), (tuned, "fine_tuning.job", [job])):
         refused = client.delete(f"/v1/files/{file}")
-        assert (refused.status_code, refused.json()["error"]["code"]) == (409, "has_dependents")
+        told = refused.json()["error"]
+        assert (refused.status_code, told["code"], told["details"]["count"]) == (
+            409,
+            "has_dependents",
+            len(users),
+        )
+        dependents = {(one["type"], one["id"]) for one in told["details"]["dependents"]}
+        assert dependents == {(kind, user) for user in users}
     File.unscoped.update(expires_at=timezone.now() - timedelta(seconds=1))
     assert files_expire() == 0
-    for path in (f"batches/{batch['id']}/cancel", f"fine_tuning/jobs/{job['id']}/cancel"):
+    for path in (*(f"batches/{batch}/cancel" for batch in batches), f"fine_tuning/jobs/{job}/cancel"):
         assert client.asks(path).status_code == 200
     assert files_expire() == 2
 

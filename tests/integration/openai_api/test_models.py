@@ -3,9 +3,10 @@
 from django.test import Client
 
 from tests.integration.openai_api.conftest import Caller
+from tests.integration.openai_api.tuning import asked, begin
 from tests.integration.versiontree import grove
 from tests.integration.versiontree.grove import Household
-from versiontree.models import Hplm, Version
+from versiontree.models import Hplm, Job, Version
 
 
 def test_a_tenant_sees_roots_domains_and_its_own_hplms(
@@ -53,6 +54,26 @@ def test_either_scope_lists_models_and_only_manage_deletes_them(root: Version, a
     assert gone == {"id": "acme/mood", "object": "model", "deleted": True}
     assert Hplm.unscoped.get().deleted_at
     assert manager.get("/v1/models/acme/mood").status_code == 404
+
+
+def test_what_is_still_tuned_stays_and_says_by_what_ids_that_is_cancelled(
+    client: Caller, root: Version, acme: Household
+) -> None:
+    job = asked(client, suffix="mood")
+    begin(job)
+    refused = client.delete("/v1/models/acme/mood")
+    told = refused.json()["error"]
+    assert (refused.status_code, told["code"], told["param"]) == (409, "has_dependents", "model")
+    (dependent,) = told["details"]["dependents"]
+    assert (dependent["type"], dependent["id"]) == ("fine_tuning.job", job["id"])
+    assert client.asks(f"fine_tuning/jobs/{dependent['id']}/cancel").json()["status"] == "cancelled"
+    assert client.delete("/v1/models/acme/mood").json()["deleted"]
+
+    evaluated = grove.ready_hplm(root, "spam", acme)
+    later = Job.unscoped.create(kind="evaluate", tenant=acme.tenant, version=evaluated, state="queued")
+    (dependent,) = client.delete("/v1/models/acme/spam").json()["error"]["details"]["dependents"]
+    assert (dependent["type"], dependent["id"]) == ("job", str(later.pk))
+    assert client.get(f"/api/v1/jobs/{dependent['id']}").json()["id"] == dependent["id"]
 
 
 def test_whatever_goes_wrong_has_their_shape(client: Caller) -> None:

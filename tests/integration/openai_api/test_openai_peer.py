@@ -8,10 +8,13 @@ from pathlib import Path
 
 import pytest
 
+from tenants.services.api_keys import api_key_create
 from tests.integration.hmi_client.conftest import Product, key_of
 from tests.integration.jobs.world import SMALL_FINE_TUNE, mood_rows
 from tests.peers import peer_python
+from tests.processes import CeleryWorker
 from tests.unit.tenants.files import jsonl
+from tests.unit.tiny import tiny_hplm, tiny_root
 
 pytestmark = pytest.mark.slow
 HERE = Path(__file__).parent / "peers"
@@ -88,10 +91,43 @@ def test_it_sends_data_follows_a_fine_tuning_to_the_end_and_hears_of_errors_as_i
     }
     assert got["embeddings"] == ["acme/mood:1", [32, 32], 3]
     assert got["parts"] == ["completed", True, True, "cancelled"]
+    assert got["batch"] in ("completed", "failed")
     assert got["deleted"] == [True, True]
+    assert got["strange"] == []
 
     made, *lines = run(tmp_path, product.key, "-", sent=examples(product)).strip().splitlines()
     assert made == "acme/tickets:1"
     answers = [json.loads(line) for line in lines]
     assert [answer["custom_id"] for answer in answers] == ["text 0", "text 1"]
     assert all(len(answer["response"]["body"]["data"][0]["embedding"]) == 32 for answer in answers)
+
+
+def test_it_is_told_to_wait_hears_that_nobody_answers_and_cancels_what_runs(
+    site: Product, service_env: dict[str, str], tmp_path: Path
+) -> None:
+    """Jobs run; nobody serves models."""
+    rows = tmp_path / "tickets.jsonl"
+    rows.write_text(jsonl(mood_rows()))
+    mood = tiny_hplm(tiny_root(tmp_path / "same"), "classification")
+    site.world.ready_hplm(site.root, mood, tmp_path, name="mood")
+    slow = api_key_create(
+        tenant=site.world.tenant,
+        name="slow",
+        scopes=["infer", "manage"],
+        created_by=None,
+        requests_per_minute=1,
+    )[1]
+    jobs = CeleryWorker(service_env, tmp_path, queue="training,uploads")
+    try:
+        refused = str(HERE / "refused_with_openai.py")
+        got = json.loads(run(tmp_path, site.key, refused, site.url, site.key, slow, str(rows)))
+    finally:
+        jobs.end()
+    assert "Fine-tune was cancelled." in got.pop("events")
+    assert got == {
+        "first": ["acme/mood", "tiny"],
+        "second": ["RateLimitError", 429, "rate_limit_exceeded", True],
+        "nobody": ["InternalServerError", 503, "worker_unavailable", True],
+        "before": "running",
+        "cancel": [True, "cancelled"],
+    }

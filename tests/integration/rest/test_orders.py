@@ -8,10 +8,13 @@ from typing import Any
 import pytest
 from rest_framework.test import APIClient
 
+from tenants.models import Corpus
 from tests.e2e.world import World, world_build
 from tests.integration.versiontree.grove import jobs_in_order
 from versiontree.models import Domain, Hplm
+from versiontree.services.domains import domain_update
 from versiontree.services.hplms import hplm_create
+from versiontree.services.job_requests import job_cancel
 from versiontree.services.priorities import PLACES
 from versiontree.services.taking_out import takeout_run
 
@@ -57,6 +60,14 @@ def test_staff_publish_and_retire_a_domain(world: World) -> None:
     assert signed_in(world.owner).get(seen).status_code == 404
     assert staff.post(f"{V1}/platform/domains/{domain.pk}/publish").json()["name"] == domain.name
     assert signed_in(world.owner).get(seen).status_code == 200
+    job, after = jobs_in_order(
+        domain_update(domain=domain, corpus=Corpus.unscoped.get(tenant=None), actor=None)
+    )
+    refused = staff.post(f"{V1}/platform/domains/{domain.pk}/retire")
+    told = refused.json()["error"]
+    assert (refused.status_code, told["code"], refused["x-should-retry"]) == (409, "has_dependents", "false")
+    assert {one["id"] for one in told["details"]["dependents"]} == {str(job.pk), str(after.pk)}
+    job_cancel(job=job, actor=None)
     assert staff.post(f"{V1}/platform/domains/{domain.pk}/retire").json() == {"retired": 1}
     again = staff.post(f"{V1}/platform/domains/{domain.pk}/retire")
     assert again.json()["error"]["code"] == "invalid_transition"

@@ -1,16 +1,22 @@
-"""A client may take as long as it likes over a body: no connection to the database waits with it."""
+"""Bodies that come slowly: no connection to the database waits with them, and no thread for ever."""
 
 import io
 import json
+from collections.abc import Callable
 from typing import Any
 
 import pytest
 from django.core.handlers.wsgi import WSGIHandler
 from django.db import connection
 from django.test import RequestFactory
+from django.utils.datastructures import CaseInsensitiveMapping
+from pytest_django import Settings
 
+from hmi_site.chunked import measured
 from tests.integration.rest.test_single import hook
 from tests.integration.world import make_world
+from tests.unit.hmi_site.slow_clock import slow_down
+from tests.unit.hmi_site.test_threaded import Server, piece
 
 
 class Coming(io.BytesIO):
@@ -43,3 +49,71 @@ def test_json_is_read_without_a_connection(transactional_db: None, upload_root: 
     assert json.loads(answer.content)["description"] == "new"
     assert body.held
     assert not any(body.held)
+
+
+def slowly(
+    path: str, body: bytes, *headers: tuple[str, str], chunked: bool = False
+) -> tuple[int, Any, bytes]:
+    """Status, headers and content of the answer to a POST of whose body a byte comes every ten seconds."""
+    size = ("transfer-encoding", "chunked") if chunked else ("content-length", str(len(body)))
+    sent = [(name.encode(), value.encode()) for name, value in (("host", "localhost"), size, *headers)]
+    pieces = [piece(bytes([byte])) for byte in body]
+    server = Server(*pieces, piece(b"", more=False), path=path.encode(), headers=sent)
+    content = server.ask(measured(WSGIHandler()))
+    start = server.sent[0]
+    told = {name.decode(): value.decode() for name, value in start["headers"]}
+    return start["status"], CaseInsensitiveMapping(told), content
+
+
+@pytest.mark.parametrize("chunked", [False, True])
+@pytest.mark.parametrize(
+    ("path", "content_type", "code"),
+    [
+        ("/api/v1/webhooks", "application/json", lambda error: error["error"]["code"]),
+        ("/api/v1/corpora", "multipart/form-data; boundary=x", lambda error: error["error"]["code"]),
+        ("/api/v1/infer", "application/json", lambda error: error["error"]["code"]),
+        ("/v1/embeddings", "application/json", lambda error: error["error"]["code"]),
+        (
+            "/v2/models/mood/infer",
+            "application/json",
+            lambda error: "body_too_slow" * ("did not" in error["error"]),
+        ),
+    ],
+)
+def test_a_body_that_stalls_is_refused_in_the_shape_of_its_address(
+    transactional_db: None,
+    upload_root: Any,
+    monkeypatch: pytest.MonkeyPatch,
+    path: str,
+    content_type: str,
+    code: Callable[[Any], str],
+    chunked: bool,
+) -> None:
+    key = make_world().key()[1]
+    slow_down(monkeypatch)
+    status, headers, content = slowly(
+        path,
+        b'--x\r\nContent-Disposition: form-data; name="name"\r\n\r\n' + b"x" * 50,
+        ("authorization", f"Bearer {key}"),
+        ("content-type", content_type),
+        ("x-request-id", "slow-1"),
+        chunked=chunked,
+    )
+    assert (status, code(json.loads(content))) == (408, "body_too_slow")
+    assert headers["x-request-id"] == "slow-1"
+
+
+@pytest.mark.parametrize("chunked", [False, True])
+def test_a_form_that_stalls_gets_a_page(
+    settings: Settings, monkeypatch: pytest.MonkeyPatch, chunked: bool
+) -> None:
+    slow_down(monkeypatch)
+    status, headers, content = slowly(
+        "/login/",
+        b"login=somebody&password=" + b"x" * 50,
+        ("cookie", f"{settings.CSRF_COOKIE_NAME}={'x' * 32}"),
+        ("content-type", "application/x-www-form-urlencoded"),
+        chunked=chunked,
+    )
+    assert (status, headers["content-type"]) == (408, "text/html; charset=utf-8")
+    assert b"too slowly" in content

@@ -15,16 +15,18 @@ from pytest_django import Settings
 from tenants.errors import ErrorCode, HmiError
 from tenants.models import EventKind, WebhookDelivery, WebhookEndpoint
 from tenants.sealing import SEALED
+from tenants.services.leaving import tenant_rows_delete
+from tenants.services.webhook_events import endpoints_for, event_tell
 from tenants.services.webhook_sending import webhooks_send
 from tenants.services.webhooks import MOST_ENDPOINTS, webhook_create, webhook_delete
 from tests.e2e.world import World as TreeWorld
 from tests.e2e.world import world_build
 from tests.integration.sessions import by_itself, wait_for_a_waiting_session
 from tests.integration.tenants.content import audit_of
-from tests.integration.versiontree.grove import claim, hplm_of
+from tests.integration.versiontree.grove import claim, do_job, hplm_of
 from tests.integration.webhooks.receiver import Receiver
-from tests.integration.world import World
-from versiontree.models import Batch
+from tests.integration.world import World, make_world
+from versiontree.models import Batch, Job
 from versiontree.services.aliases import alias_move, alias_remove
 from versiontree.services.batches import (
     batch_cancel,
@@ -34,7 +36,8 @@ from versiontree.services.batches import (
     batch_send,
 )
 from versiontree.services.evaluations import evaluation_request
-from versiontree.services.jobs import job_fail
+from versiontree.services.job_requests import job_cancel
+from versiontree.services.jobs import job_cancelled, job_fail
 
 ADDRESS = "/api/v1/tenants/acme/webhooks"
 PAGES = "/t/acme/webhooks/"
@@ -85,6 +88,38 @@ def test_jobs_and_aliases_are_told_to_whoever_wants_them(tree: TreeWorld) -> Non
     assert len(ids) == 1, "one event, to two endpoints"
 
 
+def test_each_way_a_job_goes_is_told_once(tree: TreeWorld) -> None:
+    endpoint = hook(tree)
+
+    def asked() -> Job:
+        return evaluation_request(
+            version=tree.hplm, dataset=tree.dataset, tenant=tree.tenant, actor=tree.owner
+        )
+
+    succeeds = asked()
+    do_job(succeeds)
+    waits = asked()
+    job_cancel(job=waits, actor=tree.owner)
+    runs = asked()
+    worker = claim(runs)
+    job_cancel(job=runs, actor=tree.owner)
+    job_cancelled(job_id=runs.pk, worker=worker)
+    events = [(one["type"], one["data"]["job"], one["data"]["error_code"]) for one in told(endpoint)]
+    assert events == [
+        ("job.started", str(succeeds.pk), None),
+        ("job.succeeded", str(succeeds.pk), None),
+        ("job.cancelled", str(waits.pk), "job_cancelled"),
+        ("job.started", str(runs.pk), None),
+        ("job.cancelled", str(runs.pk), "job_cancelled"),
+    ]
+    assert all(one["data"]["state"] == state_told(one["type"]) for one in told(endpoint))
+
+
+def state_told(kind: str) -> str:
+    """The state of a job when an event of the kind is told."""
+    return {"job.started": "running"}.get(kind, kind.removeprefix("job."))
+
+
 def test_the_end_of_a_batch_is_told_once_whichever_it_is(tree: TreeWorld) -> None:
     ends = ["batch.completed", "batch.failed", "batch.cancelled", "batch.expired"]
     endpoint, mood = hook(tree, *ends), hplm_of(tree.hplm).name
@@ -125,6 +160,20 @@ def test_a_webhook_that_is_deleted_meanwhile_does_not_undo_the_end_of_a_batch(
         deleting.result()
     batch.refresh_from_db()
     assert batch.state == "cancelled"
+    assert not WebhookDelivery.unscoped.exists()
+    assert not WebhookEndpoint.unscoped.exists()
+
+
+def test_what_is_told_while_a_tenant_leaves_goes_with_it(transactional_db: None) -> None:
+    leaving = make_world().tenant
+    webhook_create(tenant=leaving, url="https://example.org/", kinds=["job.failed"], actor=None)
+    told_of = EventKind.JOB_FAILED
+    with ThreadPoolExecutor(1) as pool:
+        with transaction.atomic():
+            event_tell(endpoints=endpoints_for(leaving.pk, told_of), kind=told_of, data={})
+            deleting = pool.submit(by_itself, tenant_rows_delete, tenant=leaving)
+            wait_for_a_waiting_session()
+        deleting.result()
     assert not WebhookDelivery.unscoped.exists()
     assert not WebhookEndpoint.unscoped.exists()
 

@@ -10,13 +10,13 @@ from tenants.api.serializers import ColumnsField
 from tenants.errors import ErrorCode, HmiError
 from tenants.formats.check import DEFAULT_SEPARATOR
 from tenants.models import Task
+from versiontree.api.openai.metadata import MetadataField
 from versiontree.models.job import JobKind
 from versiontree.training_settings import KNOBS, Setting
 
 AUTO: Final = "auto"
 SUPERVISED: Final = "supervised"
 HYPERPARAMETERS: Final = ("n_epochs", "batch_size", "learning_rate_multiplier")
-MOST_METADATA: Final = 16
 
 
 @extend_schema_field({"oneOf": [{"const": AUTO}, {"type": "number"}]})
@@ -82,9 +82,7 @@ class FineTuningAskedSerializer(serializers.Serializer[Any]):
     seed = serializers.IntegerField(required=False, allow_null=True, min_value=0, max_value=2**31 - 1)
     hyperparameters = HyperparametersSerializer(required=False)
     method = MethodSerializer(required=False)
-    metadata = serializers.DictField(
-        child=serializers.CharField(max_length=512, allow_blank=True), required=False, allow_null=True
-    )
+    metadata = MetadataField()
     integrations = serializers.ListField(required=False, allow_null=True, help_text="There are none.")
     hmi = HmiOptionsSerializer(required=False)
 
@@ -92,12 +90,6 @@ class FineTuningAskedSerializer(serializers.Serializer[Any]):
         """None of theirs is here."""
         if given:
             raise serializers.ValidationError("No integrations are known here.")
-        return given
-
-    def validate_metadata(self, given: dict[str, str] | None) -> dict[str, str] | None:
-        """As many as they take."""
-        if given and (len(given) > MOST_METADATA or any(len(key) > 64 for key in given)):
-            raise serializers.ValidationError(f"At most {MOST_METADATA} keys of at most 64 characters.")
         return given
 
 

@@ -14,13 +14,13 @@ from tenants.file_selectors import file_of
 from tenants.models import File, Scope
 from tenants.permissions import request_actor
 from versiontree.api.access import asked as body_of
+from versiontree.api.openai.metadata import MetadataField
 from versiontree.batch_selectors import batch_of, batches_of
 from versiontree.models import Batch, BatchState
 from versiontree.models.batch import ENDPOINTS, BatchForm
 from versiontree.services.batches import batch_cancel, batch_create
 
 WINDOW = "24h"
-LONGEST_METADATA, LONGEST_KEY, MOST_METADATA = 512, 64, 16
 EXAMPLE = {
     "input_file_id": "file-7bd7a7a4ab6c4d7f9a9f6fd4f9d6f2c1",
     "endpoint": ENDPOINTS[0],
@@ -34,21 +34,10 @@ class BatchAskedSerializer(serializers.Serializer[Any]):
     input_file_id = serializers.CharField(help_text="Of a file that was sent with the purpose `batch`.")
     endpoint = serializers.ChoiceField(ENDPOINTS)
     completion_window = serializers.ChoiceField([WINDOW])
-    metadata = serializers.DictField(
-        child=serializers.CharField(max_length=LONGEST_METADATA, allow_blank=True),
-        required=False,
-        allow_null=True,
-    )
+    metadata = MetadataField()
 
     class Meta:
         ref_name = "OpenAiBatchAsked"
-
-    def validate_metadata(self, given: dict[str, str] | None) -> dict[str, str] | None:
-        """As many as they take."""
-        if given and (len(given) > MOST_METADATA or not all(map(_is_key, given))):
-            message = f"At most {MOST_METADATA} keys of at most {LONGEST_KEY} printable characters."
-            raise serializers.ValidationError(message)
-        return given
 
 
 class BatchCountsSerializer(serializers.Serializer[Any]):
@@ -117,7 +106,7 @@ class OpenAiBatchesView(OpenAiBatchView):
     @extend_schema(
         operation_id="openai_batches_create",
         request=BatchAskedSerializer,
-        responses={200: OpenAiBatchSerializer, **errors(400, 409)},
+        responses={200: OpenAiBatchSerializer, **errors(400, 408, 409, 413)},
         examples=[OpenApiExample("Requests to an hPLM", EXAMPLE, request_only=True)],
     )
     def post(self, request: Request, **_: Any) -> Response:
@@ -187,10 +176,6 @@ def shown_batch(batch: Batch) -> dict[str, Any]:
         },
         "metadata": batch.metadata or None,
     }
-
-
-def _is_key(name: str) -> bool:
-    return len(name) <= LONGEST_KEY and name.isprintable()
 
 
 def _status(batch: Batch) -> str:

@@ -69,7 +69,7 @@ class FineTuningJobsView(FineTuningView):
     @extend_schema(
         operation_id="openai_fine_tuning_create",
         request=FineTuningAskedSerializer,
-        responses={200: FineTuningJobSerializer, **errors(400, 409, 413)},
+        responses={200: FineTuningJobSerializer, **errors(400, 408, 409, 413)},
         examples=[OpenApiExample("Below a domain", EXAMPLE, request_only=True)],
     )
     def post(self, request: Request, **_: Any) -> Response:
@@ -112,7 +112,7 @@ class FineTuningCancelView(FineTuningView):
     @extend_schema(
         operation_id="openai_fine_tuning_cancel",
         request=None,
-        responses={200: FineTuningJobSerializer, **errors(400, 409, 413)},
+        responses={200: FineTuningJobSerializer, **errors(400, 408, 409, 413)},
     )
     def post(self, request: Request, fine_tuning_id: str, **_: Any) -> Response:
         """Cancel a fine-tuning job; one that runs stops within seconds."""

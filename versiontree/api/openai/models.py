@@ -12,10 +12,12 @@ from tenants.api.openai.access import OpenAiView, errors
 from tenants.api.openai.lists import as_list, list_of
 from tenants.api.openai.names import unix
 from tenants.api.openai.serializers import DeletedSerializer
+from tenants.dependents import has_dependents
 from tenants.errors import ErrorCode, HmiError
 from tenants.models import ApiKey, Scope
 from tenants.permissions import request_actor, require_scope
 from versiontree.bases import Base, base_named, base_version, bases_visible_to, name_of
+from versiontree.fine_tunings import fine_tunings_at_work
 from versiontree.models import Domain, Hplm, Version
 from versiontree.models.alias import DEFAULT_ALIAS
 from versiontree.services.hplms import hplm_delete
@@ -106,6 +108,9 @@ class OpenAiModelView(ModelsAccess):
         if number is not None:
             message = f"An hPLM is deleted whole: {name_of(base)}."
             raise HmiError(ErrorCode.INVALID_FIELD, message, param="model")
+        if at_work := fine_tunings_at_work(base):
+            message = f"{name_of(base)} is still being fine-tuned; cancel that first, or wait"
+            raise has_dependents(message, at_work, param="model")
         hplm_delete(hplm=base, actor=request_actor(request))
         return Response({"id": name_of(base), "object": "model", "deleted": True})
 

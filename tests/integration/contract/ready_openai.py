@@ -1,0 +1,72 @@
+"""Things under `/v1` in the state that a request needs to succeed."""
+
+import io
+
+from tenants.models import ApiKey, FilePurpose, User
+from tenants.services.files import file_create
+from tenants.services.parted_files import part_add, parted_file_create
+from tests.e2e.tiny_files import TinyFiles
+from tests.e2e.world import World, tickets_file, versions_finish
+from tests.integration.contract.known import Special
+from versiontree.models import FineTuning
+from versiontree.services.fine_tunings import fine_tuning_begin, fine_tuning_create
+
+LINES = b'"good stone"'
+
+
+def for_openai(world: World, files: TinyFiles, actor: User | ApiKey) -> Special:
+    """What good requests name of what is made here; the parts of a file are those of the actor."""
+    rows, lines = (
+        file_create(
+            tenant=world.tenant, purpose=purpose, filename="in.jsonl", stream=io.BytesIO(content), actor=actor
+        )
+        for purpose, content in (
+            (FilePurpose.FINE_TUNE, tickets_file().read()),
+            (FilePurpose.BATCH, LINES),
+        )
+    )
+    tuned = fine_tuning_create(
+        tenant=world.tenant, model=str(world.root.root), training_file=rows.pk, actor=actor
+    )
+    fine_tuning_begin(fine_tuning_id=tuned.pk)
+    made = FineTuning.unscoped.get(pk=tuned.pk).version
+    assert made is not None
+    versions_finish(made, files=files)
+    results = {"fine_tuning_key": tuned.pk.hex}
+    return {
+        "POST /v1/files": {"purpose": "batch", "file": LINES},
+        "POST /v1/batches": {
+            "input_file_id": f"file-{lines.pk.hex}",
+            "endpoint": "/v1/embeddings",
+            "completion_window": "24h",
+        },
+        "POST /v1/fine_tuning/jobs": {
+            "training_file": f"file-{rows.pk.hex}",
+            "model": str(world.root.root),
+        },
+        "GET /v1/files/file-results-{fine_tuning_key}": results,
+        "GET /v1/files/file-results-{fine_tuning_key}/content": results,
+        **_in_parts(world, actor),
+    }
+
+
+def _in_parts(world: World, actor: User | ApiKey) -> Special:
+    """A file of which all parts are here, and one of which none is."""
+    whole, begun = (
+        parted_file_create(
+            tenant=world.tenant, purpose=FilePurpose.BATCH, filename="p.jsonl", size=len(LINES), actor=actor
+        )
+        for _ in range(2)
+    )
+    part = part_add(parted=whole, stream=io.BytesIO(LINES), size=len(LINES), actor=actor)
+    return {
+        "POST /v1/uploads": {"bytes": len(LINES), "filename": "p.jsonl", "purpose": "batch"},
+        "POST /v1/uploads/{openai_upload_id}/complete": {
+            "openai_upload_id": f"upload-{whole.pk.hex}",
+            "part_ids": [f"part-{part.pk.hex}"],
+        },
+        "POST /v1/uploads/{openai_upload_id}/parts": {
+            "openai_upload_id": f"upload-{begun.pk.hex}",
+            "data": LINES,
+        },
+    }
