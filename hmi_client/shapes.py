@@ -80,6 +80,7 @@ class Model:
     tenant: str
     task: str
     license: str = ""
+    description: str = ""
     aliases: tuple[Alias, ...] = ()
     created_at: str = ""
 

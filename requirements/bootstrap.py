@@ -32,7 +32,8 @@ def main() -> None:
 
     with open(os.path.join(ROOT, "pyproject.toml"), "rb") as file:
         project = tomllib.load(file)["project"]
-    wanted = project["dependencies"] + project["optional-dependencies"]["dev"]
+    extras = project["optional-dependencies"]
+    wanted = project["dependencies"] + extras["server"] + extras["dev"]
     print("Installing packages into .venv (the first time this downloads several hundred megabytes)")
     # Debian's older pip would build source packages in a way that no longer works.
     pip("install", "--use-pep517", "--constraint", CONSTRAINTS, *wanted)

@@ -4,10 +4,9 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
-from hmi_client.cli.data import Bars
-from hmi_client.cli.output import AsJson, notes, say, show_json, show_table
+from hmi_client.cli.bars import BatchBar, FileBars
+from hmi_client.cli.output import AsJson, say, show_json, show_table
 from hmi_client.cli.session import client_of
 from hmi_client.client import Client
 from hmi_client.errors import JobEnded
@@ -38,7 +37,7 @@ def run(
     """Send a file of inputs, wait for the answers and fetch them; exit code 1 if it does not complete. Each
     line is a text or an object such as {text, text_pair}; an `id` in it comes back beside its answer."""
     with client_of(context) as client:
-        with Bars() as bars:
+        with FileBars() as bars:
             batch = client.batch_create(model, file, on_progress=bars.told)
         if no_wait:
             say(f"The batch {batch.id} is {batch.state}. Fetch it: hmi batches fetch {batch.id}")
@@ -111,11 +110,9 @@ def delete(
 
 
 def _followed(client: Client, batch: Batch) -> Batch:
-    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
-    with Progress(*columns, console=notes, transient=True, disable=not notes.is_terminal) as progress:
-        bar = progress.add_task(batch.filename, total=None)
+    with BatchBar(batch) as bar:
         for batch in client.batch_watch(batch.id):  # noqa: B020 - the last one is the answer
-            progress.update(bar, completed=batch.lines, total=batch.total_lines)
+            bar.told(batch)
     return batch
 
 

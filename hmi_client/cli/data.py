@@ -4,9 +4,9 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.progress import BarColumn, DownloadColumn, Progress, TaskID, TextColumn, TransferSpeedColumn
 
-from hmi_client.cli.output import AsJson, notes, say, show_json, show_table
+from hmi_client.cli.bars import FileBars
+from hmi_client.cli.output import AsJson, say, show_json, show_table
 from hmi_client.cli.session import client_of
 from hmi_client.shapes import Check
 
@@ -46,7 +46,7 @@ def push(
     files = {split: path for split, path in splits.items() if path is not None}
     called = name or train.stem
     stores = not check_only
-    with client_of(context) as client, Bars() as bars:
+    with client_of(context) as client, FileBars() as bars:
         if corpus:
             check = client.corpus_push(train, name=called, stores=stores, on_progress=bars.told)
         else:
@@ -90,36 +90,6 @@ def show(
             for one in datasets
         ],
     )
-
-
-class Bars:
-    """A progress bar for each file, on stderr; none where that is no terminal."""
-
-    def __init__(self) -> None:
-        self._progress = Progress(
-            TextColumn("{task.description}"),
-            BarColumn(),
-            DownloadColumn(),
-            TransferSpeedColumn(),
-            console=notes,
-            transient=True,
-            disable=not notes.is_terminal,
-        )
-        self._bars: dict[Path, TaskID] = {}
-
-    def told(self, path: Path, arrived: int, size: int) -> None:
-        """So much of a file is there."""
-        bar = self._bars.get(path)
-        if bar is None:
-            bar = self._bars[path] = self._progress.add_task(path.name, total=size)
-        self._progress.update(bar, completed=arrived)
-
-    def __enter__(self) -> "Bars":
-        self._progress.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._progress.stop()
 
 
 def _columns(pairs: list[str]) -> dict[str, str]:

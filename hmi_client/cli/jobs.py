@@ -4,6 +4,7 @@ from typing import Annotated
 
 import typer
 
+from hmi_client.cli.bars import JobBars
 from hmi_client.cli.output import AsJson, say, show_json, show_table
 from hmi_client.cli.session import client_of
 from hmi_client.errors import JobEnded
@@ -39,8 +40,8 @@ def show(
 @app.command()
 def tail(context: typer.Context, job: JobId, as_json: AsJson = False) -> None:
     """Print what happened to a job, and go on until it has ended; exit code 1 if it did not succeed."""
-    with client_of(context) as client:
-        for event in client.job_tail(job):
+    with client_of(context) as client, JobBars(transient=True, shown=not as_json) as bars:
+        for event in client.job_tail(job, on_progress=bars.told):
             if as_json:
                 show_json(event)
             else:

@@ -4,14 +4,14 @@ import json
 from typing import Annotated, Any
 
 import typer
-from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeElapsedColumn
 
+from hmi_client.cli.bars import JobBars
 from hmi_client.cli.naming import dataset_named, parent_named
 from hmi_client.cli.output import AsJson, notes, say, show_json, show_table
 from hmi_client.cli.session import client_of
 from hmi_client.client import Client
 from hmi_client.errors import HmiError, NotFound
-from hmi_client.shapes import Job, Version
+from hmi_client.shapes import Version
 
 
 def train(
@@ -81,32 +81,13 @@ def _settings(pairs: list[str]) -> dict[str, Any]:
 
 def _follow(client: Client, version: Version) -> None:
     """Show the jobs as they go: bars on a terminal, a line for each state elsewhere."""
-    columns = (
-        TextColumn("{task.description}"),
-        BarColumn(),
-        TextColumn("{task.fields[now]}"),
-        TimeElapsedColumn(),
-    )
-    bars: dict[str, TaskID] = {}
     told: dict[str, str] = {}
-    with Progress(*columns, console=notes, disable=not notes.is_terminal) as progress:
+    with JobBars() as bars:
         for job in client.watch(version.id):
+            bars.told(job)
             if not notes.is_terminal and told.get(job.id) != job.state:
                 told[job.id] = job.state
                 say(f"{job.kind}: {job.state}")
-            bar = bars.get(job.id)
-            if bar is None:
-                bar = bars[job.id] = progress.add_task(job.kind, total=1.0, now="", start=False)
-            if job.state == "running":
-                progress.start_task(bar)
-            progress.update(bar, completed=_share(job), now=job.stage or job.state)
-            if job.has_ended:
-                progress.update(bar, now=job.state)
-                progress.stop_task(bar)
-
-
-def _share(job: Job) -> float:
-    return 1.0 if job.state == "succeeded" else job.progress or 0.0
 
 
 def _show(version: Version, as_json: bool) -> None:

@@ -1,11 +1,15 @@
 """Jobs: watch, cancel, retry."""
 
+from collections.abc import Callable
+
 from hmi_client.operations.calls import get, pages, path_of, post
 from hmi_client.reading import read
 from hmi_client.shapes import Job, JobEvent
 from hmi_client.steps import Call, Flow, Give, Pause, ask
 
 POLL_S = 1.0
+Progress = Callable[[Job], None]
+"""Told how a job stands."""
 
 
 def jobs(state: str | None = None) -> Flow[None]:
@@ -18,10 +22,14 @@ def job(job_id: str) -> Flow[Job]:
     return (yield from get(Job, path_of("jobs", job_id)))
 
 
-def job_tail(job_id: str, *, after: int = 0, poll_s: float = POLL_S) -> Flow[None]:
+def job_tail(
+    job_id: str, *, after: int = 0, poll_s: float = POLL_S, on_progress: Progress | None = None
+) -> Flow[None]:
     """Give what happened to a job since an event, then what happens, until the job has ended."""
     while True:
         now = yield from job(job_id)  # first: nothing follows upon an end that was seen
+        if on_progress:
+            on_progress(now)
         while events := (yield from _events(job_id, after)):
             for event in events:
                 yield Give(event)

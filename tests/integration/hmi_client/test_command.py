@@ -6,6 +6,7 @@ import stat
 from pathlib import Path
 
 import pytest
+from pytest_django import Settings
 
 from hmi_client import Client
 from tenants.models import Corpus, Dataset, Upload
@@ -13,6 +14,7 @@ from tests.integration.hmi_client.conftest import Hmi, Product, key_of
 from tests.integration.jobs.world import mood_rows
 from tests.unit.tenants.files import jsonl
 from tests.unit.tiny import tiny_hplm, tiny_root
+from versiontree.models import Version
 
 
 @pytest.fixture
@@ -118,6 +120,22 @@ def test_models_are_promoted_and_rolled_back(logged_in: Hmi, site: Product, tmp_
     assert logged_in("domains", "list").code == 0
     assert logged_in("models", "delete", "mood", "--yes").code == 0
     assert json.loads(logged_in("models", "list", "--json").out) == []
+
+
+def test_a_domain_is_made_of_a_corpus(
+    logged_in: Hmi, site: Product, tmp_path: Path, settings: Settings
+) -> None:
+    settings.HMI_CORPUS_MIN_WORDS = 100
+    text = tmp_path / "law.txt"
+    text.write_text("".join(f"a line of text number {n}\n" for n in range(50)))
+    assert logged_in("data", "push", text, "--corpus").code == 0
+    made = logged_in("domains", "create", "law", "--corpus", "law", "--parent", "tiny", "--json")
+    assert made.code == 0, made.err
+    told = json.loads(made.out)
+    assert (told["name"], told["number"], told["state"]) == ("law", 1, "building")
+    assert Version.unscoped.get(pk=told["id"]).corpus == Corpus.unscoped.get(name="law")
+    assert "law" in logged_in("domains", "list").out
+    assert logged_in("domains", "create", "law", "--corpus", "law", "--parent", "tiny").code == 5
 
 
 def test_jobs_are_listed_and_cancelled(logged_in: Hmi, site: Product) -> None:

@@ -7,15 +7,26 @@ import sys
 from pathlib import Path
 
 import pytest
+from pytest_django import Settings
 
 from tenants.services.tenants import tenant_create
 from tests.integration.hmi_client.conftest import Product, key_of
-from tests.integration.jobs.world import mood_rows
+from tests.integration.jobs.world import corpus_text, mood_rows
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
 CHECKOUT = Path(__file__).resolve().parents[3]
 BLOCK = re.compile(r"^```(\w+)\n(.*?)^```$", re.M | re.S)
-WAYS = ("curl", "command", "python")
+SAID = {
+    "curl": (
+        "The domain's first job is cancelled.",
+        '"kind":"webhook.test"',
+        "ready\n",
+        '"name":"tickets-again"',
+    ),
+    "command": ("tiny/notes", "further_pretrain"),
+    "python": ("notes 1 building", "cancelled cancelled"),
+}
+"""What each way says, among other things."""
 
 
 def way_of(language: str, block: str) -> str:
@@ -27,19 +38,21 @@ def way_of(language: str, block: str) -> str:
 
 def scripts() -> dict[str, str]:
     """The blocks of each way, one after the other."""
-    found: dict[str, list[str]] = {way: [] for way in WAYS}
+    found: dict[str, list[str]] = {way: [] for way in SAID}
     for language, block in BLOCK.findall((CHECKOUT / "docs/examples.md").read_text(encoding="utf-8")):
         found[way_of(language, block)].append(block)
     assert min(map(len, found.values())) >= 6
     return {way: "\n".join(blocks) for way, blocks in found.items()}
 
 
-def test_every_example_does_what_it_shows(product: Product, tmp_path: Path) -> None:
+def test_every_example_does_what_it_shows(product: Product, tmp_path: Path, settings: Settings) -> None:
+    settings.HMI_CORPUS_MIN_WORDS = 100
     rows = "".join(f"{row['text']},{row['label']}\n" for row in mood_rows())
     for way, script in scripts().items():
         folder = tmp_path / way
         folder.mkdir()
         (folder / "tickets.csv").write_text("text,label\n" + rows)
+        (folder / "notes.txt").write_text(corpus_text())
         tenant = tenant_create(slug=way, name=way, owner=product.world.owner)
         env = {
             "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}",
@@ -53,4 +66,5 @@ def test_every_example_does_what_it_shows(product: Product, tmp_path: Path) -> N
             shell, input=script, cwd=folder, env=env, capture_output=True, text=True, timeout=240, check=False
         )
         assert ran.returncode == 0, f"{way}:\n{ran.stdout}\n{ran.stderr}"
-        assert "tickets" in ran.stdout
+        for line in SAID[way]:
+            assert line in ran.stdout + ran.stderr, f"{way}: {line}:\n{ran.stdout}"

@@ -158,7 +158,7 @@ def test_retry_after_may_be_a_date() -> None:
 def page(names: list[str], following: str | None) -> Reply:
     """A page of hPLMs."""
     results: list[dict[str, Any]] = [{"name": name, "tenant": "acme", "task": "tagging"} for name in names]
-    return Reply(200, {"count": 3, "next": following, "previous": None, "results": results})
+    return Reply(200, {"next": following, "previous": None, "results": results})
 
 
 def test_a_list_is_read_page_by_page_however_the_next_one_is_marked(script: Script) -> None:

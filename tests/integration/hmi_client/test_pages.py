@@ -1,0 +1,195 @@
+"""Every example of the other pages of the API is run as it stands there, against a real product."""
+
+import json
+import os
+import re
+import subprocess
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+
+from tenants.services.tenants import tenant_create
+from tenants.webhooks.signing import signed_headers
+from tests.integration.foreign.made import PREFIX, lora_members, lora_weights
+from tests.integration.hmi_client.conftest import Product, key_of
+from tests.integration.hmi_client.documented import CHECKOUT, blocks, differences, shown, values
+from tests.integration.jobs.world import mood_rows
+from tests.processes import wait_until
+from tests.unit.tenants.files import jsonl
+from tests.unit.tiny import tiny_hplm, tiny_root
+from tests.unit.versiontree.forging import zip_of
+from versiontree.models import Version
+
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]
+ADDRESS = "http://127.0.0.1:8000"
+SECRET = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"
+DEMO = '"acme/package-of-docstring"'
+SHELL = ["bash", "-eu", "-o", "pipefail", "-s"]
+
+
+@dataclass(frozen=True)
+class Reader:
+    """Who types what a page shows."""
+
+    folder: Path
+    env: Mapping[str, str]
+
+    def types(self, block: str, shown: Mapping[str, Any] | None = None, *, python: bool = False) -> str:
+        """What comes of it, with what stands here in the place of what the page shows."""
+        for there, here in (shown or {}).items():
+            assert there in block, f"{there} is not in\n{block}"
+            block = block.replace(there, str(here))
+        ran = subprocess.run(
+            [sys.executable, "-"] if python else SHELL,
+            input=block if python else f"{block}\nwait",
+            cwd=self.folder,
+            env=self.env,
+            capture_output=True,
+            text=True,
+            timeout=60,
+            check=False,
+        )
+        assert ran.returncode == 0, f"{block}\n{ran.stdout}\n{ran.stderr}"
+        return ran.stdout
+
+    def asks(self, at: str, **body: Any) -> Any:
+        """What the product says there, to a POST if there is a body."""
+        return httpx.request(
+            "POST" if body else "GET",
+            f"{self.env['HMI_URL']}{at}",
+            headers={"X-Api-Key": self.env["KEY"]},
+            trust_env=False,
+            timeout=60,
+            **body,
+        ).json()
+
+    def lines(self, file: str) -> list[Any]:
+        """What a file of JSON lines has."""
+        return [json.loads(line) for line in (self.folder / file).read_text().splitlines()]
+
+
+def alike(told: Any, got: Any) -> None:
+    """An answer is as the page tells it."""
+    assert list(differences(told, got)) == []
+
+
+@pytest.fixture
+def reader(product: Product, tmp_path: Path) -> Reader:
+    """One with a key, an hPLM `tickets`, and the files that pages speak of."""
+    root = tiny_root(tmp_path / "tiny")
+    product.world.ready_hplm(product.root, tiny_hplm(root), tmp_path, name="tickets")
+    folder = tmp_path / "reader"
+    folder.mkdir()
+    (folder / "train.jsonl").write_text(jsonl(mood_rows()))
+    (folder / "texts.jsonl").write_text('{"id": "a", "text": "It will not start"}\n')
+    weights = lora_weights(root)
+    weights |= {
+        f"{PREFIX}classifier.{name}": weights[f"{PREFIX}classifier.{name}"][:2] for name in ("weight", "bias")
+    }
+    (folder / "my-lora.zip").write_bytes(zip_of(lora_members(root, weights)))
+    globex = tenant_create(slug="globex", name="Globex", owner=product.world.owner)
+    key, api = product.key, f"{product.url}/api/v1"
+    ready = f"{product.url}/v2/models/tickets/ready"
+    wait_until(lambda: httpx.get(ready, headers={"X-Api-Key": key}, trust_env=False).status_code == 200)
+    return Reader(
+        folder,
+        {
+            "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}",
+            "PYTHONPATH": str(CHECKOUT),
+            "HMI_CONFIG_DIR": str(folder / "config"),
+            "HMI_URL": product.url,
+            "HMI_API_KEY": key,
+            "KEY": key,
+            "OTHER": key_of(globex, "manage"),
+            "api": api,
+            "other": api,
+            "auth": f"Authorization: Bearer {key}",
+        },
+    )
+
+
+def test_the_examples_of_the_api_do_what_they_show(product: Product, reader: Reader) -> None:
+    [pieces] = blocks("docs/api.md", "python")
+    ask, take_back, once, hook, change, check, fit, travel, adapter = blocks("docs/api.md", "sh")
+    asked = {ADDRESS: product.url, DEMO: '"acme/tickets"'}
+    answer, explained, cancelled, fitting, estimated, refused = shown("docs/api.md")
+    [readme] = [block for block in blocks("README.md", "sh") if "curl" in block]
+    for block in (ask, readme):
+        told = json.loads(reader.types(block, asked))
+        assert (told["model"]["name"], told["model"]["version"]) == ("acme/tickets", 1)
+        alike(answer, told)
+    one: dict[str, Any] = {"model": "tickets", "inputs": ["a good stone"]}
+    [result] = reader.asks("/api/v1/infer", json={**one, "explain": True})["results"]
+    alike(explained, {"tokens": result["tokens"]})
+    assert reader.asks("/api/v1/infer", json={**one, "inputs": [""]}) == refused
+    met = values(said := reader.types(take_back))  # of the request, and where it came too late of the other
+    assert met
+    for got in met:
+        alike(cancelled if "error" in got else answer, got)
+    assert re.search(r"\b(204|404)\b", said)
+    first, again = re.findall(r'"id":"(\w+)"', reader.types(once))
+    assert first == again
+
+    assert '"secret":"whsec_' in reader.types(hook)
+    assert '"license":"MIT"' in reader.types(change)
+
+    given = f'api = "{product.url}/api/v1"; key = "{product.key}"\n'
+    url = reader.types(f"{given}{pieces}\nprint(upload.url)", {'"corpus.txt"': '"train.jsonl"'}, python=True)
+    stored = reader.types(check, {"<upload id>": url.strip().rpartition("/")[2]})
+    dataset = re.findall(r'"state":"stored".*"dataset":(\d+)', stored)[0]
+    alike(fitting, json.loads(reader.types(fit, {"datasets/1/": f"datasets/{dataset}/", "minilm": "tiny"})))
+    wanted = {"name": "new", "parent": product.root.pk, "dataset": int(dataset)}
+    alike(estimated, reader.asks("/api/v1/estimate", json=wanted))
+
+    tickets = Version.unscoped.get(hplm__name="tickets")
+    arrived = json.loads(reader.types(travel, {"versions/12/": f"versions/{tickets.pk}/"}))
+    assert (arrived["tenant"], arrived["digest"]) == ("globex", tickets.digest)
+    places = {"parent=3": f"parent={product.root.pk}", "versions/14/": f"versions/{arrived['id'] + 1}/"}
+    assert '"name":"theirs"' in reader.types(adapter, places)
+    assert (reader.folder / "theirs.zip").read_bytes().startswith(b"PK")
+
+
+def test_the_examples_of_webhooks_and_the_open_protocol_do_what_they_show(
+    product: Product, reader: Reader
+) -> None:
+    [hook], [verify] = blocks("docs/webhooks.md", "sh"), blocks("docs/webhooks.md", "python")
+    assert '"secret":"whsec_' in reader.types(hook, {ADDRESS: product.url})
+    body = '{"type": "job.succeeded"}'
+    headers = signed_headers(event_id="evt_1", at=datetime.now(UTC), body=body, with_secrets=[SECRET])
+    given = f"secret, body, headers = {SECRET!r}, {body.encode()!r}, {headers!r}\n"
+    assert "job.succeeded" in reader.types(f"{given}{verify}\nprint(event)", python=True)
+
+    [infer], [told] = blocks("docs/open_inference.md", "sh"), shown("docs/open_inference.md")
+    alike(told, json.loads(reader.types(infer, {ADDRESS: product.url})))
+
+
+def test_the_files_of_batches_are_as_they_are_shown(reader: Reader) -> None:
+    [batch], [result, error, *requests] = blocks("docs/batches.md", "sh"), shown("docs/batches.md")
+    reader.types(batch)
+    [line] = reader.lines("texts-results.jsonl")
+    alike(result, line)
+    (reader.folder / "texts.jsonl").write_text("It will not start\n")
+    reader.types(f"{batch.strip()} || true")
+    [line] = reader.lines("texts-errors.jsonl")
+    alike(error, line)
+    assert line["error"] == error["error"]
+    for asked in requests:
+        assert batch_answer(reader, asked)["custom_id"] == "a"
+
+
+def batch_answer(reader: Reader, asked: dict[str, Any]) -> Any:
+    """The line with the answer to a file of this one request."""
+    form = {"file": ("requests.jsonl", json.dumps(asked).encode()), "purpose": (None, "batch")}
+    file = reader.asks("/v1/files", files=form)["id"]
+    sent = {"input_file_id": file, "endpoint": asked["url"], "completion_window": "24h"}
+    at = f"/v1/batches/{reader.asks('/v1/batches', json=sent)['id']}"
+    wait_until(lambda: reader.asks(at)["status"] == "completed")
+    answered = reader.asks(f"/v1/files/{reader.asks(at)['output_file_id']}/content")
+    assert answered["response"]["status_code"] == 200
+    return answered

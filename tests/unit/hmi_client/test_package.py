@@ -1,0 +1,44 @@
+"""What the client's package tells of the server, and those who check types of it."""
+
+import tomllib
+from dataclasses import fields, is_dataclass
+from pathlib import Path
+
+import hmi_client
+from hmi_client import shapes
+from hmi_site.reference.files import document_now
+
+CHECKOUT = Path(__file__).resolve().parents[3]
+NAMES = {
+    "Usage": "TenantDetail",
+    "AnsweredBy": "Model",
+    "Answer": "InferAnswer",
+    "Model": "Hplm",
+    "Split": "DatasetSplit",
+}
+"""Of the shapes in the description of the API, where they are called otherwise there."""
+LEFT_OUT = {
+    "Tenant": {"shares_fragment_counts", "suspended_at"},
+    "Usage": {"name", "role", "created_at", "shares_fragment_counts", "suspended_at"},
+    "Dataset": {"leaks_allowed", "pairs", "created_by"},
+    "Corpus": {"created_by"},
+    "Upload": {"expires_at", "created_at"},
+    "Check": {"stores", "files", "finished_at", "created_at"},
+}
+"""What nobody needs who works with the client."""
+
+
+def test_the_client_has_a_field_for_everything_that_the_server_tells() -> None:
+    described = document_now()["components"]["schemas"]
+    found = [shape for shape in vars(shapes).values() if is_dataclass(shape) and isinstance(shape, type)]
+    assert len(found) > 10
+    for shape in found:
+        told = set(described[NAMES.get(shape.__name__, shape.__name__)]["properties"])
+        assert {field.name for field in fields(shape)} == told - LEFT_OUT.get(shape.__name__, set()), shape
+
+
+def test_whoever_installs_the_client_is_told_that_it_has_types() -> None:
+    (folder,) = hmi_client.__path__
+    project = tomllib.loads((CHECKOUT / "pyproject.toml").read_text(encoding="utf-8"))
+    assert (Path(folder) / "py.typed").is_file()
+    assert "py.typed" in project["tool"]["setuptools"]["package-data"]["hmi_client"]
