@@ -4,10 +4,11 @@ from typing import Any
 
 from django.http import HttpRequest
 
-from frontend.presenters.usage import Tile
+from frontend.presenters.serving import serving_tiles
+from frontend.presenters.tiles import Tile
 from hmi_site.dashboard.alerts import disk_alerts, serving_alerts, work_alerts
 from hmi_site.dashboard.disk import stores
-from hmi_site.dashboard.serving import levels_bar, memory_tiles, roots, serving_or_none, serving_tiles
+from hmi_site.dashboard.serving import levels_bar, memory_tiles, roots, serving_or_none
 from hmi_site.dashboard.work import Jobs, jobs_by_day, jobs_now, requests_by_day
 
 

@@ -8,8 +8,7 @@ from django.template.defaultfilters import filesizeformat
 from redis.exceptions import RedisError
 
 from frontend.presenters.levels import LEVELS
-from frontend.presenters.serving import WorkerRow, serving_tiles, worker_rows
-from frontend.presenters.usage import Tile
+from frontend.presenters.tiles import Tile
 from hmi_site.dashboard.work import Bar, Part
 from inference.api.serving import Serving, serving_now
 from inference.queueing.status import WorkerStatus
@@ -96,15 +95,3 @@ def roots(serving: Serving | None) -> list[RootRow]:
         )
         for pk, name, digest in ready.order_by("root__name").values_list("root", "root__name", "digest")
     ]
-
-
-__all__ = [
-    "RootRow",
-    "WorkerRow",
-    "levels_bar",
-    "memory_tiles",
-    "roots",
-    "serving_or_none",
-    "serving_tiles",
-    "worker_rows",
-]

@@ -9,7 +9,7 @@ from django.db.models import Count, OuterRef, QuerySet, Subquery, Sum
 from django.db.models.functions import Coalesce
 from django.http import HttpRequest, HttpResponse
 
-from frontend.views.usage import limits_of
+from frontend.presenters.limits import limits_of
 from hmi_site.dashboard.navigation import list_item
 from tenants.admin.people import TenantAdmin
 from tenants.models import UsageSum

@@ -12,9 +12,10 @@ from django.urls import reverse
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_GET, require_POST
 
+from frontend.presenters.serving import worker_rows
 from hmi_site.dashboard.board import live
 from hmi_site.dashboard.orders import ORDERS, worker_order
-from hmi_site.dashboard.serving import roots, serving_or_none, worker_rows
+from hmi_site.dashboard.serving import roots, serving_or_none
 from inference.queueing.asking import DRAIN
 from tenants.admin.base import acting
 from tenants.admin.confirm import Lost, Question, ask_for_name, is_typed

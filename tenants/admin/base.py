@@ -14,6 +14,7 @@ from django.template.defaultfilters import filesizeformat
 from django.urls import reverse
 from django.utils.html import format_html
 from django.utils.safestring import SafeString
+from unfold.utils import display_for_label
 
 from tenants.models import User
 
@@ -34,6 +35,7 @@ else:
         """Says what a row that is to be deleted takes with it, or what keeps it."""
 
         delete_confirmation_template = "tenants/admin/delete.html"
+        list_per_page = 25
 
 
 __all__ = [
@@ -47,8 +49,12 @@ __all__ = [
     "StackedInline",
     "Uploading",
     "acting",
+    "badge",
+    "json_block",
+    "keys",
     "linked",
     "linked_list",
+    "opening",
     "pretty_json",
     "sized",
     "to_the_second",
@@ -59,6 +65,8 @@ LINK_STYLE = "text-primary-600 dark:text-primary-500"
 
 
 PAGE_OF = "page_of"
+FOLDED_FROM = 20
+"""Lines of JSON."""
 
 
 class PageActions(ModelAdmin):
@@ -118,6 +126,11 @@ class Narrowed(ModelAdmin):
         return found, twice
 
 
+def keys(told: str) -> list[int]:
+    """The key that an address has, if it is one."""
+    return [int(told)] if told.isascii() and told.isdecimal() else []
+
+
 class NotByHand(ModelAdmin):
     """Rows that are neither added nor edited; name it first in the bases."""
 
@@ -141,6 +154,7 @@ class Listing(TabularInline):
     extra = 0
     can_delete = False
     hide_title = True
+    per_page = 25
 
     def get_readonly_fields(self, request: HttpRequest, obj: Any = None) -> Any:
         return self.fields
@@ -193,6 +207,11 @@ def linked_list(model: type[Model], query: str, text: str) -> SafeString:
     return format_html('<a class="{} underline" href="{}?{}">{}</a>', LINK_STYLE, address, query, text)
 
 
+def badge(told: str | tuple[str, str], colours: dict[str, str]) -> SafeString:
+    """A state on the page of a row, as the column of a list has it: a word, or a word and what is said."""
+    return SafeString(display_for_label(told, "", colours))
+
+
 def sized(field: str, title: str = "Size") -> Callable[[Any, Any], str]:
     """A column of bytes as people read them, sorted by the field."""
 
@@ -209,7 +228,16 @@ def to_the_second(moment: datetime) -> str:
 
 
 def pretty_json(value: Any) -> SafeString:
+    """JSON as an indented block, which opens when asked for if it is long."""
+    block = json_block(value)
+    return block if block.count("\n") < FOLDED_FROM else opening(block)
+
+
+def json_block(value: Any) -> SafeString:
     """JSON as an indented block."""
-    return format_html(
-        "<pre style='white-space: pre-wrap'>{}</pre>", json.dumps(value, indent=2, ensure_ascii=False)
-    )
+    return format_html('<pre class="hmi-json">{}</pre>', json.dumps(value, indent=2, ensure_ascii=False))
+
+
+def opening(block: SafeString) -> SafeString:
+    """What opens when asked for."""
+    return format_html("<details><summary>Show</summary>{}</details>", block)

@@ -23,6 +23,7 @@ from tenants.admin.base import (
     PageActions,
     StackedInline,
     acting,
+    badge,
     linked,
     linked_list,
     sized,
@@ -94,6 +95,9 @@ def what_goes(tenant: Tenant) -> list[str]:
     ]
 
 
+STATES = {"at work": "success", "suspended": "warning", "being deleted": "danger", "deleted": ""}
+
+
 @admin.register(Tenant)
 class TenantAdmin(PageActions):
     """Tenants; suspended ones get 403 for everything."""
@@ -127,24 +131,21 @@ class TenantAdmin(PageActions):
         """How many people belong to it."""
         return int(tenant.member_count)
 
-    @display(  # type: ignore[untyped-decorator]
-        description="State",
-        ordering="suspended_at",
-        label={"at work": "success", "suspended": "warning", "being deleted": "danger", "deleted": ""},
-    )
+    @display(description="State", ordering="suspended_at", label=STATES)  # type: ignore[untyped-decorator]
     def status(self, tenant: Tenant) -> tuple[str, str]:
-        """The same in its colour, for the list."""
-        told = self.state(tenant)
-        return told.partition(" on ")[0], told
+        """Whether it works, and since when not; the first word has the colour."""
+        if tenant.left_at is not None:
+            return "deleted", f"deleted on {tenant.left_at:%Y-%m-%d}"
+        if tenant.leaving_since is not None:
+            return "being deleted", "being deleted"
+        if tenant.suspended_at is not None:
+            return "suspended", f"suspended on {tenant.suspended_at:%Y-%m-%d}"
+        return "at work", "at work"
 
     @admin.display(description="State")
-    def state(self, tenant: Tenant) -> str:
-        """Whether it works, and since when not."""
-        if tenant.left_at is not None:
-            return f"deleted on {tenant.left_at:%Y-%m-%d}"
-        if tenant.leaving_since is not None:
-            return "being deleted"
-        return f"suspended on {tenant.suspended_at:%Y-%m-%d}" if tenant.suspended_at else "at work"
+    def state(self, tenant: Tenant) -> SafeString:
+        """The same on its page."""
+        return badge(self.status(tenant), STATES)
 
     def get_fields(self, request: HttpRequest, obj: Any = None) -> tuple[str, ...]:
         chosen = ("name", "weight", "shares_fragment_counts")

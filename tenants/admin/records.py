@@ -22,7 +22,7 @@ class UsageDayAdmin(ReadOnly):
     list_select_related = ("tenant",)
     search_fields = ("tenant__slug", "hplm_name")
     show_full_result_count = False
-    date_hierarchy = "day"
+    ordering = ("-day",)  # not by names, too, as elsewhere: there may be a hundred thousand rows
 
 
 @admin.register(UsageSum)

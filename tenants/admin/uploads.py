@@ -1,10 +1,10 @@
 """Corpora and datasets."""
 
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Final
 
 from django import forms
 from django.contrib import admin
-from django.db.models import QuerySet, Sum
+from django.db.models import Q, QuerySet, Sum
 from django.http import HttpRequest
 from django.utils.safestring import SafeString
 from unfold.contrib.filters.admin import AutocompleteSelectFilter
@@ -12,12 +12,12 @@ from unfold.widgets import UnfoldAdminFileFieldWidget
 
 from tenants.admin.base import (
     Listing,
-    ModelAdmin,
     ModelForm,
     Narrowed,
     NotByHand,
     Uploading,
     acting,
+    keys,
     pretty_json,
     sized,
 )
@@ -25,6 +25,9 @@ from tenants.errors import HmiError
 from tenants.models import Corpus, Dataset, DatasetSplit
 from tenants.services.corpora import corpus_delete, corpus_preview, corpus_upload
 from tenants.services.datasets import dataset_delete
+
+PLATFORM: Final = "platform"
+"""Whose corpora a form may look for: these, or a tenant's by its key and these."""
 
 
 class CorpusForm(ModelForm):
@@ -50,8 +53,12 @@ class CorpusForm(ModelForm):
 
 
 @admin.register(Corpus)
-class CorpusAdmin(ModelAdmin, Uploading):
+class CorpusAdmin(Narrowed, Uploading):
     """Corpora; those without a tenant are the platform's. Uploaded, looked at and deleted, never changed."""
+
+    narrowing: ClassVar = {
+        "of": lambda rows, owner: rows.filter(Q(tenant=None) | Q(tenant__in=keys(owner))),
+    }
 
     form = CorpusForm
     size = sized("size_bytes")
@@ -104,7 +111,7 @@ class DatasetAdmin(NotByHand, Narrowed):
     """Datasets, to look at and delete; tenants upload their own."""
 
     narrowing: ClassVar = {
-        "tenant": lambda rows, tenant: rows.filter(tenant__in=[int(tenant)] if tenant.isdecimal() else []),
+        "tenant": lambda rows, tenant: rows.filter(tenant__in=keys(tenant)),
         "task": lambda rows, task: rows.filter(task=task),
     }
 

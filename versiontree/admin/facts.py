@@ -8,15 +8,16 @@ from django.utils.html import format_html, format_html_join
 from django.utils.safestring import SafeString, mark_safe
 from django.utils.text import Truncator
 
-from tenants.admin.base import LINK_STYLE, linked, pretty_json
+from tenants.admin.base import LINK_STYLE, json_block, linked, linked_list, opening
+from versiontree.admin.standing import asking_for
 from versiontree.dependents import dependents_of
 from versiontree.models import Domain, Hplm, Job, Root
 from versiontree.models.job import JobState
 from versiontree.selectors import versions_of
 
 NAMED: Final = 9
-"""So many domains and so many hPLMs are named, of those that stand on something: with how many more there
-are, that is all that a question before an action shows."""
+"""So many domains and so many hPLMs are named, of those that stand on something: with how many there are,
+that is all that a question before an action shows."""
 
 
 def jobs_told(owner: Root | Domain | Hplm) -> SafeString:
@@ -32,18 +33,17 @@ def listed(lines: Iterable[str]) -> SafeString:
 
 
 def standing_on(owner: Root | Domain) -> list[str]:
-    """What grows directly from it: the first domains and hPLMs, each leading to its page, and how many more
-    there are."""
+    """What grows directly from it: the first domains and hPLMs, each leading to its page, and where there are
+    more a way to the list of all."""
     standing = dependents_of(owner, shown=NAMED)
-    more_domains = standing.domain_count - len(standing.domains)
-    more_hplms = standing.hplm_count - len(standing.hplms)
+    domains, hplms, query = standing.domain_count, standing.hplm_count, asking_for(owner)
     return [
         *(linked(domain, f"the domain {_named(domain)}") for domain in standing.domains),
-        *([f"and {more_domains:,} more domains"] if more_domains else []),
+        *([linked_list(Domain, query, f"all {domains:,} domains")] if domains > NAMED else []),
         *(linked(hplm, f"the hPLM {hplm}") for hplm in standing.hplms),
         *(
-            [f"and {more_hplms:,} more hPLMs, of {standing.tenant_count:,} tenants in all"]
-            if more_hplms
+            [linked_list(Hplm, query, f"all {hplms:,} hPLMs, of {standing.tenant_count:,} tenants")]
+            if hplms > NAMED
             else []
         ),
     ]
@@ -53,7 +53,7 @@ def folded(figures: Any) -> SafeString | None:
     """JSON that opens when asked for, its figures to six digits."""
     if not figures:
         return None
-    return format_html("<details><summary>Show</summary>{}</details>", pretty_json(_short(figures)))
+    return opening(json_block(_short(figures)))
 
 
 def on_a_line(figures: Any) -> str:

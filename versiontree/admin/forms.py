@@ -10,11 +10,12 @@ from django.utils.http import urlencode
 from unfold.widgets import (
     UnfoldAdminAutocompleteWidget,
     UnfoldAdminDecimalFieldWidget,
-    UnfoldAdminSelectWidget,
     UnfoldAdminTextareaWidget,
+    UnfoldAdminTextInputWidget,
     UnfoldBooleanSwitchWidget,
 )
 
+from tenants.admin.uploads import PLATFORM
 from tenants.models import Corpus, Dataset
 from versiontree.admin.service_forms import DATASET, UNFOLD, ServiceForm, TrainingForm
 from versiontree.knob_fields import AS_BEFORE, knob_fields
@@ -55,7 +56,7 @@ class SearchSelect(AutocompleteSelect):
     ``within`` narrows them further (see ``Narrowed``)."""
 
     def __init__(self, field: Any, **within: str) -> None:
-        super().__init__(field, admin.site, attrs={"class": "unfold-admin-autocomplete"})
+        super().__init__(field, admin.site, attrs={"class": "unfold-filter-autocomplete"})
         self.within = within
 
     def get_url(self) -> str:
@@ -68,15 +69,19 @@ class SearchSelect(AutocompleteSelect):
         return media
 
 
+def _corpus_field(**more: Any) -> "forms.ModelChoiceField[Corpus]":
+    """One of the platform's."""
+    widget = SearchSelect(Version._meta.get_field("corpus"), of=PLATFORM)
+    return forms.ModelChoiceField(queryset=_platform_corpora(), widget=widget, **more)
+
+
 class RootForm(TrainingForm):
     """Register a checkpoint as a root."""
 
     kind = JobKind.CONVERT
     makes_table = True
 
-    corpus = forms.ModelChoiceField(
-        queryset=_platform_corpora(), widget=UnfoldAdminSelectWidget, help_text="A corpus of the platform's."
-    )
+    corpus = _corpus_field(help_text="A corpus of the platform's.")
     lower = knob_fields(JobKind.CONVERT, UNFOLD)["lower"]
     alpha = _alpha_field()
 
@@ -123,10 +128,10 @@ class DomainForm(TrainingForm):
 
     parent = forms.ModelChoiceField(
         queryset=_ready_parents().filter(tenant=None),
-        widget=UnfoldAdminSelectWidget,
+        widget=SearchSelect(Version._meta.get_field("parent"), fit="parents", of=PLATFORM),
         help_text="The ready version of a root or domain that this domain grows from.",
     )
-    corpus = forms.ModelChoiceField(queryset=_platform_corpora(), widget=UnfoldAdminSelectWidget)
+    corpus = _corpus_field()
     alpha = _alpha_field()
     kept_back = forms.BooleanField(
         required=False,
@@ -163,7 +168,7 @@ class DomainUpdateForm(TrainingForm):
     makes_table = True
     table_otherwise = "As in the version before"
 
-    corpus = forms.ModelChoiceField(queryset=Corpus.unscoped.none(), widget=UnfoldAdminSelectWidget)
+    corpus = _corpus_field(help_text="A corpus of the platform's, or of the tenant whose domain it is.")
     alpha = _alpha_field()
 
     class Meta:
@@ -172,8 +177,10 @@ class DomainUpdateForm(TrainingForm):
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
-        own = Corpus.unscoped.filter(tenant=self.instance.tenant_id) | _platform_corpora()
-        self.fields["corpus"].queryset = own  # type: ignore[attr-defined]
+        owner = self.instance.tenant_id
+        chosen: Any = self.fields["corpus"]
+        chosen.queryset = Corpus.unscoped.filter(tenant=owner) | _platform_corpora()
+        chosen.widget.within = {"of": str(owner or PLATFORM)}
 
     def act(self, actor: Any) -> Version:
         data = self.cleaned_data
@@ -267,7 +274,12 @@ class HplmUpdateForm(TrainingForm):
 class AliasForm(ServiceForm):
     """Move an alias to another ready version of its hPLM."""
 
-    reason = forms.CharField(required=False, max_length=200)
+    version = forms.ModelChoiceField(
+        queryset=Version.unscoped.none(), widget=SearchSelect(Alias._meta.get_field("version"))
+    )
+    reason = forms.CharField(
+        max_length=200, widget=UnfoldAdminTextInputWidget, help_text="Why, for the alias's history."
+    )
 
     class Meta:
         model = Alias
@@ -275,8 +287,11 @@ class AliasForm(ServiceForm):
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
-        ready = Version.unscoped.filter(hplm=self.instance.hplm_id, state=VersionState.READY)
-        self.fields["version"].queryset = ready.select_related("hplm__tenant", "root", "domain")  # type: ignore[attr-defined]
+        hplm = self.instance.hplm_id
+        chosen: Any = self.fields["version"]
+        ready = Version.unscoped.filter(hplm=hplm, state=VersionState.READY)
+        chosen.queryset = ready.select_related("hplm__tenant", "root", "domain")
+        chosen.widget.within = {"to_serve": str(hplm)}
 
     def act(self, actor: Any) -> Alias:
         data = self.cleaned_data

@@ -13,6 +13,7 @@ from tenants.admin.confirm import typed_name
 from versiontree.admin.base import Serviced
 from versiontree.admin.forms import AliasForm, HplmForm, HplmUpdateForm
 from versiontree.admin.grown import Grown, VersionInline
+from versiontree.admin.standing import StandingOn
 from versiontree.models import Alias, AliasMove, Hplm
 from versiontree.models.version import VersionKind
 from versiontree.services.hplms import hplm_delete
@@ -57,6 +58,7 @@ class HplmAdmin(Grown):
     inlines = (VersionInline, AliasInline)
     list_display = ("name", "tenant", "task", "newest", "status", "created_by", "created_at", "deleted_at")
     list_filter = (
+        StandingOn,
         "task",
         ("tenant", AutocompleteSelectFilter),
         ("pinned_at", admin.EmptyFieldListFilter),

@@ -14,6 +14,7 @@ from tenants.admin.confirm import typed_name
 from versiontree.admin.facts import leading, standing_on
 from versiontree.admin.forms import DomainForm, DomainUpdateForm, RootForm, RootTermsForm
 from versiontree.admin.grown import Grown, VersionInline
+from versiontree.admin.standing import StandingOn
 from versiontree.models import Domain, Root
 from versiontree.models.version import VersionKind
 from versiontree.services.compact import domain_compact
@@ -75,7 +76,7 @@ class DomainAdmin(Grown):
         "created_at",
     )
     list_display = ("name", "root", "tenant", "newest", "status", "published_at", "created_by", "created_at")
-    list_filter = (("root", AutocompleteSelectFilter), ("tenant", AutocompleteSelectFilter))
+    list_filter = (StandingOn, ("root", AutocompleteSelectFilter), ("tenant", AutocompleteSelectFilter))
     list_filter_submit = True
     list_select_related = ("root", "tenant", "created_by")
     search_fields = ("name", "root__name", "tenant__slug")

@@ -13,7 +13,7 @@ from django.utils.safestring import SafeString, mark_safe
 from unfold.contrib.filters.admin import AutocompleteSelectFilter
 from unfold.decorators import display
 
-from tenants.admin.base import Listing, Narrowed, NotByHand, ReadOnly, acting, linked, pretty_json
+from tenants.admin.base import Listing, Narrowed, NotByHand, ReadOnly, acting, keys, linked, pretty_json
 from tenants.errors import HmiError
 from versiontree.admin.base import STATE_COLOURS, Serviced
 from versiontree.admin.facts import folded
@@ -61,10 +61,12 @@ class VersionAdmin(NotByHand, Narrowed, Serviced):
     """The nodes of the tree. They never change; a failed one can be tried again."""
 
     narrowing: ClassVar = {
-        "fit": lambda rows, _: rows.filter(state=VersionState.READY).exclude(kind=VersionKind.HPLM)
+        "fit": lambda rows, _: rows.filter(state=VersionState.READY).exclude(kind=VersionKind.HPLM),
+        "of": lambda rows, _: rows.filter(tenant=None),
+        "to_serve": lambda rows, hplm: rows.filter(hplm__in=keys(hplm), state=VersionState.READY),
     }
 
-    ordering = ("-created_at", "-id")
+    ordering = ("-id",)  # by when they were made, and from an index
     list_display = ("__str__", "kind", "status", "tenant", "parent", "short_digest", "created_at", "ready_at")
     list_filter = ("kind", "state", ("root", AutocompleteSelectFilter), ("tenant", AutocompleteSelectFilter))
     list_filter_submit = True

@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Iterator
+from datetime import timedelta
 from typing import Any
 
 import pytest
@@ -9,6 +10,8 @@ from django.contrib import admin
 from django.core.management import call_command
 from django.test import Client
 from django.urls import reverse
+from django.utils import timezone
+from django.utils.html import strip_tags
 from redis import Redis
 
 from hmi_site.dashboard import disk
@@ -21,8 +24,9 @@ from tenants.models import AuditEvent, Quota, Tenant, User
 from tenants.services.usage import usage_record
 from tests.integration.versiontree import grove
 from tests.integration.versiontree.admin_pages import plain
-from versiontree.models import Version
-from versiontree.services.jobs import job_fail
+from versiontree.models import Artifact, Job, Version
+from versiontree.services.jobs import job_fail, job_heartbeat
+from versiontree.services.roots import root_register
 
 PAGES = ("/admin/", "/admin/live/", "/admin/serving/")
 
@@ -88,6 +92,11 @@ def test_the_dashboard_tells_what_workers_and_jobs_do_and_what_to_look_at(
         "1 job has failed today.",
         "Whole fragment 60.0%",
         "Computed 5.0%",
+        "Rows a second312.4",
+        "Median latency12 ms of 2,210 requests",
+        "99 of 100 within82 ms p99, last 30 s",
+        "Outstanding0 of ",
+        "Running0Queued0Succeeded4 todayFailed1 today",
     ):
         assert told in text, told
     beat(redis_client, "w1", root, resident=9, hplms=10, pinned=3, pinned_resident=3)
@@ -97,6 +106,36 @@ def test_the_dashboard_tells_what_workers_and_jobs_do_and_what_to_look_at(
     assert "No inference worker serves" not in text
     assert "hPLMs in memory7 of 10, in the emptiest workerPinned in memory3 of 3" in text
     assert "Artifact store: the disk is" in text
+
+
+def test_the_dashboard_draws_two_weeks_and_tells_what_lies_on_disk(staff: Client, root: Version) -> None:
+    usage_record(tenant=Tenant.objects.get(slug="acme"), hplm_name="spam", inputs=1, tokens=9)
+    Job.unscoped.filter(kind="fine_tune").update(finished_at=timezone.now() - timedelta(days=3))
+    Artifact.objects.create(kind="plot", digest="a" * 64, size=7 * 1024**3, files={})
+    today, back = (f"{timezone.now() - timedelta(days=days):%-d %B}" for days in (0, 3))
+    page = staff.get("/admin/").content.decode()
+    requests, jobs, disks = (page.split("<section")[at].split("</section")[0] for at in (-3, -2, -1))
+    assert (requests.count("<li"), jobs.count("<li")) == (14, 14)
+    assert f"{today}: 1 answered" in requests
+    assert f"{back}: none" in requests
+    assert f"{back}: 1 succeeded" in jobs
+    assert re.search(rf'title="{back}: 1 succeeded">.*?class="hmi-\w+" height="[1-9]', jobs, re.DOTALL)
+    told = " ".join(strip_tags(disks).split())
+    assert re.search(r"Artifact store 7\.0\sGB, [\d.]+\s[GT]B free", told), told
+
+
+def test_a_root_tells_what_its_jobs_do_until_they_are_done(staff: Client, tmp_path: Any) -> None:
+    text = grove.corpus(None, "prose")
+    source = grove.checkpoint(tmp_path / "new")
+    version = root_register(name="new", source=source, corpus=text, actor=None)
+    convert = grove.jobs_in_order(version)[0]
+    page = reverse("admin:versiontree_root_change", args=[version.root_id])
+    assert "Convert: queuedBuild PLOT: waiting" in read(staff, page)
+    worker = grove.claim(convert)
+    job_heartbeat(job_id=convert.pk, worker=worker, lease_s=60, progress=0.37, stage="distil")
+    assert "Convert: running, 37%, distil" in read(staff, page)
+    job_fail(job_id=convert.pk, worker=worker, code="out_of_memory", message="It did not fit.")
+    assert "Convert: failed, It did not fit." in read(staff, page)
 
 
 def test_the_page_of_a_tenant_tells_what_is_taken_leads_to_its_rows_and_sets_deletion_apart(

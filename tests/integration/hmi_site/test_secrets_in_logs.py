@@ -96,7 +96,7 @@ def _set_up_second_factor(browser: Client) -> str:
     page = browser.post(again["Location"], {"password": PASSWORD}, follow=True).content.decode()
     found = re.search(r"Secret: <code>(\w+)</code>", page)
     assert found
-    answer = browser.post("/second-factor/totp/activate/", {"code": code_of(found[1], step=0)})
+    answer = browser.post("/second-factor/totp/activate/", {"code": code_of(found[1])})
     assert answer.status_code == 302
     return found[1]
 

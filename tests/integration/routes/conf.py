@@ -3,7 +3,7 @@
 import re
 from collections.abc import Iterator, Mapping
 
-from django.urls import URLPattern, URLResolver, get_resolver
+from django.urls import URLPattern, URLResolver, get_resolver, resolve
 
 PARAMETER = re.compile(r"<(?:\w+:)?(\w+)>")
 NAMED_GROUP = re.compile(r"\(\?P(<\w+>)(?:[^()]|\([^()]*\))*\)")
@@ -27,9 +27,18 @@ def address(route: str, values: Mapping[str, object]) -> str:
     return "/" + "/".join(parts)
 
 
+def route_of(path: str) -> str:
+    """The route that leads to an address, as `routes` has it. Raises Resolver404."""
+    return _plain(resolve(path).route)
+
+
+def _plain(pattern: str) -> str:
+    return NAMED_GROUP.sub(r"\1", pattern).replace("^", "").removesuffix("$")
+
+
 def _routes(prefix: str, patterns: list[URLPattern | URLResolver]) -> Iterator[str]:
     for pattern in patterns:
-        here = prefix + NAMED_GROUP.sub(r"\1", str(pattern.pattern)).replace("^", "").removesuffix("$")
+        here = prefix + _plain(str(pattern.pattern))
         if isinstance(pattern, URLResolver):
             yield from _routes(here, pattern.url_patterns)
         else:

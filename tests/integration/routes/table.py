@@ -118,9 +118,11 @@ API_OF_A_TENANT: dict[str, Methods] = {
     "domains": {"GET": read(), "POST": write(422)},
     "domains/<int:domain_id>": get(read()),
     "domains/<int:domain_id>/versions": {"GET": read(), "POST": write(422)},
+    "domains/<int:domain_id>/estimate": post(write(422)),
     "domains/<int:domain_id>/grow": post(write(409)),
     "domains/<int:domain_id>/compact": post(write(409)),
     "estimate": post(write(422)),
+    "estimate/domain": post(write(422)),
     "hplms": {"GET": read(), "POST": write(422)},
     "hplms/<slug:hplm>": {"GET": read(), "PATCH": write(422), "DELETE": write(204)},
     "hplms/<slug:hplm>/versions": {"GET": read(), "POST": write(422)},
@@ -180,6 +182,8 @@ API: dict[str, Methods] = {
     "platform/corpora/<int:corpus_id>/fit": get(run(422)),
     "platform/domains": {"GET": run(), "POST": run(422)},
     "platform/domains/<int:domain_id>/versions": {"GET": run(), "POST": run(422)},
+    "platform/estimate/domain": post(run(422)),
+    "platform/domains/<int:domain_id>/estimate": post(run(422)),
     "platform/domains/<int:domain_id>/grow": post(run(201)),
     "platform/domains/<int:domain_id>/compact": post(run(404)),  # there is no chain
     "platform/domains/<int:domain_id>/publish": post(run()),
@@ -340,8 +344,6 @@ DECLARED: dict[str, Methods] = {
     **OPENAI,
     **_below("t/<slug:slug>/", PAGES_OF_A_TENANT),
 }
-"""Everything but the administration, all of which is the administrators' (`ADMIN`)."""
+"""Everything but the administration, of which admin_table.py tells."""
 
 ADMIN = "admin/"
-DOORS = {"admin/login/", "admin/logout/"}
-"""These are for everybody, and lead to `login/`."""
