@@ -36,7 +36,7 @@ class Place:
 
     @property
     def owns(self) -> bool:
-        """Whether the user may make and revoke API keys here."""
+        """Whether the user is an owner here."""
         return Role(self.membership.role).includes(Role.OWNER)
 
 

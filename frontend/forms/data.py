@@ -4,16 +4,15 @@ A file comes in pieces before the form does, and then the form names its upload;
 form, from a browser without scripts.
 """
 
-from collections.abc import Sequence
 from typing import Any
 from uuid import UUID
 
 from django import forms
 from django.core.files.uploadedfile import UploadedFile
 
+from frontend.forms.columns import columns_chosen
 from tenants.formats.check import DEFAULT_SEPARATOR
-from tenants.formats.rows import NEEDED
-from tenants.models import Task
+from tenants.models import CheckKind, Task, UploadCheck
 
 LONGEST_NAME = 100
 
@@ -61,7 +60,7 @@ class UploadForm(forms.Form):
     def given(self) -> "dict[str, UploadedFile[Any] | UUID]":
         """What each file is for -> the id of its upload, or the file itself."""
         found = {
-            name: self.cleaned_data.get(_upload_field(name)) or self.cleaned_data.get(name)
+            name: self.cleaned_data.get(name) or self.cleaned_data.get(_upload_field(name))
             for name in self.file_names
         }
         return {name: file for name, file in found.items() if file is not None}
@@ -87,26 +86,22 @@ class DatasetForm(UploadForm):
 
     name = _name_field()
     task = forms.ChoiceField(
-        label="Task", choices=Task.choices, initial=Task.CLASSIFICATION, widget=forms.RadioSelect
+        label="Task",
+        choices=Task.choices,
+        initial=Task.CLASSIFICATION,
+        widget=forms.RadioSelect({"data-clears": "columns preview"}),
     )
     train = _file_field(
         "Training file",
         required=True,
         help_text="JSON lines, CSV or TSV; CoNLL for tagging, SQuAD answers for questions. The columns are"
         " text and label, labels or value, and text_pair where there are two texts; tokens and tags; or"
-        " question, context and answers.",
+        " question, context and answers. Where yours have other names, the check lets you choose.",
     )
     dev = _file_field("Development file")
     test = _file_field(
         "Test file",
         help_text="What you leave out is set aside from the training file, a tenth each.",
-    )
-    text_column = forms.CharField(label="Column of the text, tokens or question", required=False)
-    pair_column = forms.CharField(label="Column of the second text or context", required=False)
-    label_column = forms.CharField(
-        label="Column of the label, labels, value, tags or answers",
-        required=False,
-        help_text="Only if your files call them otherwise.",
     )
     separator = forms.CharField(
         label="Between several labels in a cell",
@@ -120,33 +115,24 @@ class DatasetForm(UploadForm):
         help_text="For published data that cannot be changed. Measures on it flatter, and pages say so.",
     )
 
-    more = ("text_column", "pair_column", "label_column", "separator", "allow_leaks")
-    more_label = "Columns of other names, and leaks"
-    columns_found = False
+    more = ("separator", "allow_leaks")
+    more_label = "Several labels in a cell, and leaks"
 
     def options(self) -> dict[str, Any]:
         """Task, column mapping and choices as the services take them."""
         cleaned = self.cleaned_data
         return {
             "task": cleaned["task"],
-            "columns": self._columns() or None,
+            "columns": columns_chosen(self.data, cleaned["task"]) or None,
             "separator": cleaned["separator"] or DEFAULT_SEPARATOR,
             "allow_leaks": cleaned["allow_leaks"],
         }
 
-    def offer_columns(self, found: Sequence[str]) -> None:
-        """Let each column be chosen among those that a file has, where its names were not understood."""
-        for name in ("text_column", "pair_column", "label_column"):
-            offered = [("", "By its own name"), *((column, column) for column in found)]
-            self.fields[name].widget = forms.Select(choices=offered)
-        self.columns_found = True
 
-    def _columns(self) -> dict[str, str]:
-        """Canonical column -> what was filled in for it."""
-        first, *middle, last = NEEDED[self.cleaned_data["task"]]
-        named = {
-            first: self.cleaned_data["text_column"],
-            (middle or ["text_pair"])[0]: self.cleaned_data["pair_column"],
-            last: self.cleaned_data["label_column"],
-        }
-        return {column: name for column, name in named.items() if name}
+_FORMS: dict[str, type[UploadForm]] = {CheckKind.CORPUS: CorpusForm, CheckKind.DATASET: DatasetForm}
+
+
+def form_of(check: UploadCheck) -> UploadForm:
+    """The form that asked for a check as it was filled in, its files still there."""
+    files = {_upload_field(purpose): key for purpose, key in check.files.items()}
+    return _FORMS[check.kind](initial={"name": check.name, **check.options, **files})

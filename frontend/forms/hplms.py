@@ -6,6 +6,7 @@ from typing import Any, Final
 
 from django import forms
 
+from frontend.forms.lists import ListForm
 from tenants.models import Task
 from versiontree.browsing import Branch
 
@@ -29,10 +30,9 @@ class Asked:
     order: tuple[str, ...]
 
 
-class HplmsForm(forms.Form):
-    """None must be filled in; what is none of the choices counts as nothing chosen."""
+class HplmsForm(ListForm):
+    """By name, task, health, and what they hang on."""
 
-    q = forms.CharField(label="Search by name", required=False)
     task = forms.ChoiceField(label="Task", required=False, choices=[("", "Any task"), *Task.choices])
     health = forms.ChoiceField(label="Health", required=False, choices=HEALTH)
     under = forms.ChoiceField(label="Under", required=False)
@@ -42,16 +42,13 @@ class HplmsForm(forms.Form):
 
     def __init__(self, branches: Mapping[Branch, str], *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
-        attributes = {"placeholder": "Search by name", "autocomplete": "off", "spellcheck": "false"}
-        self.fields["q"].widget = forms.TextInput({"type": "search", **attributes})
         self.branches = {_key(branch): branch for branch in branches}
         named = [(_key(branch), name) for branch, name in branches.items()]
         self.fields["under"].choices = [("", "Any parent"), *named]  # type: ignore[attr-defined]
 
     def asked(self) -> Asked:
         """What the form says, as far as it can be read."""
-        self.is_valid()
-        given = {name: self.cleaned_data.get(name, "") for name in self.fields}
+        given = self.given()
         health = given["health"]
         return Asked(
             {

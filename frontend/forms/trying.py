@@ -92,6 +92,9 @@ FIELDS: Final[dict[Reads, dict[str, tuple[str, str]]]] = {
 }
 """By the names that the infer request has for them: label and hint."""
 
+PLACES: Final = ("text", "second")
+"""The fields that they are written in, in their order."""
+
 
 class AskForm(forms.Form):
     """What hPLMs that read the same are asked. The first text is in `text`, the other in `second`, so that
@@ -100,7 +103,7 @@ class AskForm(forms.Form):
     def __init__(self, reads: Reads, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         self._names = list(FIELDS[reads])
-        for place, (name, (label, hint)) in zip(("text", "second"), FIELDS[reads].items(), strict=False):
+        for place, (name, (label, hint)) in zip(PLACES, FIELDS[reads].items(), strict=False):
             self.fields[place] = _text(label, hint, 2 if name == "question" else 5)
 
     def given(self) -> dict[str, str]:

@@ -1,11 +1,16 @@
-"""Which days a page of usage shows."""
+"""Which days a page of usage shows, and whose usage."""
 
+from collections.abc import Mapping
 from datetime import UTC, date, datetime, timedelta
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple, cast
 
 from django import forms
+from django.http import QueryDict
+
+from tenants.usage_selectors import UsageOf
 
 LONGEST_DAYS: Final = 366
+LONGEST_NAME: Final = 100
 MONTH, RANGE = "month", "range"
 PERIODS: Final = [
     ("7", "Last 7 days"),
@@ -15,6 +20,9 @@ PERIODS: Final = [
     (RANGE, "From and to"),
 ]
 USUAL: Final = "30"
+BROWSER_ASKED: Final = "browser"
+"""In place of a key's prefix, which is longer: what was asked without a key."""
+BROWSER: Final = "The browser"
 
 
 class Span(NamedTuple):
@@ -24,19 +32,40 @@ class Span(NamedTuple):
     until: date
 
 
-class PeriodForm(forms.Form):
-    """A period that ends today, or two days; who gives days and no period means the days."""
+class UsageForm(forms.Form):
+    """A period that ends today, or two days; who gives days and no period means the days. Of one hPLM, one
+    key, or all."""
 
-    period = forms.ChoiceField(label="Period", choices=PERIODS, required=False, initial=USUAL)
+    period = forms.ChoiceField(label="Period", choices=PERIODS)
     since = forms.DateField(label="From", required=False, widget=forms.DateInput({"type": "date"}))
     until = forms.DateField(label="To", required=False, widget=forms.DateInput({"type": "date"}))
+    model = forms.CharField(
+        label="hPLM",
+        required=False,
+        max_length=LONGEST_NAME,
+        widget=forms.TextInput(
+            {"list": "asked", "placeholder": "All", "autocomplete": "off", "spellcheck": "false"}
+        ),
+    )
+    key = forms.ChoiceField(label="API key", required=False)
+
+    def __init__(self, asked: QueryDict, keys: Mapping[str, str]) -> None:
+        """`keys` has the names of keys to choose among by their prefixes."""
+        data = asked.copy()
+        if not data.get("period"):
+            data["period"] = RANGE if data.get("since") or data.get("until") else USUAL
+        super().__init__(data)
+        named = {prefix: f"{name} ({prefix}…)" for prefix, name in keys.items()}
+        offered = {"": "All", BROWSER_ASKED: BROWSER, **named}
+        wanted = data.get("key", "")
+        offered.setdefault(wanted, f"{wanted[:8]}…")
+        cast("forms.ChoiceField", self.fields["key"]).choices = list(offered.items())
 
     def clean(self) -> dict[str, Any]:
         """Two days in their order, not too far from each other."""
         cleaned = super().clean() or {}
         since, until = cleaned.get("since"), cleaned.get("until") or _today()
-        cleaned["period"] = cleaned.get("period") or (RANGE if since or cleaned.get("until") else USUAL)
-        if cleaned["period"] != RANGE or self.errors:
+        if self.errors or cleaned["period"] != RANGE:
             return cleaned
         if since is None:
             self.add_error("since", "Choose the first day.")
@@ -49,7 +78,7 @@ class PeriodForm(forms.Form):
     def span(self) -> Span:
         """The days; the usual ones where what was chosen does not do."""
         today = _today()
-        if not self.is_bound or not self.is_valid():
+        if not self.is_valid():
             return _last(int(USUAL), today)
         period = self.cleaned_data["period"]
         if period == RANGE:
@@ -57,6 +86,12 @@ class PeriodForm(forms.Form):
         if period == MONTH:
             return Span(today.replace(day=1), today)
         return _last(int(period), today)
+
+    def of(self) -> UsageOf:
+        """Whose usage; everybody's where what was chosen does not do."""
+        chosen = self.cleaned_data if self.is_valid() else {}
+        key = chosen.get("key") or None
+        return UsageOf(chosen.get("model") or None, "" if key == BROWSER_ASKED else key)
 
 
 def _last(days: int, today: date) -> Span:

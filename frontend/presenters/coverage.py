@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from operator import attrgetter
 from urllib.parse import urlencode
 
 from django.urls import reverse
@@ -40,7 +41,7 @@ def coverage_rows(
     tenant: Tenant, upload: Corpus | Dataset, measured: Iterable[Coverage]
 ) -> list[CoverageRow]:
     """The best first: whole fragments count, then shorter ones."""
-    ranked = sorted(measured, key=rank, reverse=True)
+    ranked = sorted(measured, key=attrgetter("rank"), reverse=True)
     return [_row(tenant, upload, one, best=not place and not one.fault) for place, one in enumerate(ranked)]
 
 
@@ -55,12 +56,6 @@ def use_rows(tenant: Tenant, versions: Iterable[Version]) -> list[UseRow]:
         )
         for version in versions
     ]
-
-
-def rank(one: Coverage) -> tuple[float, float]:
-    """By how much of the upload the tables hold: whole fragments count, then shorter ones."""
-    whole = one.fragments or 1
-    return one.trigrams / whole, one.bigrams / whole
 
 
 def covered_parts(one: Coverage) -> list[Part]:

@@ -7,7 +7,7 @@ from typing import Any
 from django.http import HttpRequest
 
 from frontend.presenters.charts import Part
-from frontend.presenters.coverage import covered_parts, rank
+from frontend.presenters.coverage import covered_parts
 from frontend.presenters.data import task_of
 from frontend.presenters.snippets import Snippets, snippets_of
 from frontend.presenters.versions import parent_name
@@ -80,7 +80,7 @@ def parent_choices(
     and chosen where nothing else is."""
     known = {coverage.version_id: coverage for coverage in measured}
     able = [one for one in targets if one.pk in known and not known[one.pk].fault]
-    ranked = sorted(able, key=lambda one: rank(known[one.pk]), reverse=True)
+    ranked = sorted(able, key=lambda one: known[one.pk].rank, reverse=True)
     rest = [one for one in targets if one not in ranked]
     best = ranked[0] if ranked and not measuring else None
     usual = best or (

@@ -35,13 +35,14 @@ class DataRow:
 
 @dataclass(frozen=True, slots=True)
 class UploadRow:
-    """A file that nothing was made of; `arrived` in 0..1."""
+    """A file that nothing was made of; `arrived` in 0..1, `check` the last one it went through."""
 
     pk: UUID
     name: str
     arrived: float
     size: int
     until: datetime
+    check: UUID | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,14 +103,15 @@ def dataset_rows(tenant: Tenant, datasets: Iterable[Dataset]) -> list[DataRow]:
     ]
 
 
-def upload_rows(uploads: Iterable[Upload]) -> list[UploadRow]:
-    """Files that nothing was made of; those whose file has just gone are left out."""
+def upload_rows(uploads: Iterable[Upload], checks: Mapping[UUID, UUID]) -> list[UploadRow]:
+    """Files that nothing was made of, each with its check; those whose file has just gone are left out."""
     found = []
     for upload in uploads:
         with suppress(HmiError):
             here = arrived(upload_store().arriving(upload.pk))
             share = here / upload.size_bytes if upload.size_bytes else 1.0
-            found.append(UploadRow(upload.pk, upload.filename, share, upload.size_bytes, upload.expires_at))
+            about = (upload.filename, share, upload.size_bytes, upload.expires_at)
+            found.append(UploadRow(upload.pk, *about, checks.get(upload.pk)))
     return found
 
 

@@ -13,11 +13,9 @@ from frontend.presenters.wording import metric_words
 from frontend.status import Style, style_of
 from tenants.models import UsageDay
 from versiontree.browsing import Branch, Brief
+from versiontree.health import ILL_SHARE
 from versiontree.models import Hplm
 from versiontree.models.version import VersionState
-
-ILL_SHARE = 0.05
-"""From this share of failed requests on, an hPLM is not well."""
 
 
 @dataclass(frozen=True, slots=True)

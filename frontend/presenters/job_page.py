@@ -9,6 +9,7 @@ from urllib.parse import urlencode
 
 from django.urls import reverse
 
+from frontend.presenters.creating import in_words
 from frontend.presenters.jobs import figures
 from frontend.presenters.progress import UNTOLD
 from frontend.presenters.wording import plain, words
@@ -17,6 +18,7 @@ from versiontree.knob_fields import LABELS
 from versiontree.models import Job, JobEvent, Version
 from versiontree.models.job import JobKind, JobState
 from versiontree.models.version import VersionKind
+from versiontree.readiness import Readiness
 from versiontree.reported import mapping_of
 from versiontree.training_settings import KNOBS, Knob
 
@@ -53,6 +55,15 @@ class Where:
     at: datetime | None
 
 
+@dataclass(frozen=True, slots=True)
+class Ready:
+    """What will be ready, in about what time; ``rough`` where that is hardly more than a guess."""
+
+    what: str
+    time: str
+    rough: bool
+
+
 def event_rows(events: Iterable[JobEvent]) -> list[EventRow]:
     """The rows of a list, in the order given."""
     return [EventRow(event.pk, event.at, event.kind, _told(event)) for event in events]
@@ -79,6 +90,15 @@ def where_of(job: Job) -> Where | None:
     if job.state != JobState.FAILED:
         return None
     return Where(job.stage or "the start", job.progress, job.attempt, job.max_attempts, job.finished_at)
+
+
+def ready_shown(version: Version, left: Readiness | None) -> Ready | None:
+    """When it can answer, where that can be told."""
+    if left is None:
+        return None
+    first = version.number == 1
+    what = VersionKind(version.kind).label if first else f"v{version.number}"
+    return Ready(what, in_words(left.seconds), left.rough)
 
 
 def configuration_of(job: Job) -> list[tuple[str, str]]:

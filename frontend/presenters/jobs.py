@@ -85,6 +85,11 @@ def first_job_of(version: Version) -> Job:
     return next(job for job in version.jobs.all() if job.after_id is None)
 
 
+def jobs_of_version(version: Version) -> list[JobRow]:
+    """The rows of the jobs that a version was made by, the first first; they should be loaded already."""
+    return job_rows(sorted(version.jobs.all(), key=lambda job: (job.created_at, job.kind)))
+
+
 def job_rows(jobs: Iterable[Job]) -> list[JobRow]:
     """The rows of a list, in the order given, each with its place in the queue; one query."""
     listed = list(jobs)

@@ -1,11 +1,23 @@
 """What a tenant may have and use, how much of it is taken, and when it is free again."""
 
 from dataclasses import dataclass
+from datetime import UTC, datetime
 
 from django.template.defaultfilters import filesizeformat
 
-from tenants.models import Quota
-from tenants.selectors import Rates
+from frontend.presenters.charts import Bar
+from tenants.api_key_selectors import api_keys_working
+from tenants.models import Quota, Tenant
+from tenants.selectors import (
+    Rates,
+    invitations_made_since,
+    quota_of,
+    rates_of,
+    requests_today,
+    storage_used,
+)
+from versiontree.selectors import artifact_bytes, domains_visible_to
+from versiontree.services.room import hplms_taken, jobs_taken
 
 AT_MIDNIGHT = "begins anew at midnight UTC"
 BY_THE_SECOND = "comes back second by second"
@@ -43,6 +55,22 @@ class LimitRow:
         return self.share is not None and self.share >= NEAR
 
 
+def limits_of(tenant: Tenant) -> list[LimitRow]:
+    """What the tenant may have and use, and how much of it is taken."""
+    midnight = datetime.now(UTC).replace(hour=0, minute=0, second=0, microsecond=0)
+    used = Used(
+        requests=requests_today(tenant),
+        hplms=hplms_taken(tenant),
+        domains=domains_visible_to(tenant).filter(tenant=tenant).count(),
+        jobs=jobs_taken(tenant),
+        uploads=storage_used(tenant),
+        artifacts=artifact_bytes(tenant),
+        keys=api_keys_working(tenant).count(),
+        invitations=invitations_made_since(tenant, midnight),
+    )
+    return limit_rows(quota_of(tenant), rates_of(tenant), used)
+
+
 def limit_rows(quota: Quota, rates: Rates, used: Used) -> list[LimitRow]:
     """All limits of the tenant, those first that begin anew."""
     return [
@@ -54,6 +82,21 @@ def limit_rows(quota: Quota, rates: Rates, used: Used) -> list[LimitRow]:
         _stored(used, quota.max_storage_bytes),
         _counted("API keys", used.keys, quota.max_api_keys, "that work; free again when one ends"),
         _counted("Invitations today", used.invitations, quota.max_invitations_per_day, AT_MIDNIGHT),
+    ]
+
+
+def quota_bars(quota: Quota, *, hplms: int, domains: int, jobs: int, requests: int, stored: int) -> list[Bar]:
+    """How much of each part of the quota is taken; `stored` is in bytes."""
+    counted = (
+        ("hPLMs", hplms, quota.max_hplms),
+        ("Domains", domains, quota.max_domains),
+        ("Jobs at work", jobs, quota.max_active_jobs),
+        ("Requests today", requests, quota.max_requests_per_day),
+    )
+    limit = quota.max_storage_bytes
+    return [
+        *(_limited(name, used, most, f"{used:,} of {most:,}") for name, used, most in counted),
+        _limited("Storage", stored, limit, f"{filesizeformat(stored)} of {filesizeformat(limit)}"),
     ]
 
 
@@ -76,6 +119,11 @@ def _stored(used: Used, most: int) -> LimitRow:
     return LimitRow(
         "Storage", f"{filesizeformat(stored)} of {filesizeformat(most)}", parts, _share(stored, most)
     )
+
+
+def _limited(name: str, used: int, most: int, figure: str) -> Bar:
+    share = _share(used, most)
+    return Bar(name, share, figure, near=share >= NEAR)
 
 
 def _share(used: int, most: int) -> float:

@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 
 from django.template.defaultfilters import filesizeformat, pluralize
 
-from frontend.presenters.usage import Tile
+from frontend.presenters.tiles import Tile
 from inference.api.serving import Serving
 from inference.queueing.status import Recently, TracedSpan, WorkerStatus
 
@@ -95,14 +95,16 @@ def _milliseconds(figure: float) -> str:
 
 
 def picture_of(recently: Recently) -> Picture | None:
-    """Three lanes; None before the first batch."""
+    """Three lanes, and one more for each further batch that computes beside the first; None before the first
+    batch."""
     busy = _busy_ms(recently.spans)
     if not busy:
         return None
     spans = _closer(recently.spans, longest_pause=busy * PAUSE)
     end = max(span.start + span.length for span in spans)
+    names = [*LANES, *sorted({span.lane for span in spans} - {*LANES})]
     return Picture(
-        [Lane(name, [_piece(span, end) for span in spans if span.lane == name]) for name in LANES], busy
+        [Lane(name, [_piece(span, end) for span in spans if span.lane == name]) for name in names], busy
     )
 
 

@@ -121,7 +121,7 @@ class Drawing:
         """The node with the next of what hangs on it, from `start` on."""
         node = self.closed(branch)
         domains = self._below[branch][start : start + PER_BRANCH]
-        node.children = [*map(self.closed, domains), *hplms]
+        node.children = _by_stem([*map(self.closed, domains), *hplms])
         node.opened, node.shown = True, start + len(node.children)
         return node
 
@@ -153,9 +153,14 @@ class Drawing:
     def _grown(self, branch: Branch, needed: set[Branch], hplms: dict[Branch, list[Node]]) -> Node:
         node = self.closed(branch)
         below = [self._grown(child, needed, hplms) for child in self._below[branch] if child in needed]
-        node.children = [*below, *hplms.get(branch, [])]
+        node.children = _by_stem([*below, *hplms.get(branch, [])])
         node.opened, node.shown = bool(node.children), node.inside
         return node
+
+
+def _by_stem(children: Iterable[Node]) -> list[Node]:
+    """Those from one version of the node above beside each other, the oldest version first."""
+    return sorted(children, key=lambda child: child.stem or 0)
 
 
 def _mark(node: Node, hits: set[tuple[bool, int]]) -> None:

@@ -5,22 +5,23 @@ from dataclasses import dataclass
 from datetime import date
 from typing import Any
 
+from frontend.forms.usage import BROWSER, BROWSER_ASKED
 from frontend.presenters.charts import Bar
 from frontend.presenters.columns import ColumnChart, daily_columns
-from frontend.presenters.usage import Tile
+from frontend.presenters.tiles import Tile
 from tenants.usage_selectors import SUMMED, UsageBy
 
-BROWSER = "The browser"
 NO_NAME = "(no name)"
 
 
 @dataclass(frozen=True, slots=True)
 class UsageRow:
-    """One line of the table. `note` stands below the name; `hplm` is the name to link to."""
+    """One line of the table. `note` stands below the name; `alone` is what asks for it alone, by hPLM or key;
+    empty for a day."""
 
     name: str
     note: str
-    hplm: str
+    alone: str
     requests: int
     failed: int
     inputs: int
@@ -39,7 +40,7 @@ def usage_row(row: Mapping[str, Any], by: UsageBy, keys: Mapping[str, str]) -> U
     return UsageRow(
         name=name,
         note=note,
-        hplm=row["name"] if by == UsageBy.MODEL else "",
+        alone="" if by == UsageBy.DAY else row["name"] or (BROWSER_ASKED if by == UsageBy.KEY else ""),
         requests=row["requests"],
         failed=row["failed"],
         inputs=row["inputs"],
@@ -48,7 +49,7 @@ def usage_row(row: Mapping[str, Any], by: UsageBy, keys: Mapping[str, str]) -> U
     )
 
 
-def summed(days: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
+def sum_of(days: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
     """The sums of all days."""
     found = list(days)
     return {name: sum(day[name] for day in found) for name in SUMMED}

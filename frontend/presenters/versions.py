@@ -1,15 +1,18 @@
 """Versions of domains and hPLMs as pages show them."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 from uuid import UUID
 
 from frontend.presenters.metrics import metric_name, written
-from versiontree.models import AliasMove, Version
+from versiontree.models import Hplm, Version
 from versiontree.models.alias import DEFAULT_ALIAS
 from versiontree.models.version import VersionKind, VersionState
+from versiontree.selectors import alias_moves_of
+
+MOVES_LOOKED_AT = 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,11 +74,12 @@ def parent_name(version: Version) -> str:
     return f"{version.name} v{version.number}"
 
 
-def rollback_target(default: Version | None, moves: Sequence[AliasMove]) -> Version | None:
-    """The version that answered before this one did, if it still can; `moves` are the newest first. What was
-    rolled back is not come before: it is taken off, as its promotion had put it on."""
+def rollback_target(hplm: Hplm, default: Version | None) -> Version | None:
+    """The version that answered before this one did, if it still can; one query. What was rolled back is not
+    come before: it is taken off, as its promotion had put it on."""
+    moves = alias_moves_of(hplm).filter(name=DEFAULT_ALIAS)[:MOVES_LOOKED_AT]
     stood: list[Version | None] = []
-    for move in reversed([move for move in moves if move.name == DEFAULT_ALIAS]):
+    for move in reversed(moves):
         stood = stood or [move.from_version]
         if len(stood) > 1 and stood[-2] == move.to_version:
             stood.pop()

@@ -1,11 +1,11 @@
 """Template tags: the panel, status badges, navigation, and how figures are written."""
 
 from datetime import datetime
-from typing import Any
+from typing import Any, Final
 
 from django import template
 from django.core.paginator import Page
-from django.template.context import RequestContext
+from django.template.context import Context, RequestContext
 from django.template.loader import render_to_string
 from django.urls import reverse
 from django.utils import timezone
@@ -15,6 +15,9 @@ from django.utils.safestring import SafeString
 from frontend.status import style_of
 
 register = template.Library()
+
+THEME_COOKIE: Final = "hmi_theme"
+THEMES: Final = ("light", "dark")
 
 
 @register.simple_block_tag
@@ -31,11 +34,21 @@ def badge(state: str) -> dict[str, str]:
 
 
 @register.simple_tag(takes_context=True)
-def nav_link(context: RequestContext, name: str, label: str) -> SafeString:
-    """A link of the main navigation; it says so when the page belongs to it."""
+def chosen_theme(context: Context) -> str:
+    """The colours that were chosen in this browser; empty where the system's are good."""
+    request = context.get("request")
+    chosen = request.COOKIES.get(THEME_COOKIE, "") if request else ""
+    return chosen if chosen in THEMES else ""
+
+
+@register.simple_tag(takes_context=True)
+def nav_link(context: RequestContext, name: str, label: str, also: str = "") -> SafeString:
+    """A link of the main navigation; it says so when the page belongs to it, or lies below one of `also`."""
     request = context["request"]
-    url = reverse(f"frontend:{name}", args=[request.place.tenant.slug])
-    here = request.path == url or (name != "home" and request.path.startswith(url))
+    slug = request.place.tenant.slug
+    url, home = (reverse(f"frontend:{page}", args=[slug]) for page in (name, "home"))
+    below = tuple(f"{home}{part}/" for part in also.split())
+    here = request.path == url or (name != "home" and request.path.startswith((url, *below)))
     link = '<a href="{}" aria-current="page">{}</a>' if here else '<a href="{}">{}</a>'
     return format_html(link, url, label)
 

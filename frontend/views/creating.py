@@ -6,6 +6,7 @@ the last button.
 
 from typing import Any
 
+from django.db.models import Model
 from django.http import HttpResponse
 from django.views.decorators.http import require_http_methods
 
@@ -64,14 +65,25 @@ def _create(request: TenantRequest, form: CreateForm) -> Version | None:
 
 def _asked(request: TenantRequest, form: CreateForm) -> dict[str, Any]:
     """What the services are told."""
+    return {"tenant": request.place.tenant, "actor": request.user, **_chosen(form)}
+
+
+def _chosen(form: CreateForm) -> dict[str, Any]:
+    """What was filled in, by the names that services and the API give it."""
     cleaned = form.cleaned_data
-    chosen = {name: cleaned[name] for name in ("name", "parent", "dataset", "license")}
     return {
-        "tenant": request.place.tenant,
-        "actor": request.user,
+        "name": cleaned["name"],
+        "parent": cleaned["parent"],
+        "dataset": cleaned["dataset"],
         "settings": form.settings(),
-        **chosen,
+        "license": cleaned["license"],
     }
+
+
+def _body(form: CreateForm) -> dict[str, Any]:
+    """The same for the API: rows by their numbers, without what was left empty."""
+    given = {name: value for name, value in _chosen(form).items() if value}
+    return {name: value.pk if isinstance(value, Model) else value for name, value in given.items()}
 
 
 def _data(request: TenantRequest, form: CreateForm, *, faulty: bool) -> HttpResponse:
@@ -117,16 +129,13 @@ def _settings(request: TenantRequest, form: CreateForm, *, faulty: bool) -> Http
 def _review(request: TenantRequest, form: CreateForm, config: dict[str, Any]) -> HttpResponse:
     cleaned = form.cleaned_data
     estimate = hplm_estimate(parent=cleaned["parent"], dataset=cleaned["dataset"], settings=form.settings())
-    body = {"name": cleaned["name"], "parent": cleaned["parent"].pk, "dataset": cleaned["dataset"].pk}
-    body |= {"settings": form.settings()} if form.settings() else {}
-    body |= {"license": cleaned["license"]} if cleaned["license"] else {}
     context = {
         "chosen": cleaned,
         "parent": parent_name(cleaned["parent"]),
         "settings": settings_shown(form.settings()),
         "estimate": estimate_shown(estimate, holds=HOLDS),
         "warnings": config.get("warnings", []),
-        "call": call_of(request, body),
+        "call": call_of(request, _body(form)),
     }
     return _page(request, form, Step.REVIEW, faulty=True, **context)
 

@@ -26,11 +26,18 @@ from tenants.models import Corpus, Dataset, Role
 from tenants.selectors import checks_open, corpora_of, corpus_of, dataset_of, datasets_of, uploads_of
 from tenants.services.corpora import corpus_delete
 from tenants.services.datasets import dataset_delete
-from tenants.upload_selectors import ORDERS, corpus_texts_shown, dataset_rows_shown, uploads_found
+from tenants.upload_selectors import (
+    ORDERS,
+    corpus_texts_shown,
+    dataset_rows_shown,
+    last_checks,
+    uploads_found,
+)
 from versiontree.coverages import coverage_ask, coverages_of, versions_made_from
 from versiontree.fitting import corpus_fit, corpus_tokens, dataset_fit, dataset_tokens
 from versiontree.models import Version
 from versiontree.models.version import VersionKind
+from versiontree.recommended import root_recommended
 from versiontree.selectors import parents_ready_for, version_visible_to
 
 USES_SHOWN = 10
@@ -47,10 +54,11 @@ def index(request: TenantRequest) -> HttpResponse:
         page_of(request, uploads_found(datasets_of(tenant), words=words, order=order)),
         page_of(request, uploads_found(corpora_of(tenant), words=words, order=order), key="corpora"),
     )
+    uploads = list(uploads_of(tenant, request.user))
     rows: dict[str, Any] = {
         "datasets": dataset_rows(tenant, datasets),
         "corpora": corpus_rows(tenant, corpora),
-        "uploads": upload_rows(uploads_of(tenant, request.user)),
+        "uploads": upload_rows(uploads, last_checks(tenant, uploads)),
         "checks": checks_open(tenant),
     }
     rows |= {"words": words, "order": order, "orders": ORDERS}
@@ -135,7 +143,13 @@ def _about(request: TenantRequest, upload: Corpus | Dataset) -> dict[str, Any]:
     """What the pages of both say of what can be, or was, built from it."""
     tenant = request.place.tenant
     page = page_of(request, versions_made_from(tenant, upload), USES_SHOWN, key="uses")
-    return {"roots": _roots(request), "uses": use_rows(tenant, page), "uses_page": page}
+    measured, _ = coverages_of(tenant, upload)
+    return {
+        "roots": _roots(request),
+        "recommended": root_recommended(tenant, measured),
+        "uses": use_rows(tenant, page),
+        "uses_page": page,
+    }
 
 
 def _roots(request: TenantRequest) -> list[Version]:

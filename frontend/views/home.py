@@ -15,16 +15,17 @@ from frontend.pages import show
 from frontend.presenters.charts import Bar
 from frontend.presenters.data import DataRow, corpus_rows, dataset_rows
 from frontend.presenters.hplms import hplm_rows
+from frontend.presenters.limits import quota_bars
 from frontend.presenters.onboarding import onboarding
-from frontend.presenters.usage import quota_bars, usage_tiles
+from frontend.presenters.tiles import usage_tiles
 from frontend.presenters.usage_page import share_bars
 from frontend.views.at_work import at_work
-from frontend.views.hplms import recent_usage
 from tenants.api_key_selectors import api_keys_of
 from tenants.models import Quota, Tenant
 from tenants.selectors import corpora_of, datasets_of, quota_of, requests_today, storage_used, tenants_of
 from tenants.usage_selectors import UsageBy, busiest, has_usage, month_of, usage_total
 from versiontree.browsing import hplm_briefs, hplms_found
+from versiontree.health import usage_of_late
 from versiontree.models.alias import DEFAULT_ALIAS
 from versiontree.selectors import artifact_bytes, domains_visible_to
 
@@ -72,7 +73,7 @@ def home(request: TenantRequest) -> HttpResponse:
             keys=api_keys_of(tenant).exists(),
             asked=usage.requests > 0 or has_usage(tenant),
         ),
-        "hplms": hplm_rows(hplm_briefs(tenant, newest), recent_usage(tenant, newest)),
+        "hplms": hplm_rows(hplm_briefs(tenant, newest), usage_of_late(tenant, newest)),
         "at_work": found,
         "usage": share_bars(most_asked, UsageBy.MODEL, {}, usage.requests),
         "data": data,

@@ -1,11 +1,9 @@
 """hPLMs: the page of one, updating and deleting one, moving its aliases."""
 
-from collections.abc import Iterable
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from django.contrib import messages
-from django.db.models import F, QuerySet, Sum
 from django.http import HttpResponse
 from django.views.decorators.http import require_GET, require_http_methods, require_POST
 
@@ -16,16 +14,17 @@ from frontend.pages import act, go, show
 from frontend.paging import page_of
 from frontend.presenters.charts import curve_of
 from frontend.presenters.comparison import comparison_of
-from frontend.presenters.hplms import ILL_SHARE, branch_names, curl_snippet, hplm_rows
+from frontend.presenters.hplm_usage import daily_requests, summed
+from frontend.presenters.hplms import branch_names, curl_snippet, hplm_rows
 from frontend.presenters.jobs import first_job_of
 from frontend.presenters.metrics import label_rows
-from frontend.presenters.usage import daily_requests, summed
 from frontend.presenters.version_page import ancestors_of, exports_of
 from frontend.presenters.versions import measurements, rollback_target, version_rows
 from frontend.refusals import attempt
-from tenants.models import Role, Tenant, UsageDay
+from tenants.models import Role, Tenant
 from tenants.selectors import usage_of
 from versiontree.browsing import branches_seen_by, hplm_briefs, hplm_counts, hplms_found
+from versiontree.health import failing, usage_of_late
 from versiontree.lineage import lineage_of
 from versiontree.models import Alias, Hplm, Version
 from versiontree.models.alias import DEFAULT_ALIAS
@@ -36,7 +35,6 @@ from versiontree.services.hplms import hplm_delete, hplm_update
 MOVES_SHOWN = 20
 VERSIONS_SHOWN = 10
 USAGE_DAYS = 30
-HEALTH_DAYS = 7
 
 
 @require_GET
@@ -48,9 +46,9 @@ def index(request: TenantRequest) -> HttpResponse:
     asked = form.asked()
     found = hplms_found(tenant, **asked.chosen)
     if asked.failing:
-        found = found.filter(name__in=failing_names(tenant))
+        found = found.filter(pk__in=failing(tenant).values("pk"))
     page = page_of(request, found.order_by(*asked.order))
-    rows = hplm_rows(hplm_briefs(tenant, page), recent_usage(tenant, page))
+    rows = hplm_rows(hplm_briefs(tenant, page), usage_of_late(tenant, page))
     return show(request, "hplms/index.html", hplms=rows, page=page, form=form, words=bool(request.GET))
 
 
@@ -91,11 +89,14 @@ def move_alias(request: TenantRequest, name: str) -> HttpResponse:
 @require_POST
 @tenant_page(Role.DEVELOPER)
 def remove_alias(request: TenantRequest, name: str, alias: str) -> HttpResponse:
-    """Take an alias away; its history stays."""
-    hplm = hplm_of(request.place.tenant, name)
+    """Take an alias away; its history stays, with the reason."""
+    hplm, reason = hplm_of(request.place.tenant, name), request.POST.get("reason", "").strip()
+    if not reason:
+        messages.error(request, f"@{alias} is not removed: say why, for its history.")
+        return go(request, "hplm", hplm.name)
     act(
         request,
-        lambda: alias_remove(hplm=hplm, name=alias, actor=request.user),
+        lambda: alias_remove(hplm=hplm, name=alias, actor=request.user, reason=reason),
         said=f"@{alias} is removed.",
     )
     return go(request, "hplm", hplm.name)
@@ -138,21 +139,6 @@ def _move(request: TenantRequest, hplm: Hplm, form: AliasForm) -> Alias:
     )
 
 
-def recent_usage(tenant: Tenant, hplms: Iterable[Hplm]) -> QuerySet[UsageDay]:
-    """The usage of these hPLMs in the last days, by which their health is judged."""
-    since = datetime.now(UTC).date() - timedelta(days=HEALTH_DAYS)
-    return usage_of(tenant, since).filter(hplm_name__in=[hplm.name for hplm in hplms])
-
-
-def failing_names(tenant: Tenant) -> QuerySet[UsageDay, str]:
-    """The names of those of which too many requests failed in the last days."""
-    since = datetime.now(UTC).date() - timedelta(days=HEALTH_DAYS)
-    summed_up = usage_of(tenant, since).order_by().values("hplm_name")
-    counted = summed_up.annotate(asked_for=Sum("requests"), went_wrong=Sum("failed"))
-    ill = counted.filter(asked_for__gt=0, went_wrong__gte=F("asked_for") * ILL_SHARE)
-    return ill.values_list("hplm_name", flat=True)
-
-
 def _page(request: TenantRequest, hplm: Hplm, form: AliasForm | None) -> HttpResponse:
     tenant = request.place.tenant
     page = page_of(request, versions_of(hplm).prefetch_related("aliases", "jobs"), VERSIONS_SHOWN)
@@ -164,7 +150,7 @@ def _page(request: TenantRequest, hplm: Hplm, form: AliasForm | None) -> HttpRes
         "hplm": hplm,
         "ready": bool(aliases),
         "default": default,
-        "back": rollback_target(default, moves),
+        "back": rollback_target(hplm, default) if request.place.may_write else None,
         "labels": versions[0].config.get("labels", []),
         "versions": version_rows(versions),
         "page": page,

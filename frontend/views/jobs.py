@@ -9,6 +9,7 @@ from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_GET, require_POST
 
 from frontend.access import TenantRequest, tenant_page
+from frontend.forms.jobs import STATES, JobsForm
 from frontend.live import Reader, live_response
 from frontend.pages import act, go, show
 from frontend.paging import page_of
@@ -18,6 +19,7 @@ from frontend.presenters.job_page import (
     event_rows,
     params_of,
     phases_of,
+    ready_shown,
     where_of,
 )
 from frontend.presenters.jobs import figures, job_row, job_rows
@@ -26,35 +28,35 @@ from frontend.views.at_work import at_work
 from tenants.models import Role, Tenant
 from versiontree.browsing import jobs_found
 from versiontree.models import Job
-from versiontree.models.job import TERMINAL, JobKind
 from versiontree.queue_selectors import job_marks, queue_places
+from versiontree.readiness import ready_in
 from versiontree.selectors import job_detail, jobs_of
 from versiontree.services.jobs import job_cancel, job_retry
 
 EVENTS_SHOWN = 40
 LOG_LINES = 200
-STATES = {"finished": TERMINAL, "failed": {"failed"}, "succeeded": {"succeeded"}, "cancelled": {"cancelled"}}
 
 
 @require_GET
 @tenant_page()
 def index(request: TenantRequest) -> HttpResponse:
-    """What runs, and a page of what ran, perhaps only of one state or kind, or with the words of `?q=`."""
-    words, kind = request.GET.get("q", "").strip(), request.GET.get("kind", "")
-    jobs = jobs_found(request.place.tenant, words=words, kind=kind)
-    shown = request.GET.get("state", "finished")
-    page = page_of(request, jobs.filter(state__in=STATES.get(shown, TERMINAL)))
+    """What runs, and a page of what ran, perhaps only that which the form above it chooses."""
+    tenant = request.place.tenant
+    initial = {"state": next(iter(STATES))}
+    form = JobsForm(initial | request.GET.dict())
+    asked = form.asked()
+    found = jobs_found(tenant, **asked.chosen).filter(state__in=STATES[asked.shown])
+    page = page_of(request, found.order_by(*asked.order))
     context: dict[str, Any] = {
+        "at_work": at_work(tenant),
         "finished": job_rows(page),
         "page": page,
-        "shown": shown,
-        "words": words,
-        "kind": kind,
-        "kinds": JobKind.choices,
-        "chosen": bool(words or kind),
+        "form": form,
+        "states": list(STATES),
+        "shown": asked.shown,
+        "chosen": any(asked.chosen.values()),
     }
-    found = at_work(request.place.tenant)
-    return show(request, "jobs/index.html", at_work=found, states=list(STATES), **context)
+    return show(request, "jobs/index.html", **context)
 
 
 @require_GET
@@ -124,7 +126,8 @@ def retry(request: TenantRequest, pk: UUID) -> HttpResponse:
 
 
 def _live(tenant: Tenant, job: Job) -> dict[str, Any]:
-    steps = job_rows(jobs_of(tenant).filter(version=job.version_id).order_by("created_at", "kind"))
+    jobs = list(jobs_of(tenant).filter(version=job.version_id).order_by("created_at", "kind"))
+    steps = job_rows(jobs)
     return {
         "job": job_row(job, queue_places([job]).get(job.pk)),
         "where": where_of(job),
@@ -132,6 +135,7 @@ def _live(tenant: Tenant, job: Job) -> dict[str, Any]:
         "phases": phases_of(job, job.events.exclude(kind="metrics").order_by("pk")),
         "steps": steps,
         "next": next((step for step in steps if step.after == job.pk and step.active), None),
+        "ready": ready_shown(job.version, ready_in(job.version, jobs)),
         "curves": curves_of(job),
         "notice": notice_of(job),
         "metrics": figures(job.metrics),

@@ -9,7 +9,7 @@ from django.views.decorators.http import require_http_methods
 from frontend.access import TenantRequest, tenant_page
 from frontend.forms.settings import SharingForm
 from frontend.pages import go, show
-from frontend.presenters.usage import quota_bars
+from frontend.presenters.limits import quota_bars
 from tenants.models import Role
 from tenants.permissions import require_role
 from tenants.selectors import quota_of, requests_today, storage_used

@@ -12,15 +12,17 @@ from django.views.decorators.http import require_GET, require_POST
 from structlog.contextvars import bind_contextvars, get_contextvars
 
 from frontend.access import TenantRequest, tenant_page
-from frontend.forms.trying import AskForm, Choice, choice_of
+from frontend.forms.trying import PLACES, AskForm, Choice, choice_of
 from frontend.pages import show
-from frontend.presenters.answers import Column, column_of
+from frontend.presenters.examples import TriedWith, tried_with
+from frontend.presenters.playground import Column, column_of
 from frontend.presenters.snippets import snippets_of
 from inference.api.infer import infer
 from inference.api.question import question
 from tenants.errors import ErrorCode, HmiError
-from tenants.models import Tenant
-from versiontree.offers import Offer, offers_found
+from tenants.models import Split, Tenant
+from tenants.upload_selectors import dataset_first_rows
+from versiontree.offers import Offer, dataset_behind, offers_found
 
 
 @require_GET
@@ -34,11 +36,13 @@ def page(request: TenantRequest) -> HttpResponse:
 @require_POST
 @tenant_page()
 def choose(request: TenantRequest) -> HttpResponse:
-    """One hPLM more or less; what was written stays."""
+    """One hPLM more or less, while what was written stays; or a row of its dataset in place of that."""
     tenant = request.place.tenant
     choice = choice_of(tenant, request.POST)
-    kept = {name: request.POST.get(name, "") for name in ("text", "second")}
-    shown = _page(request, choice, AskForm(choice.reads, initial=kept))
+    tried = _tried_with(tenant, choice)
+    kept = {name: request.POST.get(name, "") for name in PLACES}
+    filled = kept | tried.filled(request.POST.get("example", ""))
+    shown = _page(request, choice, AskForm(choice.reads, initial=filled), tried=tried)
     shown["HX-Replace-Url"] = f"{reverse('frontend:try', args=[tenant.slug])}?{choice.query}"
     return shown
 
@@ -70,9 +74,18 @@ def answer(request: TenantRequest) -> HttpResponse:
     return _page(request, choice, form, **said)
 
 
-def _page(request: TenantRequest, choice: Choice, form: AskForm, **said: Any) -> HttpResponse:
-    offers = _offers_beside(request.place.tenant, choice)
-    return show(request, "playground/page.html", choice=choice, form=form, offers=offers, **said)
+def _page(
+    request: TenantRequest, choice: Choice, form: AskForm, tried: TriedWith | None = None, **said: Any
+) -> HttpResponse:
+    tenant = request.place.tenant
+    tried, offers = tried or _tried_with(tenant, choice), _offers_beside(tenant, choice)
+    return show(request, "playground/page.html", choice=choice, form=form, offers=offers, tried=tried, **said)
+
+
+def _tried_with(tenant: Tenant, choice: Choice) -> TriedWith:
+    """Rows of the dataset that the first hPLM learned from, of its test split."""
+    dataset = dataset_behind(tenant, choice.offers[0]) if choice.offers else None
+    return tried_with(dataset, dataset_first_rows(dataset, Split.TEST) if dataset else [], choice.reads)
 
 
 def _offers_beside(tenant: Tenant, choice: Choice, words: str = "") -> list[Offer]:

@@ -10,29 +10,31 @@ from django_htmx.http import HttpResponseClientRedirect
 
 from frontend.access import TenantRequest, tenant_page
 from frontend.bad_rows import bad_rows_csv
-from frontend.forms.data import CorpusForm, DatasetForm, UploadForm
+from frontend.forms.columns import ColumnsForm
+from frontend.forms.data import CorpusForm, DatasetForm, UploadForm, form_of
 from frontend.pages import go, show
 from frontend.presenters.data import found_context
 from frontend.refusals import attempt
-from tenants.errors import ErrorCode, HmiError
+from tenants.errors import HmiError
 from tenants.models import CheckKind, CheckState, Role, Upload, UploadCheck
 from tenants.selectors import check_of, upload_of
 from tenants.services.checks import check_create, check_refusal
 from tenants.services.uploads import upload_delete, upload_receive
+from tenants.upload_selectors import check_columns
 
 
 @require_http_methods(["GET", "POST"])
 @tenant_page(Role.DEVELOPER)
 def corpus_new(request: TenantRequest) -> HttpResponse:
-    """The form of a corpus; POST stores it."""
-    return _new(request, CheckKind.CORPUS, CorpusForm(request.POST or None, request.FILES or None))
+    """The form of a corpus, perhaps as `?check=` had it; POST stores it."""
+    return _new(request, CheckKind.CORPUS, CorpusForm)
 
 
 @require_http_methods(["GET", "POST"])
 @tenant_page(Role.DEVELOPER)
 def dataset_new(request: TenantRequest) -> HttpResponse:
-    """The form of a dataset; POST stores it."""
-    return _new(request, CheckKind.DATASET, DatasetForm(request.POST or None, request.FILES or None))
+    """The form of a dataset, perhaps as `?check=` had it; POST stores it."""
+    return _new(request, CheckKind.DATASET, DatasetForm)
 
 
 @require_POST
@@ -65,8 +67,9 @@ def check(request: TenantRequest, pk: UUID) -> HttpResponse:
     found = check_of(request.place.tenant, pk)
     if found.state == CheckState.STORED:
         return _to_what_is_stored(request, found)
-    template = "data/check.html" if request.htmx else "data/check_page.html"
-    return show(request, template, **_context(found))
+    if request.htmx:
+        return show(request, "data/check.html", full="full" in request.GET, **_context(found))
+    return show(request, "data/check_page.html", full=True, **_context(found))
 
 
 @require_GET
@@ -76,26 +79,43 @@ def check_bad_rows(request: TenantRequest, pk: UUID) -> HttpResponse:
     return bad_rows_csv(check_of(request.place.tenant, pk).faults)
 
 
-def _new(request: TenantRequest, kind: CheckKind, form: UploadForm) -> HttpResponse:
+def _new(request: TenantRequest, kind: CheckKind, blank: type[UploadForm]) -> HttpResponse:
+    if request.method == "POST":
+        return _store(request, kind, blank(request.POST, request.FILES))
+    before = _check_before(request, kind)
+    if before is None:
+        return show(request, f"data/{kind}_new.html", form=blank())
+    return show(request, f"data/{kind}_new.html", form=form_of(before), columns=_columns(before))
+
+
+def _store(request: TenantRequest, kind: CheckKind, form: UploadForm) -> HttpResponse:
     check = attempt(form, lambda: _begin(request, kind, form, stores=True)) if form.is_valid() else None
-    if check is not None and check.state == CheckState.REFUSED:
-        _say(form, check_refusal(check))
-        _forget_what_came_along(request, check)
-        check = None
     if check is None:
         return show(request, f"data/{kind}_new.html", form=form)
+    if check.state == CheckState.REFUSED:
+        _say(form, check_refusal(check))
+        columns = _columns(check)
+        _forget_what_came_along(request, check)
+        return show(request, f"data/{kind}_new.html", form=form, columns=columns)
     if check.is_active:
         return go(request, "check", check.pk)
     return _to_what_is_stored(request, check)
+
+
+def _check_before(request: TenantRequest, kind: CheckKind) -> UploadCheck | None:
+    """The check whose files and choices the form begins with."""
+    try:
+        check = check_of(request.place.tenant, UUID(request.GET.get("check", "")))
+    except ValueError:
+        return None
+    return check if check.kind == kind else None
 
 
 def _check(request: TenantRequest, kind: CheckKind, form: UploadForm) -> HttpResponse:
     check = attempt(form, lambda: _begin(request, kind, form, stores=False)) if form.is_valid() else None
     if check is None:
         return show(request, "data/refused.html", form=form)
-    if check.state == CheckState.REFUSED:
-        _say(form, check_refusal(check))
-    return show(request, "data/check.html", form=form, **_context(check))
+    return show(request, "data/check.html", **_context(check))
 
 
 def _begin(request: TenantRequest, kind: CheckKind, form: UploadForm, *, stores: bool) -> UploadCheck:
@@ -119,10 +139,14 @@ def _begin(request: TenantRequest, kind: CheckKind, form: UploadForm, *, stores:
 
 
 def _say(form: UploadForm, refusal: HmiError) -> None:
-    """Put a refusal beside its field; offer a file's own columns where they were not understood."""
+    """Put a refusal beside its field."""
     form.add_error(refusal.param if refusal.param in form.fields else None, refusal.message)
-    if refusal.code == ErrorCode.MISSING_COLUMN and isinstance(form, DatasetForm):
-        form.offer_columns((refusal.details or {}).get("found", ()))
+
+
+def _columns(check: UploadCheck) -> ColumnsForm | None:
+    """The choice among the columns of its files, if they have any."""
+    found = check_columns(check)
+    return ColumnsForm(check, found) if found.examples else None
 
 
 def _forget_what_came_along(request: TenantRequest, check: UploadCheck) -> None:
@@ -132,9 +156,12 @@ def _forget_what_came_along(request: TenantRequest, check: UploadCheck) -> None:
 
 
 def _context(check: UploadCheck) -> dict[str, Any]:
+    if check.is_active:
+        return {"check": check}
+    seen = {"check": check, "columns": _columns(check)}
     if check.state == CheckState.PASSED:
-        return {"check": check, **found_context(check)}
-    return {"check": check, "refusal": check_refusal(check) if check.refusal else None}
+        return seen | found_context(check)
+    return seen | {"refusal": check_refusal(check)}
 
 
 def _to_what_is_stored(request: TenantRequest, check: UploadCheck) -> HttpResponse:

@@ -1,7 +1,6 @@
 """What a tenant used, and what it may use."""
 
 from collections.abc import Iterable
-from datetime import UTC, datetime
 from itertools import chain, islice
 from typing import Any
 
@@ -12,19 +11,17 @@ from django.views.decorators.http import require_GET
 
 from frontend.access import TenantRequest, tenant_page
 from frontend.downloads import table_streamed
-from frontend.forms.usage import PeriodForm
+from frontend.forms.usage import UsageForm
 from frontend.pages import show
 from frontend.paging import page_of
-from frontend.presenters.limits import LimitRow, Used, limit_rows
-from frontend.presenters.usage_page import requests_chart, share_bars, summed, tiles_of, usage_row
-from tenants.api_key_selectors import api_keys_of, api_keys_working
+from frontend.presenters.limits import limits_of
+from frontend.presenters.usage_page import requests_chart, share_bars, sum_of, tiles_of, usage_row
+from tenants.api_key_selectors import api_keys_of
 from tenants.models import Tenant
-from tenants.selectors import invitations_made_since, quota_of, rates_of, requests_today, storage_used
-from tenants.usage_selectors import UsageBy, busiest, usage_by, usage_parts
-from versiontree.selectors import artifact_bytes, domains_visible_to
-from versiontree.services.room import hplms_taken, jobs_taken
+from tenants.usage_selectors import EVERYTHING, UsageBy, busiest, usage_by, usage_parts
 
 BUSIEST_SHOWN = 10
+KEYS_OFFERED = 200
 BY = {UsageBy.DAY: ("Day", "days"), UsageBy.MODEL: ("hPLM", "hPLMs"), UsageBy.KEY: ("API key", "keys")}
 COLUMNS = ("day", "model", "key", "requests", "failed", "texts", "tokens", "machine_ms")
 READ = ("day", "hplm_name", "key_prefix", "requests", "failed", "inputs", "tokens", "busy_ms")
@@ -35,24 +32,26 @@ LINES_AT_ONCE = 1_000
 @never_cache
 @tenant_page()
 def page(request: TenantRequest) -> HttpResponse:
-    """Usage of a period by day, hPLM and key, and the limits."""
+    """Usage of a period by day, hPLM and key, perhaps of one of them alone, and the limits."""
     tenant = request.place.tenant
     form = _form(request)
     since, until = form.span()
-    by = _by(request)
-    days = list(usage_by(tenant, UsageBy.DAY, since, until))
-    total = summed(days)
+    by, of = _by(request), form.of()
+    days = list(usage_by(tenant, UsageBy.DAY, since, until, of=of))
+    total = sum_of(days)
     asked = {
-        one: busiest(tenant, one, since, until, limit=None if one == by else BUSIEST_SHOWN)
+        one: busiest(tenant, one, since, until, limit=None if one == by else BUSIEST_SHOWN, of=of)
         for one in (UsageBy.MODEL, UsageBy.KEY)
     }
     rows = page_of(request, days if by == UsageBy.DAY else list(asked[by]))
     listed = list(rows.object_list)
-    shown = listed if by == UsageBy.DAY else usage_by(tenant, by, since, until, only=listed)
+    shown = listed if by == UsageBy.DAY else usage_by(tenant, by, since, until, only=listed, of=of)
     models, keys = (dict(islice(found.items(), BUSIEST_SHOWN)) for found in asked.values())
     names = _key_names(tenant, {*keys, *(listed if by == UsageBy.KEY else ())})
     context: dict[str, Any] = {
         "form": form,
+        "narrowed": of != EVERYTHING,
+        "asked": list(models),
         "since": since,
         "until": until,
         "by": by,
@@ -76,15 +75,16 @@ def page(request: TenantRequest) -> HttpResponse:
 def rows_csv(request: TenantRequest) -> HttpResponseBase:
     """The period day by day, each hPLM and key on a line of its own."""
     tenant = request.place.tenant
-    since, until = _form(request).span()
-    parts = usage_parts(tenant, since, until, READ, at_once=LINES_AT_ONCE)
+    form = _form(request)
+    since, until = form.span()
+    parts = usage_parts(tenant, since, until, READ, at_once=LINES_AT_ONCE, of=form.of())
     name = f"usage-{tenant.slug}-{since}-{until}.csv"
     return table_streamed(name, COLUMNS, chain.from_iterable(parts))
 
 
-def _form(request: TenantRequest) -> PeriodForm:
-    asked = any(name in request.GET for name in PeriodForm.base_fields)
-    return PeriodForm(request.GET if asked else None)
+def _form(request: TenantRequest) -> UsageForm:
+    keys = api_keys_of(request.place.tenant).values_list("prefix", "name")
+    return UsageForm(request.GET, dict(keys[:KEYS_OFFERED]))
 
 
 def _by(request: TenantRequest) -> UsageBy:
@@ -94,19 +94,3 @@ def _by(request: TenantRequest) -> UsageBy:
 
 def _key_names(tenant: Tenant, prefixes: Iterable[str]) -> dict[str, str]:
     return dict(api_keys_of(tenant).filter(prefix__in=prefixes).values_list("prefix", "name"))
-
-
-def limits_of(tenant: Tenant) -> list[LimitRow]:
-    """What the tenant may have and use, and how much of it is taken."""
-    midnight = datetime.now(UTC).replace(hour=0, minute=0, second=0, microsecond=0)
-    used = Used(
-        requests=requests_today(tenant),
-        hplms=hplms_taken(tenant),
-        domains=domains_visible_to(tenant).filter(tenant=tenant).count(),
-        jobs=jobs_taken(tenant),
-        uploads=storage_used(tenant),
-        artifacts=artifact_bytes(tenant),
-        keys=api_keys_working(tenant).count(),
-        invitations=invitations_made_since(tenant, midnight),
-    )
-    return limit_rows(quota_of(tenant), rates_of(tenant), used)

@@ -8,6 +8,7 @@ from django.views.decorators.http import require_GET
 from frontend.access import TenantRequest, tenant_page
 from frontend.pages import show
 from frontend.presenters.answered import answered_rows, mistakes_title
+from frontend.presenters.jobs import jobs_of_version
 from frontend.presenters.version_page import version_context
 from frontend.presenters.versions import promotable, rollback_target
 from tenants.models import Tenant
@@ -24,10 +25,9 @@ from versiontree.evaluations import (
 from versiontree.lineage import lineage_of
 from versiontree.models import Domain, Hplm, Root, Version
 from versiontree.models.alias import DEFAULT_ALIAS
-from versiontree.selectors import alias_moves_of, domain_visible_to, hplm_of, roots_all, versions_of
+from versiontree.selectors import domain_visible_to, hplm_of, roots_all, versions_of
 
 MISTAKES_SHOWN = 3
-MOVES_LOOKED_AT = 20
 VERSIONS_OFFERED = 20
 
 
@@ -66,7 +66,8 @@ def _page(
     domain: Domain | None = None,
 ) -> HttpResponse:
     tenant = request.place.tenant
-    found = versions_of(owner).filter(number=number).prefetch_related("aliases", "jobs").first()
+    versions = versions_of(owner).prefetch_related("aliases", "jobs__after")
+    found = versions.filter(number=number).first()
     if found is None:
         raise not_found("version")
     context = version_context(tenant, lineage_of(found))
@@ -77,7 +78,7 @@ def _page(
         hplm=hplm,
         domain=domain,
         aliases=found.aliases.all(),
-        jobs=found.jobs.all() if _is_own(found, tenant) else [],
+        jobs=jobs_of_version(found) if _is_own(found, tenant) else [],
         **(_choices(hplm, found) if hplm and request.place.may_write else {}),
         **(_answers(tenant, found) if hplm else {}),
         **context,
@@ -87,7 +88,7 @@ def _page(
 def _choices(hplm: Hplm, version: Version) -> dict[str, Any]:
     """Whether it can be promoted, or else what there was before it to roll back to."""
     if any(alias.name == DEFAULT_ALIAS for alias in version.aliases.all()):
-        return {"back": rollback_target(version, list(alias_moves_of(hplm)[:MOVES_LOOKED_AT]))}
+        return {"back": rollback_target(hplm, version)}
     return {"promotable": promotable([version])}
 
 

@@ -3,6 +3,7 @@
 import os
 import shutil
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from urllib.parse import urlsplit
@@ -36,7 +37,9 @@ from tests.processes import InferenceWorker
 from tests.services import environment_of_services
 
 # Refusals are pages, too; and a server that streams nothing is what htmx calls an error.
-EXPECTED = ("status of 4", "[object Event]")
+EXPECTED = ("status of 4", "Error Code 4", "[object Event]")
+AWAY = ("net::ERR_", "status of 503")
+"""What the console says of a server that is dead, or stops."""
 DESKTOP: ViewportSize = {"width": 1280, "height": 900}
 TELL_OF_THE_POLICY = """addEventListener("securitypolicyviolation", (event) =>
   console.error(`forbidden by the policy: ${event.effectiveDirective} ${event.blockedURI}`))"""
@@ -79,6 +82,20 @@ class Watch:
         address = urlsplit(request.url)
         if address.scheme in ("http", "https") and address.netloc != self.host:
             self.faults.append(f"asked another host: {request.url}")
+
+
+@contextmanager
+def profile(browser: Browser, url: str, watch: Watch) -> Iterator[BrowserContext]:
+    """A fresh browser profile for the site at an address; fails at its end if a page broke a rule that holds
+    for all pages."""
+    context = patient(browser.new_context(base_url=url, viewport=DESKTOP, locale="en-GB"))
+    context.add_init_script(TELL_OF_THE_POLICY)
+    context.on("console", watch.console)
+    context.on("request", watch.request)
+    context.on("weberror", watch.script)
+    yield context
+    context.close()
+    assert watch.faults == []
 
 
 @pytest.fixture(scope="session")
@@ -164,15 +181,14 @@ def web(running_web: Web, world: World) -> Web:
 
 @pytest.fixture
 def at_web(browser: Browser, web: Web, world: World) -> Iterator[BrowserContext]:
-    """A browser in which the owner is signed in there. While the server is dead the console may say so."""
+    """A browser in which the owner is signed in there. Its console may say that the server is away."""
     client = Client()
     client.force_login(world.owner)
     session = client.cookies[django_settings.SESSION_COOKIE_NAME].value
-    context = patient(browser.new_context(base_url=web.url, viewport=DESKTOP))
-    name = f"hmi_session_{urlsplit(web.url).port}"
-    context.add_cookies([{"name": name, "value": session, "url": web.url}])
-    yield context
-    context.close()
+    name, watch = f"hmi_session_{urlsplit(web.url).port}", Watch(urlsplit(web.url).netloc, EXPECTED + AWAY)
+    with profile(browser, web.url, watch) as context:
+        context.add_cookies([{"name": name, "value": session, "url": web.url}])
+        yield context
 
 
 @pytest.fixture
@@ -183,15 +199,9 @@ def watch(live_server: LiveServer) -> Watch:
 
 @pytest.fixture
 def context(browser: Browser, live_server: LiveServer, watch: Watch) -> Iterator[BrowserContext]:
-    """A fresh browser profile; the test fails if a page broke a rule that holds for all pages."""
-    context = patient(browser.new_context(base_url=live_server.url, viewport=DESKTOP, locale="en-GB"))
-    context.add_init_script(TELL_OF_THE_POLICY)
-    context.on("console", watch.console)
-    context.on("request", watch.request)
-    context.on("weberror", watch.script)
-    yield context
-    context.close()
-    assert watch.faults == []
+    """A browser of its own for the test."""
+    with profile(browser, live_server.url, watch) as context:
+        yield context
 
 
 @pytest.fixture

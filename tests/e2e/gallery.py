@@ -9,7 +9,7 @@ from typing import Any
 from django.utils import timezone
 from playwright.sync_api import FilePayload, Page
 
-from tenants.models import Invitation, WebhookEndpoint
+from tenants.models import Invitation, UploadCheck, WebhookEndpoint
 from tenants.services.api_keys import api_key_create, api_key_revoke, api_key_rotate
 from tenants.services.datasets import dataset_upload
 from tenants.services.invitations import invitation_create
@@ -31,7 +31,7 @@ from tests.e2e.world import (
 from tests.integration.versiontree.answered import answers_keep, label_judge
 from tests.integration.versiontree.grove import jobs_in_order
 from tests.unit.tenants.files import jsonl
-from versiontree.models import Batch, Job
+from versiontree.models import Batch, Job, Version
 from versiontree.services.domains import domain_create
 from versiontree.services.hplms import hplm_create, hplm_update
 from versiontree.services.jobs import job_event, job_fail
@@ -51,11 +51,7 @@ def furnish(world: World, files: ArtifactFiles) -> None:
     finish(second, {"evaluate": evaluation(right=45), "fine_tune": fine_tuning()})
     answers_keep(world.hplm, label_judge(lambda n: ("refund", "delivery")[n % 2] if n % 5 < 2 else ""))
     answers_keep(second, label_judge(lambda n: ("delivery", "refund")[n % 2] if n % 7 < 2 else ""))
-    upload = {"train": ("leaflets.conll", io.BytesIO("\n".join(map(_leaflet, range(40))).encode()))}
-    spans = dataset_upload(tenant=tenant, name="Leaflet spans", task="tagging", files=upload, actor=owner)
-    tagger = hplm_create(tenant=tenant, name="side-effects", parent=world.root, dataset=spans, actor=owner)
-    finish(tagger, {"evaluate": _spans_found()})
-    answers_keep(tagger, _spans_judged)
+    answers_keep(furnish_tagger(world, files), _spans_judged)
     furnish_kinds(world, files)
     coverage_measure("dataset", world.dataset.pk)
     coverage_measure("corpus", world.corpus.pk)
@@ -75,6 +71,16 @@ def furnish(world: World, files: ArtifactFiles) -> None:
     invitation_create(tenant=tenant, email="nora@example.org", role="developer", actor=owner)
     lapsed, _ = invitation_create(tenant=tenant, email="otto@example.org", role="viewer", actor=owner)
     Invitation.unscoped.filter(pk=lapsed.pk).update(expires_at=timezone.now() - timedelta(days=2))
+
+
+def furnish_tagger(world: World, files: ArtifactFiles) -> Version:
+    """An hPLM that finds spans, as its jobs would have left it."""
+    tenant, owner = world.tenant, world.owner
+    upload = {"train": ("leaflets.conll", io.BytesIO("\n".join(map(_leaflet, range(40))).encode()))}
+    spans = dataset_upload(tenant=tenant, name="Leaflet spans", task="tagging", files=upload, actor=owner)
+    tagger = hplm_create(tenant=tenant, name="side-effects", parent=world.root, dataset=spans, actor=owner)
+    versions_finish(tagger, {"evaluate": _spans_found()}, files=files)
+    return tagger
 
 
 def furnish_kinds(world: World, files: ArtifactFiles) -> None:
@@ -157,6 +163,7 @@ def pages_of(world: World) -> dict[str, Callable[[Page], object]]:
         "dataset-questions": partial(check_questions, world),
         "dataset-new": partial(check_dataset, world),
         "dataset-refused": partial(refuse_dataset, world),
+        "check-refused": partial(show_check, world),
         "dataset-fit": partial(fit_dataset, world),
         "dataset-bad-rows": partial(bad_rows, world),
         "dataset-uploading": partial(uploading, world),
@@ -178,6 +185,7 @@ def _addresses(world: World) -> dict[str, str]:
         "corpus-new": "data/corpora/new/",
         "domain": f"domains/{world.domain.domain_id}/",
         "domain-new": f"domains/new/?parent={world.root.pk}&corpus={world.corpus.pk}",
+        "domain-update": f"domains/{running.version.domain_id}/update/",
         "domain-version": f"domains/{world.domain.domain_id}/versions/1/",
         "root-version": f"roots/{world.root.root.name}/versions/1/",
         "hplm-version": "hplms/triage/versions/2/",
@@ -197,6 +205,7 @@ def _addresses(world: World) -> dict[str, str]:
         "hplm-new-settings": f"hplms/new/?dataset={world.dataset.pk}&parent={world.domain.pk}",
         "hplm-new-review": f"hplms/new/?dataset={world.dataset.pk}&parent={world.domain.pk}&name=urgent",
         "hplm-import": "hplms/import/",
+        "adapter-import": "hplms/import/adapter/",
         "hplm-about": "hplms/triage/about/",
         "hplm-card": "hplms/triage/versions/1/card/",
         "hplm-update": "hplms/triage/update/",
@@ -231,6 +240,12 @@ def refuse_dataset(world: World, page: Page) -> None:
     """Check a file that is not what it should be."""
     choose(world, page, "tickets.csv", b"text,answer\nhello,a\n")
     page.get_by_role("alert").wait_for()
+
+
+def show_check(world: World, page: Page) -> None:
+    """The page of a check that somebody comes back to."""
+    refused = UploadCheck.unscoped.filter(state="refused").latest("created_at")
+    page.goto(f"/t/{world.tenant.slug}/data/checks/{refused.pk}/")
 
 
 def show_corpus(world: World, page: Page) -> None:
@@ -302,5 +317,5 @@ def ask(
         page.get_by_label(second[0], exact=True).fill(second[1])
         first = "First text" if first == "Text" else first
     page.get_by_label(first, exact=True).fill(TEXT)
-    page.get_by_role("button", name="Answer").click()
+    page.get_by_role("button", name="Answer", exact=True).click()
     page.get_by_text("Looked up in the PLOT, or computed").first.wait_for()

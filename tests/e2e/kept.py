@@ -73,7 +73,7 @@ class Keeper:
             for table in triggering:
                 cursor.execute(f"ALTER TABLE {table} ENABLE TRIGGER USER")
         for key, value in kept.keys.items():
-            redis.restore(key, 0, value)
+            redis.restore(key, 0, value, replace=True)  # a web server that ends may still write
         for root in roots:
             shutil.copytree(self._folder / root.name, root, dirs_exist_ok=True)
 

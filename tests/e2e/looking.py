@@ -10,14 +10,18 @@ from typing import Literal
 from playwright.sync_api import Page, ViewportSize
 
 from tests.e2e.axe import violations
+from tests.integration.routes.conf import route_of
 
 SIZES: dict[str, ViewportSize] = {
     "desktop": {"width": 1280, "height": 900},
+    "tablet": {"width": 768, "height": 1024},
     "phone": {"width": 360, "height": 740},
 }
 Scheme = Literal["light", "dark"]
-WAYS: dict[Scheme, tuple[str, ...]] = {"light": ("desktop", "phone"), "dark": ("phone", "desktop")}
+WAYS: dict[Scheme, tuple[str, ...]] = {"light": ("desktop", "tablet", "phone"), "dark": ("phone", "desktop")}
 """In which order a page is seen: with as few changes as can be."""
+BETWEEN = ("tablet",)
+"""Of these sizes there are no pictures, and only what may come with the width is asked."""
 HERE = Path(__file__).parent
 RULES = (HERE / "rules.js").read_text()
 KEYBOARD = (HERE / "keyboard.js").read_text()
@@ -49,7 +53,8 @@ def beyond(page: Page) -> int:
 
 
 class Looker:
-    """Looks at what a tab shows, in each size and colour scheme; `faults` has what was wrong, by page.
+    """Looks at what a tab shows, in each size and colour scheme; `faults` has what was wrong, by page, `seen`
+    the routes of the pages that were to be had.
 
     Of pages that are another's, those of the administration, it asks only what axe-core does, and not that of
     the parts in `without`.
@@ -60,13 +65,14 @@ class Looker:
         self.ours = True
         self.without: tuple[str, ...] = ()
         self.faults: defaultdict[str, list[str]] = defaultdict(list)
+        self.seen: set[str] = set()
         self._axe = axe
         self._titles: dict[str, str] = {}
 
     def look(self, name: str) -> None:
         """Look at the page that is open, as a desktop shows it in light."""
-        if self.ours:
-            self._title(name)
+        if self._is_had():
+            self._meet(name)
         for scheme, sizes in WAYS.items():
             self.page.emulate_media(color_scheme=scheme)
             if not self.ours and scheme == "dark":
@@ -86,16 +92,18 @@ class Looker:
     def _seen_thus(self, name: str, size: str, scheme: Scheme) -> None:
         """Of what does not hang on the colours, only once in each size."""
         settle(self.page)
-        picture(self.page, f"{name}-{size}-{scheme}")
+        if size not in BETWEEN:
+            picture(self.page, f"{name}-{size}-{scheme}")
         if (wider := beyond(self.page)) > 0:
             self._note(f"{name}, {size}, {scheme}", [f"is {wider} px wider than the window"])
         if scheme == "dark":
             self._note(f"{name}, {size}, {scheme}", self._violations(only=COLOURS))
             return
-        self._note(f"{name}, {size}, {scheme}", self._violations())
         if self.ours:
             self._note(f"{name}, {size}", self.page.evaluate(RULES))
-        self._note(f"{name}, {size}", self._dialogs())
+        if size not in BETWEEN:
+            self._note(f"{name}, {size}, {scheme}", self._violations())
+            self._note(f"{name}, {size}", self._dialogs())
 
     def _note(self, where: str, faults: Iterable[str]) -> None:
         if found := list(faults):
@@ -104,12 +112,16 @@ class Looker:
     def _violations(self, within: str = ":root", only: tuple[str, ...] = ()) -> list[str]:
         return violations(self.page, self._axe, within=within, only=only, without=self.without)
 
-    def _title(self, name: str) -> None:
-        """No two pages are called the same, but those that say that something is not to be had."""
-        if self.page.evaluate("performance.getEntriesByType('navigation')[0].responseStatus") >= BAD_REQUEST:
-            return
+    def _is_had(self) -> bool:
+        """Whether the page says more than that something is not to be had."""
+        status = self.page.evaluate("performance.getEntriesByType('navigation')[0].responseStatus")
+        return bool(status < BAD_REQUEST)
+
+    def _meet(self, name: str) -> None:
+        """No two pages of ours are called the same."""
         title, path = self.page.title(), self.page.evaluate("location.pathname")
-        if self._titles.setdefault(title, path) != path:
+        self.seen.add(route_of(path))
+        if self.ours and self._titles.setdefault(title, path) != path:
             self.faults[name].append(f"is called {title!r}, as the page at {self._titles[title]} is")
 
     def _by_keyboard(self) -> list[str]:

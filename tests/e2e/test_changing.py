@@ -44,6 +44,25 @@ def test_an_hplm_is_updated_with_new_data_of_its_own_task(signed_in: Page, world
     expect(signed_in.get_by_role("heading", level=1)).to_have_text("Fine-tune triage v2")
 
 
+def test_what_an_hplm_is_for_is_written_down_and_told_by_its_page_and_its_card(signed_in: Page) -> None:
+    said = {"Description": "Sorts letters, and tells what they want.", "Licence": "CC-BY-4.0"}
+    signed_in.goto("/t/acme/hplms/triage/")
+    signed_in.get_by_role("link", name="Edit").click()
+    for label, words in said.items():
+        signed_in.get_by_label(label).fill(words)
+    signed_in.get_by_role("button", name="Save").click()
+    about = signed_in.locator("section", has=signed_in.get_by_role("heading", name="About"))
+    for words in said.values():
+        expect(about).to_contain_text(words)
+    about.get_by_role("link", name="Model card").click()
+    expect(signed_in.locator("#card")).to_contain_text(said["Description"])
+    signed_in.goto("/t/acme/hplms/triage/about/")
+    expect(signed_in.get_by_label("Description")).to_have_value(said["Description"])
+    signed_in.get_by_label("Description").fill("")
+    signed_in.get_by_role("button", name="Save").click()
+    expect(about).not_to_contain_text("letters")
+
+
 def test_a_domain_of_ones_own_makes_one_further_version_at_a_time(
     signed_in: Page, world: World, files: TinyFiles
 ) -> None:

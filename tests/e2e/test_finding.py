@@ -3,11 +3,11 @@
 import pytest
 from playwright.sync_api import FilePayload, Page, expect
 
+from benchmarks.over_http.crowd import crowd
 from tests.e2e.tiny_files import TinyFiles
 from tests.e2e.world import World
 from tests.integration.archives.conftest import tried_here
 from tests.integration.foreign.made import lora_members
-from tests.integration.frontend.crowd import crowd
 from tests.unit.versiontree.forging import zip_of
 
 __all__ = ["tried_here"]

@@ -18,6 +18,7 @@ from tests.e2e.looking import Looker
 from tests.e2e.states import accounts, administration, fresh, long, many, refusals
 from tests.e2e.tiny_files import TinyFiles
 from tests.e2e.world import World
+from tests.integration.routes.table import DECLARED
 from tests.processes import InferenceWorker
 
 Walk = Callable[[Page, Enter, World], Iterator[str]]
@@ -28,18 +29,60 @@ WALKS: dict[str, Walk] = {
     "many": many.pages,
     "refusals": refusals.pages,
 }
+NO_PAGES = {
+    "metrics",
+    "api/schema/",
+    "favicon.ico",
+    "serving/<path:worker>/trace.json",
+    "invitations/<str:token>/",  # leads on to invitation/
+    "login/code/confirm/",  # codes by e-mail are not sent
+    "second-factor/recovery-codes/download/",
+    *(
+        f"t/<slug:slug>/{part}"
+        for part in (
+            "running/",
+            "tree/<slug:kind>/<int:pk>/",
+            "tree/<slug:kind>/<int:pk>/card/",
+            "data/corpora/<int:pk>/coverage/",
+            "data/corpora/<int:pk>/fit/",
+            "data/datasets/<int:pk>/coverage/",
+            "data/datasets/<int:pk>/fit/",
+            "data/checks/<uuid:pk>/bad-rows.csv",
+            "versions/<int:pk>/export/",
+            "jobs/<uuid:pk>/progress/",
+            "jobs/<uuid:pk>/live/",
+            "batches/<uuid:pk>/results.jsonl",
+            "batches/<uuid:pk>/errors.jsonl",
+            "try/models/",
+            "usage.csv",
+            "audit.csv",
+            "settings/export/",
+            "settings/export/<uuid:pk>/",
+        )
+    ),
+}
+"""What else is looked at by GET: files, pieces of pages, and what leads on."""
+OF_PROGRAMS = ("api/v1/", "v1/", "v2", "health/")
 MEANT = ("status of 500", "status of 503", "net::ERR_FAILED")
 """What the console says on pages that show a fault, or an upload whose connection broke."""
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(1500)]
 
 
+@pytest.fixture(scope="module")
+def seen() -> set[str]:
+    """The routes of all pages that these tests looked at."""
+    return set()
+
+
 @pytest.fixture
-def looker(page: Page, watch: Watch, pytestconfig: pytest.Config) -> Looker:
+def looker(page: Page, watch: Watch, pytestconfig: pytest.Config, seen: set[str]) -> Iterator[Looker]:
     """Looks at what the tab shows."""
     assert pytestconfig.cache is not None
     watch.expected += MEANT
-    return Looker(page, axe_source(Path(pytestconfig.cache.mkdir("axe-core"))))
+    looker = Looker(page, axe_source(Path(pytestconfig.cache.mkdir("axe-core"))))
+    yield looker
+    seen |= looker.seen
 
 
 def test_the_pages_of_a_tenant_at_work(
@@ -75,3 +118,15 @@ def test_the_pages_of_the_administration(
         looker.without = (*administration.OF_OTHERS, administration.FRAME)
     assert len(names) > 40
     looker.found_nothing()
+
+
+def test_no_page_was_left_out(request: pytest.FixtureRequest, seen: set[str]) -> None:
+    """The last of this file, of what the others saw."""
+    others = [item for item in request.session.items if item.path == request.path]
+    if len(others) < len(WALKS) + 3:
+        pytest.skip("Only some of the pages were asked for.")
+    looked_at = {
+        route for route, methods in DECLARED.items() if "GET" in methods and not route.startswith(OF_PROGRAMS)
+    }
+    assert looked_at - NO_PAGES - seen == set(), "Have a walk of the gallery lead there."
+    assert NO_PAGES - looked_at | NO_PAGES & seen == set(), "These are gone, or are pages."

@@ -1,5 +1,7 @@
 """The home page and the list of jobs: what changes by itself while jobs are at work, and what stays."""
 
+import re
+
 from playwright.sync_api import Page, expect
 
 from tests.e2e.looking import SIZES, picture
@@ -27,7 +29,7 @@ def test_the_home_page_and_the_list_follow_jobs_and_leaves_focus_and_selection_w
     signed_in.clock.install()
     signed_in.goto("/t/acme/")
     tile = signed_in.locator(".tile", has_text="Jobs at work")
-    expect(tile.locator("dd")).to_contain_text("2")
+    expect(tile.locator("dd")).to_have_text(re.compile(r"^2\D"))
     link = signed_in.get_by_role("link", name="Fine-tune")
     link.focus()
     start(job, 0.25, "train", eta=75)
@@ -52,7 +54,7 @@ def test_the_home_page_and_the_list_follow_jobs_and_leaves_focus_and_selection_w
     job_fail(job_id=job.pk, worker=WORKER, code="out_of_disk", message="No room.")
     expect(signed_in.locator("#running")).to_contain_text("Just ended")
     expect(signed_in.locator("#running")).to_contain_text("No room.")
-    expect(tile.locator("dd")).to_contain_text("0")
+    expect(tile.locator("dd")).to_have_text(re.compile(r"^0\D"))
     newest = signed_in.locator("#rest tbody tr").first
     expect(newest).to_contain_text("complaints")
     expect(newest).to_contain_text("Failed")

@@ -2,6 +2,7 @@
 
 import re
 
+import pytest
 from playwright.sync_api import Page, expect
 
 from tenants.models import AuditEvent
@@ -11,8 +12,10 @@ from tests.e2e.world import WORKER, World, report, start, versions_finish
 from tests.integration.versiontree.grove import jobs_in_order
 from versiontree.models import Version
 from versiontree.services.hplms import hplm_create, hplm_update
-from versiontree.services.jobs import job_fail, job_succeed
+from versiontree.services.jobs import job_event, job_fail, job_succeed
 from workers.coverage import coverage_measure
+
+UNMARKED = "rgba(0, 0, 0, 0)"
 
 
 def create_hplm(page: Page, world: World, name: str) -> None:
@@ -74,11 +77,24 @@ def test_an_hplm_is_created_and_its_job_followed_to_its_end(signed_in: Page, wor
     start(job, 0.25, "train", eta=75)
     expect(live).to_contain_text("25.0%")
     expect(live).to_contain_text("1 min 15 s")
+    expect(live).to_contain_text("hPLM ready in")
+    signed_in.get_by_role("link", name="Whole log").focus()
+    for step in range(4):
+        job_event(job_id=job.pk, kind="metrics", data={"step": step, "loss": 4.0 - step})
     report(job, 0.75, "train")
     expect(live).to_contain_text("75.0%")
+    expect(signed_in.get_by_role("link", name="Whole log")).to_be_focused()
+    chart = live.get_by_role("img", name="loss, from 1 to 4, step 0 to step 3").bounding_box()
+    beside = live.locator(".events").bounding_box()
+    assert chart is not None
+    assert beside is not None
+    assert chart["width"] > 1.5 * beside["width"] > 300
+    assert chart["y"] == pytest.approx(beside["y"], abs=60), "the events stand beside it"
+    signed_in.get_by_role("link", name="Evaluate").focus()
     job_succeed(job_id=job.pk, worker=WORKER, metrics={}, artifacts=[])
     expect(live).to_contain_text("Succeeded")
-    expect(live).not_to_have_attribute("hx-trigger", "sse:changed, look")
+    expect(live).not_to_have_attribute("hx-trigger", re.compile("."))
+    expect(signed_in.get_by_role("link", name="Evaluate")).to_be_focused()
     expect(signed_in.get_by_role("button", name="Cancel job")).to_have_count(0)
 
 
@@ -140,7 +156,12 @@ def test_a_branch_of_the_tree_is_closed_and_opened_and_the_tree_is_searched(sign
     signed_in.get_by_label("Search by name").fill("absent")
     expect(signed_in.get_by_text("Nothing has this name")).to_be_visible()
     signed_in.get_by_label("Search by name").fill("tri")
-    expect(signed_in.get_by_role("link", name="triage", exact=True)).to_be_visible()
+    found = signed_in.get_by_role("link", name="triage", exact=True)
+    expect(found).to_be_visible()
+    expect(found).not_to_have_css("background-color", UNMARKED)
+    expect(signed_in.get_by_role("link", name="medicine", exact=True)).to_have_css(
+        "background-color", UNMARKED
+    )
     signed_in.wait_for_url("**/tree/?q=tri")
     signed_in.go_back()
     expect(signed_in.get_by_label("Search by name")).to_have_value("absent")
@@ -194,11 +215,13 @@ def test_an_alias_is_made_with_a_reason_and_removed(signed_in: Page) -> None:
     signed_in.get_by_role("button", name="Move", exact=True).click()
     expect(signed_in.get_by_text("@production now means version 1")).to_be_visible()
     signed_in.get_by_role("button", name="Remove").click()
-    signed_in.get_by_role("alertdialog", name="Remove @production?").get_by_role(
-        "button", name="Remove"
-    ).click()
+    question = signed_in.get_by_role("alertdialog", name="Remove @production?")
+    expect(question.get_by_label("Reason")).to_be_focused()
+    question.get_by_label("Reason").fill("The shop is closed")
+    question.get_by_role("button", name="Remove").click()
     expect(signed_in.get_by_text("@production is removed")).to_be_visible()
     expect(signed_in.get_by_text("v1 \u2192 removed")).to_be_visible()
+    expect(signed_in.get_by_text("The shop is closed")).to_be_visible()
 
 
 def test_a_job_is_cloned_into_a_form_with_its_settings(signed_in: Page, world: World) -> None:

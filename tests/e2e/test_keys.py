@@ -41,3 +41,24 @@ def test_a_revoked_key_is_marked_and_has_no_button_left(signed_in: Page) -> None
     row = signed_in.get_by_role("row", name="Help desk")
     expect(row).to_contain_text("Revoked")
     expect(row.get_by_role("button")).to_have_count(0)
+
+
+def test_a_rotated_key_goes_on_for_as_long_as_is_chosen_and_is_followed_by_another(signed_in: Page) -> None:
+    before = make_key(signed_in)
+    signed_in.get_by_role("button", name="Rotate Help desk").click()
+    question = signed_in.get_by_role("dialog", name="Rotate this key?")
+    question.get_by_label("The old key").select_option("works for another hour")
+    question.get_by_role("button", name="Rotate").click()
+    expect(signed_in.get_by_role("heading", name=f"The key that follows {before[:8]}")).to_be_visible()
+    after = signed_in.locator("#new-key").text_content()
+    assert after
+    assert after != before
+    signed_in.reload()
+    assert after not in signed_in.content()
+    rows = signed_in.get_by_role("row", name="Help desk")
+    expect(rows).to_have_count(2)
+    old, new = (rows.filter(has_text=words) for words in ("followed by", "follows"))
+    expect(old).to_contain_text(f"{before[:8]}\u2026 followed by {after[:8]}\u2026", use_inner_text=True)
+    expect(old).to_contain_text("until")
+    expect(old.get_by_role("button", name="Rotate")).to_have_count(0)
+    expect(new.get_by_role("button", name="Rotate")).to_have_count(1)

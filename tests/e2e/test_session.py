@@ -55,6 +55,29 @@ def test_the_keyboard_alone_leads_past_the_navigation(signed_in: Page) -> None:
     expect(signed_in.locator("#content")).to_be_focused()
 
 
+def test_the_colours_are_chosen_by_keyboard_and_stay_in_this_browser(signed_in: Page) -> None:
+    page = signed_in
+    chosen = page.get_by_role("group", name="Colours")
+    grounds: dict[str, str] = {}
+    for name, key in (("System", ""), ("Light", "ArrowRight"), ("Dark", "ArrowRight")):
+        if key:
+            chosen.get_by_role("radio", checked=True).press(key)
+            expect(page.locator("html")).to_have_attribute("data-theme", name.lower())
+        for system in ("light", "dark"):
+            page.emulate_media(color_scheme=system)
+            page.reload()
+            expect(chosen.get_by_role("radio", name=name)).to_be_checked()
+            grounds[f"{name}, {system}"] = page.evaluate("getComputedStyle(document.body).backgroundColor")
+    light, dark = grounds["System, light"], grounds["System, dark"]
+    assert light != dark
+    assert list(grounds.values()) == [light, dark, light, light, dark, dark]
+    chosen.get_by_role("radio", name="System").check(force=True)
+    assert "hmi_theme" not in page.evaluate("document.cookie")
+    page.context.add_cookies([{"name": "hmi_theme", "value": "red", "url": page.url}])
+    page.reload()
+    expect(chosen.get_by_role("radio", name="System")).to_be_checked()
+
+
 def test_on_a_phone_the_navigation_opens_from_a_button(page: Page, world: World) -> None:
     page.set_viewport_size({"width": 360, "height": 740})
     sign_in(page, world.owner.username)

@@ -3,21 +3,33 @@
 import json
 import shlex
 
+import httpx
 from playwright.sync_api import Page, expect
+from pytest_django.live_server_helper import LiveServer
 
-from tests.e2e.gallery import furnish_kinds
+from tenants.services.api_keys import api_key_create
+from tests.e2e.gallery import furnish_kinds, furnish_tagger
 from tests.e2e.tiny_files import TinyFiles
 from tests.e2e.world import World
 from tests.processes import InferenceWorker
+from tests.unit.tiny import tiny_texts
 
 TEXT = "a drug for the heart of the patient"
+COLOURS = """(answer, levels) => levels.map((level) => [
+  getComputedStyle(answer.querySelector(`rect.hue-${level}`)).fill,
+  getComputedStyle(answer.querySelector(`.shade.${level}`)).textDecorationColor,
+])"""
+MARKS = """marked => [...marked.querySelectorAll("mark")].map((mark) =>
+  [mark.firstChild.data, mark.querySelector("small").textContent.split(" ")[0]])"""
+SHADES = """shaded => [...shaded.querySelectorAll(".shade")].map((shade) =>
+  [shade.textContent, shade.className.replace("shade ", "")])"""
 
 
 def ask(page: Page, text: str) -> None:
     """Put a text to the hPLM that the link names."""
     page.goto("/t/acme/try/?model=triage@default")
     page.get_by_label("Text", exact=True).fill(text)
-    page.get_by_role("button", name="Answer").click()
+    page.get_by_role("button", name="Answer", exact=True).click()
 
 
 def replace_by(page: Page, reference: str) -> None:
@@ -38,13 +50,25 @@ def test_without_an_inference_worker_the_page_says_so(signed_in: Page, world: Wo
 def test_the_answer_shows_scores_times_and_where_the_fragments_came_from(
     signed_in: Page, world: World, inference_worker: InferenceWorker
 ) -> None:
-    ask(signed_in, TEXT)
+    signed_in.goto("/t/acme/try/?model=triage@default")
+    row = signed_in.get_by_role("list", name="row of the test split of Tickets").get_by_role("button").nth(1)
+    shown = row.locator("span").inner_text()
+    row.click()
+    expect(signed_in.get_by_label("Text", exact=True)).to_have_value(shown)
+    expect(row).to_be_focused()
+    signed_in.get_by_role("button", name="Answer", exact=True).click()
     answer = signed_in.locator("#answer")
     expect(answer).to_contain_text("acme/triage v1")
     expect(answer.get_by_role("progressbar")).to_have_count(4)
     times = ("Queue", "Retrieval", "Adapter load", "Compute", "Rest")
     for part in (*times, "Whole fragment", "Shorter part", "One token", "Computed"):
         expect(answer.locator(".legend").get_by_text(part, exact=True)).to_be_visible()
+    answer.get_by_text("What is counted").click()
+    expect(answer.get_by_role("term").filter(has_text="Rest")).to_be_visible()
+    levels = ["trigram", "bigram", "unigram", "computed"]
+    colours = answer.evaluate(COLOURS, levels)
+    assert len({tuple(pair) for pair in colours}) == len(levels)
+    assert all(filled == underlined for filled, underlined in colours)
 
 
 def test_two_hplms_are_compared_on_one_text_token_by_token_and_copied(
@@ -72,7 +96,7 @@ def test_two_hplms_are_compared_on_one_text_token_by_token_and_copied(
             expect(page.get_by_role("alert")).to_contain_text(said)
         expect(page.get_by_label("Text", exact=True)).to_have_value(text)
     page.wait_for_url("**/try/?model=triage@default&model=topics@default")
-    page.get_by_role("button", name="Answer").click()
+    page.get_by_role("button", name="Answer", exact=True).click()
     columns = page.locator("#answer article")
     expect(columns).to_have_count(2)
     expect(columns.nth(0)).to_contain_text("acme/triage v1")
@@ -124,9 +148,37 @@ def test_every_kind_of_hplm_is_asked_for_what_it_reads(
         replace_by(page, f"{name}@default")
         page.get_by_label(first, exact=True).fill("what helps the heart")
         page.get_by_label(second, exact=True).fill(TEXT)
-        page.get_by_role("button", name="Answer").click()
+        page.get_by_role("button", name="Answer", exact=True).click()
         expect(answer).to_contain_text(f"acme/{name} v1")
     replace_by(page, "pain-score@default")
     page.get_by_label("Text", exact=True).fill(TEXT)
-    page.get_by_role("button", name="Answer").click()
+    page.get_by_role("button", name="Answer", exact=True).click()
     expect(answer).to_contain_text("acme/pain-score v1")
+
+
+def test_spans_are_marked_where_they_stand_and_each_token_has_the_colour_of_its_level(
+    signed_in: Page,
+    world: World,
+    files: TinyFiles,
+    inference_worker: InferenceWorker,
+    live_server: LiveServer,
+) -> None:
+    """As the API tells the same."""
+    furnish_tagger(world, files)
+    _, key = api_key_create(tenant=world.tenant, name="k", scopes=["infer"], created_by=world.owner)
+    text = f"{' '.join(tiny_texts(4))} \u0645\u0631\u062d\u0628\u0627 zebra"
+    page, answer = signed_in, signed_in.locator("#answer")
+    page.goto("/t/acme/try/?model=side-effects@default")
+    page.get_by_label("Text", exact=True).fill(text)
+    page.get_by_role("button", name="Answer", exact=True).click()
+    expect(answer).to_contain_text("acme/side-effects v1")
+    asked = {"model": "acme/side-effects@default", "inputs": [text], "explain": True}
+    headers = {"Authorization": f"Bearer {key}"}
+    told = httpx.post(f"{live_server.url}/api/v1/infer", json=asked, headers=headers).json()["results"][0]
+    assert len(told["spans"]) > 1
+    expect(answer).to_contain_text(f"{len(told['spans'])} spans found")
+    marks = answer.locator(".marked").evaluate(MARKS)
+    assert marks == [[text[span["start"] : span["end"]], span["label"]] for span in told["spans"]]
+    shades = answer.locator(".shaded").evaluate(SHADES)
+    assert shades == [[text[one["start"] : one["end"]], one["level"]] for one in told["tokens"]]
+    assert len({level for _, level in shades}) > 1

@@ -28,6 +28,8 @@ def test_a_dataset_is_previewed_and_then_stored(signed_in: Page) -> None:
     expect(preview.get_by_role("row", name="train").first).to_contain_text("192")
     expect(preview.get_by_text("side effects").first).to_be_visible()
     expect(preview).to_contain_text("No dev and no test was given")
+    expect(preview).to_contain_text("0.0% of the rows, beyond 64 tokens")
+    expect(preview).to_contain_text("Measured with minilm, the only root that is ready")
     signed_in.get_by_role("button", name="Store this dataset").click()
     expect(signed_in.get_by_role("heading", level=1)).to_have_text("Tickets of May")
     expect(signed_in.get_by_role("status").filter(has_text="is stored")).to_be_visible()
@@ -56,27 +58,31 @@ def test_a_zip_that_says_it_is_a_corpus_is_refused(signed_in: Page) -> None:
     expect(signed_in.get_by_role("alert")).to_contain_text("leaflets.txt")
 
 
-def test_a_column_of_another_name_can_be_mapped(signed_in: Page) -> None:
+def test_columns_are_chosen_among_those_of_the_file_and_it_is_checked_again(signed_in: Page) -> None:
     rows = b"message,kind\n" + b"".join(b"text number %d,%s\n" % (n, (b"a", b"b")[n % 2]) for n in range(60))
-    signed_in.goto(NEW_DATASET)
-    signed_in.get_by_label("Name", exact=True).fill("Mapped")
-    signed_in.get_by_label("Training file").set_input_files(given("rows.csv", rows))
-    signed_in.get_by_text("Columns of other names, and leaks").click()
-    signed_in.get_by_label("Column of the text").fill("message")
-    signed_in.get_by_label("Column of the label").fill("kind")
-    signed_in.get_by_role("button", name="Check").click()
-    expect(signed_in.locator("#preview")).to_contain_text("text number 0")
-
-
-def test_columns_that_were_not_understood_are_chosen_among_those_of_the_file(signed_in: Page) -> None:
-    rows = b"message,kind\n" + b"".join(b"text number %d,%s\n" % (n, (b"a", b"b")[n % 2]) for n in range(60))
+    text, label = (signed_in.get_by_label(name, exact=True) for name in ("Text", "Label"))
+    check, store = (signed_in.get_by_role("button", name=name) for name in ("Check", "Store this dataset"))
     check_dataset(signed_in, given("rows.csv", rows))
     expect(signed_in.get_by_text("Say above which column is which")).to_be_visible()
-    signed_in.get_by_label("Column of the text").select_option("message")
-    signed_in.get_by_label("Column of the label").select_option("kind")
-    signed_in.get_by_role("button", name="Check").click()
-    expect(signed_in.locator("#preview")).to_contain_text("text number 0")
-    signed_in.get_by_role("button", name="Store this dataset").click()
+    text.select_option("message (text number 0)")
+    label.select_option("message (text number 0)")
+    check.click()
+    expect(signed_in.get_by_role("alert")).to_contain_text("60 differing texts are too few")
+    expect(label).to_have_value("message")
+    label.select_option("kind (a)")
+    check.click()
+    store.wait_for()
+    signed_in.locator("[value=regression]").check()
+    expect(store.or_(label)).to_have_count(0)
+    check.click()
+    expect(signed_in.get_by_label("Value", exact=True)).to_have_value("")
+    signed_in.locator("[value=classification]").check()
+    check.click()
+    text.select_option("message (text number 0)")
+    label.select_option("kind (a)")
+    expect(signed_in.get_by_role("alert")).to_have_count(0)
+    check.click()
+    store.click()
     expect(signed_in.get_by_role("heading", level=1)).to_have_text("Tickets of May")
 
 
@@ -92,8 +98,11 @@ def test_a_file_beside_a_field_does_not_take_the_page_away_and_one_above_it_is_s
         return !node.dispatchEvent(event);
     }"""
     label, heading = field.locator("label"), signed_in.locator("h1")
+    place = field.locator("input[type=file]")
+    usual = place.evaluate("node => getComputedStyle(node).backgroundColor")
     assert label.evaluate(drag, "dragover")
     expect(field).to_contain_class("over")
+    expect(place).not_to_have_css("background-color", usual)
     assert heading.evaluate(drag, "dragover")
     expect(field).not_to_contain_class("over")
     assert heading.evaluate(drag, "drop")
@@ -148,5 +157,6 @@ def test_a_corpus_is_previewed_and_then_stored(signed_in: Page) -> None:
     signed_in.get_by_label("Text file").set_input_files(given("leaflets.txt", corpus_file(3).getvalue()))
     signed_in.get_by_role("button", name="Check").click()
     expect(signed_in.locator("#preview")).to_contain_text("1,501")
+    expect(signed_in.locator("#preview")).to_contain_text("Read in pieces")
     signed_in.get_by_role("button", name="Store this corpus").click()
     expect(signed_in.get_by_role("heading", level=1)).to_have_text("Leaflets of May")

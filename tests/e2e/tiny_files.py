@@ -3,7 +3,9 @@
 from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
+from zlib import crc32
 
+from inference.hplm.heads import Head
 from inference.hplm.hplm import TAGGING, Hplm
 from inference.hplm.local_lower import LocalLower
 from inference.hplm.root import Root
@@ -34,7 +36,7 @@ class TinyFiles:
         elif role == "lower":
             self.lower.save(folder)
         elif role == "plot":
-            tiny_plot(folder, self.root, self.lower, tiny_texts(60), seed=job.version_id)
+            tiny_plot(folder, self.root, self.lower, tiny_texts(60), seed=_seed(job))
         else:
             self._hplm(job).save(folder)
 
@@ -47,8 +49,20 @@ class TinyFiles:
             dataset["task"],
             labels=len(labels),
             pairs=bool(dataset.get("pairs")),
-            seed=job.version_id,
+            seed=_seed(job),
         )
         tagging = made.task == TAGGING
         names = ["O", *(f"{prefix}-{label}" for label in labels for prefix in "BI")] if tagging else labels
-        return replace(made, labels=tuple(names))
+        return replace(made, labels=tuple(names), head=_finding(made.head) if tagging else made.head)
+
+
+def _seed(job: Job) -> int:
+    """Of the name, not of the key: what a model answers must not hang on the tests that ran before."""
+    return crc32(str(job.version).encode())
+
+
+def _finding(head: Head) -> Head:
+    """A tagger's head that takes every word for a part of some span."""
+    bias = head.bias.clone()
+    bias[0] -= 1000
+    return replace(head, bias=bias)

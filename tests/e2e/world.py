@@ -78,6 +78,7 @@ def world_build(files: ArtifactFiles | None = None) -> World:
     dataset = dataset_upload(tenant=tenant, name="Tickets", task="classification", files=upload, actor=owner)
     hplm = hplm_create(tenant=tenant, name="triage", parent=domain, dataset=dataset, actor=owner)
     finish(hplm, {"evaluate": evaluation(right=44)})
+    hplm.refresh_from_db()
     for tokens in (120, 80, 95):
         usage_record(tenant=tenant, hplm_name="triage", inputs=4, tokens=tokens)
     return World(tenant, owner, developer, viewer, stranger, admin, corpus, dataset, root, domain, hplm)

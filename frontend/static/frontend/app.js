@@ -1,5 +1,6 @@
 // What HTML and htmx cannot do alone: copy to the clipboard, forget a preview that no longer fits its form,
-// open what was fetched for a popover, let a selection and a form be, keep a reload from doing again what was done.
+// open what was fetched for a popover, let a selection and a form be, keep a reload from doing again what was done,
+// keep the colours that somebody chose.
 
 document.addEventListener("click", async (event) => {
   const button = event.target.closest("[data-copy]");
@@ -16,13 +17,23 @@ document.addEventListener("click", async (event) => {
 });
 
 document.addEventListener("input", (event) => {
-  const preview = document.getElementById(event.target.form?.dataset.clears ?? "");
-  if (preview) preview.replaceChildren();
+  const ids = event.target.dataset.clears ?? event.target.form?.dataset.clears ?? "";
+  for (const id of ids.split(" ")) document.getElementById(id)?.replaceChildren();
 });
 
 // What is shown only once answered a form: loading the page again must not send that form again.
 const once = document.querySelector("[data-once]");
 if (once) history.replaceState(null, "", once.dataset.once);
+
+// The server writes them into every page, so that none shows others first.
+document.addEventListener("change", ({ target }) => {
+  if (target.name !== "theme") return;
+  const age = target.value ? 365 * 24 * 3600 : 0;
+  const safely = location.protocol === "https:" ? "; Secure" : "";
+  document.cookie = `hmi_theme=${target.value}; Path=/; Max-Age=${age}; SameSite=Lax${safely}`;
+  if (target.value) document.documentElement.dataset.theme = target.value;
+  else delete document.documentElement.dataset.theme;
+});
 
 // A file that is dropped beside its field must not be opened in place of the page, with all that was filled in.
 for (const kind of ["dragover", "drop"]) {

@@ -5,7 +5,10 @@ from collections.abc import Iterator
 from django.core.cache import cache
 from playwright.sync_api import Page
 
+from tenants.models import User
+from tenants.services.invitations import invitation_create
 from tests.e2e.conftest import Enter
+from tests.e2e.letters import last_link
 from tests.e2e.test_second_factor import set_up
 from tests.e2e.world import PASSWORD, World
 
@@ -17,8 +20,10 @@ SIGNED_OUT = {
     "password-reset-done": "/password/reset/key/done/",
     "sign-up-closed": "/signup/",
     "account-inactive": "/inactive/",
+    "e-mail-link-sent": "/confirm-email/",
     "e-mail-link-used": "/confirm-email/absent/",
 }
+MAILBOX = "somebody.with.a.long.name@department.pharmacy.example.org"
 
 
 def pages(page: Page, enter: Enter, world: World) -> Iterator[str]:
@@ -32,9 +37,14 @@ def pages(page: Page, enter: Enter, world: World) -> Iterator[str]:
     for _ in range(5):
         _send(page, "nobody", "not the password")
     yield "locked-out"
+    yield from _invited(page, enter, world)
+    yield from _by_letter(page, enter, world)
+    enter(User.objects.create_user("passwordless"))
+    page.goto("/password/set/")
+    yield "account-first-password"
     enter(world.owner)
     yield from _of_ones_own(page)
-    page.get_by_role("button", name="Sign out").click()
+    _press(page, "Sign out")
     _send(page, world.owner.username, PASSWORD)
     yield "sign-in-code"
 
@@ -44,20 +54,22 @@ def _of_ones_own(page: Page) -> Iterator[str]:
     yield "account-password"
     page.goto("/email/")
     yield "account-no-e-mail"
-    page.get_by_label("E-mail address").fill("somebody.with.a.long.name@department.pharmacy.example.org")
-    page.get_by_role("button", name="Add").click()
+    page.get_by_label("E-mail address").fill(MAILBOX)
+    _press(page, "Add")
     yield "account-e-mail"
     page.goto("/second-factor/")
     yield "account-second-factor-off"
     page.get_by_role("link", name="Set up an app").click()
     yield "account-again"
     page.get_by_label("Password").fill(PASSWORD)
-    page.get_by_role("button", name="Go on").click()
+    _press(page, "Go on")
     yield "account-second-factor-set-up"
     set_up(page)
     yield "account-recovery-codes"
     page.goto("/second-factor/")
     yield "account-second-factor-on"
+    page.goto("/second-factor/reauthenticate/")
+    yield "account-again-by-code"
     page.goto("/second-factor/recovery-codes/generate/")
     yield "account-recovery-codes-new"
     page.goto("/second-factor/totp/deactivate/")
@@ -66,9 +78,42 @@ def _of_ones_own(page: Page) -> Iterator[str]:
     yield "sign-out"
 
 
+def _by_letter(page: Page, enter: Enter, world: World) -> Iterator[str]:
+    """What the links of messages lead to."""
+    enter(world.viewer)
+    page.goto("/email/")
+    page.get_by_label("E-mail address").fill(MAILBOX)
+    _press(page, "Add")
+    page.goto(last_link())
+    yield "e-mail-confirm"
+    _press(page, "Yes, it is")
+    enter(None)
+    page.goto("/password/reset/")
+    page.get_by_label("E-mail address").fill(MAILBOX)
+    _press(page, "Send")
+    page.goto(last_link())
+    yield "password-reset-choose"
+
+
+def _invited(page: Page, enter: Enter, world: World) -> Iterator[str]:
+    _, token = invitation_create(tenant=world.tenant, email=MAILBOX, role="developer", actor=world.owner)
+    page.goto(f"/invitations/{token}/")
+    yield "invitation"
+    page.get_by_role("link", name="Make an account").click()
+    yield "sign-up-invited"
+    enter(world.stranger)
+    page.goto(f"/invitations/{token}/")
+    yield "invitation-of-another"
+
+
 def _send(page: Page, name: str, password: str) -> None:
     page.goto("/login/")
     page.get_by_label("User name").fill(name)
     page.get_by_label("Password").fill(password)
-    page.get_by_role("button", name="Sign in").click()
-    page.wait_for_load_state()
+    _press(page, "Sign in")
+
+
+def _press(page: Page, name: str) -> None:
+    """Press a button and wait for the page that it leads to."""
+    with page.expect_navigation():
+        page.get_by_role("button", name=name).click()

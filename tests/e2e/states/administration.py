@@ -14,12 +14,13 @@ from inference.queueing.heartbeat import Heartbeat
 from inference.queueing.status import Levels, Recently, WorkerStatus
 from tests.e2e.conftest import Enter
 from tests.e2e.gallery import furnish
+from tests.e2e.states import long
 from tests.e2e.world import ArtifactFiles, World
 from tests.integration.routes.conf import address, routes
-from versiontree.models import Version
+from versiontree.models import Hplm, Version
 
-OF_OTHERS = (".select2-container", ".help-tooltip", "a[href$='password/']")
-"""What Django's own widgets and django-unfold's draw, and how."""
+OF_OTHERS = (".select2-container", ".help-tooltip", "a[href$='password/']", ".swagger-ui")
+"""What Django's own widgets, django-unfold's and Swagger UI draw, and how."""
 FRAME = "#nav-sidebar"
 """What stands beside every page, and is looked at beside the first."""
 WITH_MUCH = ("tenant", "user", "dataset", "root", "domain", "hplm", "version", "job")
@@ -44,6 +45,20 @@ def pages(page: Page, enter: Enter, world: World, files: ArtifactFiles, redis: R
     page.get_by_label("to go on").fill("something else")
     page.get_by_role("button", name="Delete").click()
     yield "admin-name-asked-for"
+    yield from _of_long_names(page, world)
+    page.goto("/api/docs/")
+    page.locator(".opblock").first.wait_for()
+    yield "api-docs"
+
+
+def _of_long_names(page: Page, world: World) -> Iterator[str]:
+    """Lists and pages of rows in which everything is called as it hardly fits."""
+    made = long.build(world)
+    for row in (made.tenant, Hplm.unscoped.get(name=long.SLUG), made.failed):
+        page.goto(reverse(f"admin:{row._meta.label_lower.replace('.', '_')}_changelist"))
+        yield f"admin-long-{row._meta.model_name}s"
+        page.goto(_page(row, "change"))
+        yield f"admin-long-{row._meta.model_name}"
 
 
 def _workers(redis: Redis, world: World) -> None:

@@ -4,9 +4,9 @@ from collections.abc import Iterator
 
 from playwright.sync_api import Page
 
+from benchmarks.over_http.crowd import crowd
 from tests.e2e.conftest import Enter
 from tests.e2e.world import World
-from tests.integration.frontend.crowd import crowd
 
 ADDRESSES = {
     "home": "",

@@ -1,13 +1,18 @@
 """The steps of a new hPLM: what was filled in stays, what is wrong leads to its step."""
 
+import html
+import re
+import shlex
 from functools import partial
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
 import pytest
+from django.db import transaction
 from django.test import Client
 
 from frontend.presenters.creating import in_words, parent_choices
+from tenants.services.api_keys import api_key_create
 from tests.e2e.world import World, nothing_of_use, versions_finish
 from tests.integration.frontend.reading import Page
 from versiontree.models import Coverage, Hplm, Job, Version
@@ -59,8 +64,8 @@ def test_more_text_for_a_domain_is_estimated_on_top_of_its_newest_version(
 
 def step_of(answer: Any) -> str:
     """The title of the step that is shown."""
-    html: str = answer.content.decode()
-    return html.split('aria-current="step"')[-1].split("<span>")[-1].split("</span>")[0]
+    page: str = answer.content.decode()
+    return page.split('aria-current="step"')[-1].split("<span>")[-1].split("</span>")[0]
 
 
 def measured(world: World) -> None:
@@ -82,6 +87,7 @@ def kept_in(answer: Any) -> dict[str, str | None]:
 def test_each_step_carries_what_the_others_have(owner: Client, world: World) -> None:
     data = owner.get(NEW)
     assert (step_of(data), "Tickets" in data.content.decode()) == ("Data", True)
+    assert "No dev and no test was given: taken from train, a tenth each." in data.content.decode()
     parent = owner.get(NEW, at("parent", dataset=world.dataset.pk))
     assert step_of(parent) == "Parent"
     settings = owner.get(NEW, at("settings", dataset=world.dataset.pk, parent=world.domain.pk))
@@ -112,16 +118,52 @@ def test_a_parent_that_a_link_named_is_kept_while_the_dataset_is_chosen(owner: C
     assert kept_in(owner.get(chosen))["parent"] == str(world.domain.pk)
 
 
-def test_the_review_shows_the_same_as_an_api_call_and_start_begins_it(owner: Client, world: World) -> None:
-    review = owner.get(NEW, filled(world, epochs="3")).content.decode()
-    assert "&quot;settings&quot;: {&quot;epochs&quot;: 3}" in review
-    for word in ("/api/v1/hplms", "a rough guess", "next", "httpx.post"):
-        assert word in review
-    kept = {name: value or "" for name, value in kept_in(owner.get(NEW, filled(world, epochs="3"))).items()}
-    begun = owner.post(NEW, kept)
+CHOSEN = {"license": "apache-2.0", "epochs": "3", "learning_rate": "0.0005", "biases": "false", "seed": "7"}
+
+
+@pytest.mark.parametrize("more", [{}, CHOSEN])
+def test_the_call_that_the_review_shows_begins_what_start_begins(
+    owner: Client, world: World, more: dict[str, str]
+) -> None:
+    review = owner.get(NEW, filled(world, **more))
+    _, key = api_key_create(tenant=world.tenant, name="build", scopes=["manage"], created_by=world.owner)
+    curl = shlex.split(code_of(review, "curl").replace(" \\\n", " ").replace("$HMI_API_KEY", key))
+    _, url, _, header, flag, body = curl
+    assert (urlsplit(url).path, flag) == ("/api/v1/hplms", "--json")
+    with transaction.atomic():
+        headers = dict([header.split(": ")])
+        called = Client().post(urlsplit(url).path, body, content_type="application/json", headers=headers)
+        assert called.status_code == 201, called.content
+        by_call = begun("complaints")
+        transaction.set_rollback(True)
+    assert not Hplm.unscoped.filter(name="complaints").exists()
+    started = owner.post(NEW, {name: value or "" for name, value in kept_in(review).items()})
     job = Job.unscoped.get(version__hplm__name="complaints", kind="fine_tune")
-    assert begun["Location"] == f"/t/acme/jobs/{job.pk}/"
-    assert job.params["settings"] == {"epochs": 3}
+    assert started["Location"] == f"/t/acme/jobs/{job.pk}/"
+    assert begun("complaints") == by_call
+    assert by_call["parent"] == world.domain.pk
+    assert by_call["license"] == more.get("license", "")
+    assert job.params["settings"].keys() == more.keys() - {"license"}
+    assert "a rough guess" in review.content.decode()
+    assert "httpx.post" in code_of(review, "python")
+
+
+def code_of(answer: Any, name: str) -> str:
+    """The lines that the page offers to copy."""
+    [shown] = re.findall(rf'<code[^>]* id="{name}"[^>]*>(.*?)</code>', answer.content.decode(), re.DOTALL)
+    return html.unescape(shown)
+
+
+def begun(name: str) -> dict[str, Any]:
+    """All that was asked for with the only version of an hPLM."""
+    version = Version.unscoped.get(hplm__name=name)
+    assert version.hplm is not None
+    return {
+        "license": version.hplm.license,
+        "config": version.config,
+        "parent": version.parent_id,
+        "jobs": sorted((job.kind, str(job.params)) for job in version.jobs.all()),
+    }
 
 
 @pytest.mark.parametrize(
@@ -158,18 +200,18 @@ def test_the_parent_that_holds_most_of_the_dataset_is_recommended_and_chosen(
     owner: Client, world: World
 ) -> None:
     waiting = owner.get(NEW, at("parent", dataset=world.dataset.pk)).content.decode()
-    assert "checked" not in waiting
+    assert "checked" not in waiting.split("<main")[1]
     assert "Measuring with 2 more tables" in waiting
     measured(world)
     shown = owner.get(NEW, at("parent", dataset=world.dataset.pk))
-    radios = [one for one in Page(shown.content.decode()).tags["input"] if one.get("type") == "radio"]
+    radios = [one for one in Page(shown.content.decode()).tags["input"] if one.get("name") == "parent"]
     assert [(one["value"], "checked" in one) for one in radios] == [
         (str(world.domain.pk), True),
         (str(world.root.pk), False),
     ]
     assert "hold 70.0% of the fragments of your texts whole" in shown.content.decode()
     chosen = owner.get(NEW, at("parent", dataset=world.dataset.pk, parent=world.root.pk))
-    radios = [one for one in Page(chosen.content.decode()).tags["input"] if one.get("type") == "radio"]
+    radios = [one for one in Page(chosen.content.decode()).tags["input"] if one.get("name") == "parent"]
     assert [one["value"] for one in radios if "checked" in one] == [str(world.root.pk)]
 
 

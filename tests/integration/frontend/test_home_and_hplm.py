@@ -9,9 +9,10 @@ from django.utils import timezone
 
 from tenants.models import Quota, UsageDay
 from tenants.services.api_keys import api_key_create
+from tenants.services.usage import usage_record
 from tests.e2e.measures import evaluation
 from tests.e2e.world import World, nothing_of_use, versions_finish
-from versiontree.models import Alias, Version
+from versiontree.models import Alias, Hplm, Version
 from versiontree.services.hplms import hplm_create, hplm_update
 
 FIRST_STEPS = "First steps"
@@ -136,6 +137,31 @@ def test_what_an_hplm_is_for_is_said_on_its_page_and_stands_in_the_model_card(
     assert "about/" not in page_of(client, "hplms/triage/")
 
 
+def test_the_health_that_a_row_tells_is_what_the_list_is_chosen_by(owner: Client, world: World) -> None:
+    new = hplm_create(
+        tenant=world.tenant, name="new", parent=world.root, dataset=world.dataset, actor=world.owner
+    ).hplm
+    assert new is not None
+    usage_record(tenant=world.tenant, hplm_name="new", inputs=1, tokens=9)
+    UsageDay.unscoped.update(requests=10, failed=4)
+
+    def failing() -> dict[str, str]:
+        rows = owner.get("/t/acme/hplms/?health=failing").context["hplms"]
+        return {row.name: row.health.label for row in rows}
+
+    def health(name: str) -> str:
+        rows = owner.get("/t/acme/hplms/").context["hplms"]
+        return next(str(row.health.label) for row in rows if row.name == name)
+
+    assert failing() == {"triage": "40% failed"}, "the new one does not answer yet"
+    assert health("new") == "Building"
+    UsageDay.unscoped.filter(hplm_name="triage").update(day=F("day") - timedelta(days=2))
+    assert health("triage") == "Ready", "another of that name was asked before it was made"
+    assert failing() == {}
+    Hplm.unscoped.filter(name="triage").update(created_at=F("created_at") - timedelta(days=3))
+    assert failing() == {"triage": "40% failed"}
+
+
 def test_the_list_of_hplms_is_chosen_from_and_sorted(owner: Client, world: World) -> None:
     for name, parent in (("alpha", world.root), ("zeta", world.domain)):
         hplm_create(tenant=world.tenant, name=name, parent=parent, dataset=world.dataset, actor=world.owner)
@@ -155,3 +181,6 @@ def test_the_list_of_hplms_is_chosen_from_and_sorted(owner: Client, world: World
     assert listed(f"under=domain-{world.domain.domain_id}&sort=newest") == ["zeta", "triage"]
     assert listed(f"under=root-{world.root.root_id}") == ["alpha"]
     assert listed("under=root-0&task=none&sort=none") == ["alpha", "triage", "zeta"], "no choice of the form"
+    hplm_update(hplm=Hplm.unscoped.get(name="triage"), dataset=world.dataset, actor=world.owner)
+    assert listed("health=building") == ["alpha", "triage", "zeta"], "the newest version says"
+    assert listed("health=ready") == []

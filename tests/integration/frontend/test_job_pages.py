@@ -1,16 +1,20 @@
 """The page of a job: its place in the queue, phases, whole log and clone; and when it has changed."""
 
 import re
+from datetime import timedelta
 
 import pytest
+from django.db.models import F
 from django.test import Client
+from django.utils import timezone
 
-from tests.e2e.world import WORKER, World, report, start
+from tests.e2e.world import WORKER, World, nothing_of_use, report, start, versions_finish
 from tests.integration.frontend.reading import Page
 from tests.integration.versiontree.grove import jobs_in_order
 from versiontree.models import Job, JobEvent, Version
 from versiontree.queue_selectors import job_marks, queue_places
 from versiontree.services.domains import domain_create
+from versiontree.services.evaluations import evaluation_request
 from versiontree.services.hplms import hplm_create, hplm_update
 from versiontree.services.jobs import job_cancel, job_event, job_fail
 
@@ -88,11 +92,106 @@ def test_a_failure_is_told_with_where_it_was_and_what_to_do(owner: Client, world
     page = page_of(owner, job)
     assert "The loss is not a number." in page
     facts = dict(Page(page).facts)
-    assert facts["Where"].startswith("in “fine-tune”, 40.0% of the way, attempt 1 of 3, ")
+    where = r"in “fine-tune”, 40\.0% of the way, attempt 1 of 3, \d+ \w+ \d{4}, \d\d:\d\d:\d\d UTC"
+    assert re.fullmatch(where, facts["Where"])
+    assert re.search(r"<h2>Events</h2>\s*<span[^>]*>UTC</span>", page)
+    assert "Times are UTC." in owner.get(f"/t/acme/jobs/{job.pk}/log/").content.decode()
     assert facts["What to do"] == "Try again with a smaller learning rate."
     assert facts["Code"] == "training_diverged"
+    of_version = owner.get("/t/acme/hplms/one/versions/1/").content.decode()
+    assert "The loss is not a number." in of_version
+    made_by = of_version.partition("<h2>Jobs</h2>")[2]
+    assert re.findall(r'/">([^<]+)</a></td><td class="end"><span[^>]*>([^<]+)<', made_by) == [
+        ("Fine-tune", "Failed"),
+        ("Evaluate", "Not begun"),
+    ]
     assert page.count("Not begun") == 1, "the step after it, which nobody cancelled"
-    assert "Cancelled" not in page
+    assert "Cancelled" not in page + of_version
+
+
+def took(**seconds: int) -> None:
+    """As if each job of these kinds that is done had taken so long."""
+    for kind, one in seconds.items():
+        began = F("finished_at") - timedelta(seconds=one)
+        Job.unscoped.filter(kind=kind, state="succeeded").update(started_at=began)
+
+
+def ready(client: Client, job: Job, what: str = "hPLM") -> list[str]:
+    """When the page of the job says that all of it will be ready."""
+    return Page(page_of(client, job)).all_of(f"{what} ready in")
+
+
+def test_a_job_tells_when_its_hplm_will_be_ready_where_that_can_be_told(owner: Client, world: World) -> None:
+    first = made(world, "one")
+    assert ready(owner, first[0])[0].endswith("a rough guess")
+    for name in ("two", "three"):
+        versions_finish(made(world, name)[0].version, files=nothing_of_use)
+    took(fine_tune=60, evaluate=10)
+    assert ready(owner, first[0]) == ready(owner, first[1]) == ["about 50 to 95 seconds"]
+    behind = made(world, "four")
+    assert ready(owner, behind[0]) == ["about 110 seconds to 3 minutes"], "once the one before it is done"
+    start(first[0], 0.1, "train")
+    assert ready(owner, first[0]) == ["about 50 to 95 seconds"], "it has only begun"
+    report(first[0], 0.2, "train", 3600)
+    assert ready(owner, first[0]) == ready(owner, first[1]) == ["about 60 minutes"]
+    assert ready(owner, behind[0]) == ["about 60 minutes"]
+    job_cancel(job=again(first[0]), actor=world.owner)
+    assert ready(owner, first[0]) == [], "it is being stopped"
+    untold = {"cancel_requested_at": None, "eta_seconds": None}
+    Job.unscoped.filter(pk=first[0].pk).update(**untold, started_at=timezone.now() - timedelta(hours=1))
+    assert ready(owner, first[0]) == [], "it takes longer than any did"
+    job_cancel(job=behind[0], actor=world.owner)
+    assert ready(owner, behind[0]) == []
+    assert world.hplm.hplm is not None
+    more = jobs_in_order(hplm_update(hplm=world.hplm.hplm, dataset=world.dataset, actor=world.owner))
+    assert len(ready(owner, more[0], "v2")) == 1
+    assert ready(owner, more[0]) == [], "the hPLM answers already"
+
+
+def test_a_job_of_a_domain_tells_when_that_will_be_ready_and_an_evaluation_nothing(
+    owner: Client, world: World
+) -> None:
+    version = domain_create(
+        tenant=world.tenant,
+        parent=world.root,
+        name="pharmacy",
+        corpus=world.corpus,
+        settings={"minutes": 90},
+        actor=world.owner,
+    )
+    [told] = ready(owner, jobs_in_order(version)[0], "Domain")
+    assert re.match(r"about 9\d to \d+ minutes|about 90 minutes", told), told
+    again_asked = evaluation_request(
+        version=world.hplm, dataset=world.dataset, tenant=world.tenant, actor=world.owner
+    )
+    assert ready(owner, again_asked) == []
+
+
+def test_the_list_of_jobs_is_searched_and_sorted(owner: Client, world: World) -> None:
+    second = made(world, "second")
+    versions_finish(second[0].version, files=nothing_of_use)
+    began = timezone.now() - timedelta(days=1)
+    for number, job in enumerate([*jobs_in_order(world.hplm), *second]):
+        started = began + timedelta(minutes=number)
+        ended = started + timedelta(seconds=(60, 10, 70, 3600)[number])
+        Job.unscoped.filter(pk=job.pk).update(started_at=started, finished_at=ended)
+
+    def listed(query: str) -> list[tuple[str, str]]:
+        return [(row.title, row.subject) for row in owner.get(f"/t/acme/jobs/?{query}").context["finished"]]
+
+    old, new = ("triage v1", "second v1")
+    tune, judge = "Fine-tune", "Evaluate"
+    newest = [(judge, new), (tune, new), (judge, old), (tune, old)]
+    assert listed("") == listed("sort=none&kind=none&state=none&page=9") == newest
+    assert listed("sort=oldest") == newest[::-1]
+    assert listed("sort=longest") == [(judge, new), (tune, new), (tune, old), (judge, old)]
+    assert listed("sort=oldest&kind=evaluate") == [(judge, old), (judge, new)]
+    assert listed("sort=longest&state=succeeded&q=SECO") == [(judge, new), (tune, new)]
+    assert listed("state=failed") == []
+    page = owner.get("/t/acme/jobs/?sort=longest&state=succeeded&q=seco").content.decode()
+    assert '<option value="longest" selected>' in page
+    assert '<input type="hidden" name="state" value="succeeded"' in page
+    assert 'href="?sort=longest&amp;state=failed&amp;q=seco"' in page, "another state of the same"
 
 
 def test_the_log_has_every_event_once_page_by_page(owner: Client, world: World) -> None:

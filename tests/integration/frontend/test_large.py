@@ -9,15 +9,17 @@ from django.test import Client
 from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 
+from benchmarks.over_http.crowd import crowd
 from tenants.models import Tenant
-from tests.e2e.world import World
-from tests.integration.frontend.crowd import crowd
+from tests.e2e.world import World, nothing_of_use, versions_finish
 from tests.integration.routes import conf
 from tests.integration.routes.places import in_the_tenant
 from tests.integration.routes.table import API_OF_A_TENANT, PAGES_OF_A_TENANT
 from tests.integration.versiontree.answered import answers_keep, label_judge
 from versiontree.browsing import hplms_found
 from versiontree.models import Job, Version
+from versiontree.services.domains import domain_update
+from versiontree.services.hplms import hplm_create
 
 API = "api/v1/tenants/<slug:tenant>/"
 LISTS = {
@@ -81,7 +83,7 @@ def bounded(world: World) -> dict[str, int]:
 
 
 def costs(client: Client, pages: Iterable[str]) -> dict[str, int]:
-    """How many queries each page takes, once it was looked at before; whether it is there the walk says."""
+    """How many queries each page that is there takes, once it was looked at before."""
     found = {}
     for page in pages:
         if client.get(page).status_code != 200:
@@ -98,6 +100,7 @@ def check_costs(
     """As many queries with a crowd as with one that is only too large to be drawn whole."""
     crowd(world.tenant, world.hplm, hplms=100, jobs=60, usage=100, data=30)
     before = costs(owner, pages)
+    assert bounded(world).keys() - before.keys() == set(), "These are not there."
     assert {page: cost for page, cost in before.items() if cost > pages[page]} == {}
     crowd(world.tenant, world.hplm, hplms=hplms, jobs=jobs, usage=usage, data=60, name="throng")
     after = costs(owner, pages)
@@ -152,8 +155,29 @@ def test_a_search_draws_what_it_found_with_all_that_leads_to_it(owner: Client, w
     assert page.count('class="node-box hit"') == 10, "what leads there has another name"
     assert 'href="/t/acme/hplms/crowd-00040/versions/1/"' in page
     assert page.count("hPLM from v1") == 10
+    assert "10 hPLMs with" in page
     assert "Nothing has this name" in owner.get("/t/acme/tree/?q=absent").content.decode()
-    assert "medicine" in owner.get("/t/acme/tree/?q=MEDI").content.decode()
+    branch = owner.get("/t/acme/tree/?q=MEDI").content.decode()
+    assert re.findall(r'node-box( hit)?"', branch) == ["", " hit"], "the root and the domain"
+    assert 'aria-label="minilm: 1 below"' in branch, "a domain counts, what hangs on it does not"
+
+
+def test_what_grew_hangs_on_the_version_that_it_was_grown_from(owner: Client, world: World) -> None:
+    domain = world.domain.domain
+    assert domain is not None
+    newer = domain_update(domain=domain, corpus=world.domain.corpus, actor=world.admin)  # type: ignore[arg-type]
+    versions_finish(newer, files=nothing_of_use)
+    newer.refresh_from_db()
+    for name, parent in (("alpha", newer), ("omega", world.domain)):
+        hplm_create(tenant=world.tenant, name=name, parent=parent, dataset=world.dataset, actor=world.owner)
+    for address in ("tree/", f"tree/domain/{domain.pk}/", "tree/?q=a"):
+        page = owner.get(f"/t/acme/{address}").content.decode()
+        stems = re.findall(r'aria-label="From medicine (v\d)"|aria-haspopup="dialog">(\w+)<', page)
+        assert [stem or name for stem, name in stems if name not in {"minilm", "medicine"}] == [
+            *("v1", "omega", "triage"),
+            *("v2", "alpha"),
+        ], address
+    assert f'href="/t/acme/domains/{domain.pk}/versions/2/" aria-label="From medicine v2"' in page
 
 
 def test_another_tenants_hplms_are_neither_drawn_nor_counted_nor_found(client: Client, world: World) -> None:
@@ -225,12 +249,19 @@ def test_parents_are_offered_and_found_in_the_same_way(owner: Client, world: Wor
 
 
 def test_the_pages_of_lists_follow_each_other(owner: Client, world: World) -> None:
-    crowd(world.tenant, world.hplm, hplms=60, jobs=60)
+    crowd(world.tenant, world.hplm, hplms=80, jobs=80)
     found: list[str] = []
-    for number in (1, 2, 3):
+    for number in (1, 2, 3, 4):
         found += names_in(
             owner.get(f"/t/acme/hplms/?page={number}&q=crowd").content.decode().replace("<strong>", "")
         )
-    assert found == [f"crowd-{n:05}" for n in range(1, 61)]
-    assert "26 to 50 of" in owner.get("/t/acme/jobs/?page=2").content.decode()
+    assert found == [f"crowd-{n:05}" for n in range(1, 81)]
+    for listed in ("hplms/?sort=newest&page=2", "jobs/?sort=oldest&page=2"):
+        page = owner.get(f"/t/acme/{listed}").content.decode()
+        assert "26 to 50 of" in page
+        kept = listed.partition("?")[2].partition("&")[0]
+        numbered = re.findall(r'href="\?([^"]+)" aria-label="Page (\d)"( aria-current="page")?', page)
+        assert numbered == [
+            (f"{kept}&amp;page={n}", str(n), ' aria-current="page"' if n == 2 else "") for n in range(1, 5)
+        ]
     assert "25 of" in owner.get("/t/acme/jobs/?page=nonsense").content.decode()

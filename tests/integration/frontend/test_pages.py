@@ -2,6 +2,7 @@
 
 import csv
 from io import BytesIO, StringIO
+from pathlib import Path
 
 import pytest
 from django.core.files.uploadedfile import SimpleUploadedFile
@@ -13,7 +14,8 @@ from tenants.selectors import uploads_of
 from tenants.services.checks import check_create
 from tenants.services.uploads import upload_create, upload_receive
 from tests.e2e.world import World, nothing_of_use, tickets_file, versions_finish
-from tests.integration.versiontree.grove import jobs_in_order
+from tests.integration.versiontree.grove import jobs_in_order, ready_root
+from versiontree.models import Coverage, Version
 from versiontree.services.hplms import hplm_create
 from versiontree.services.jobs import job_claim
 
@@ -51,7 +53,7 @@ def test_the_live_part_of_a_running_job_asks_again_and_that_of_an_ended_one_does
     )
     for version, expected in ((running, True), (world.hplm, False)):
         page = owner.get(f"/t/acme/jobs/{jobs_in_order(version)[0].pk}/progress/").content.decode()
-        assert ('hx-trigger="sse:changed, look"' in page) is expected
+        assert ('hx-trigger="sse:changed, look' in page) is expected
 
 
 def test_a_job_that_has_not_named_its_stage_waits_or_starts(owner: Client, world: World) -> None:
@@ -104,7 +106,7 @@ def test_what_came_with_a_refused_form_is_not_kept(owner: Client, world: World) 
     }
     page = owner.post("/t/acme/data/datasets/new/", fields)
     assert "needs the column" in page.content.decode()
-    assert '<option value="kind">kind</option>' in page.content.decode()
+    assert '<option value="kind">kind (b)</option>' in page.content.decode()
     assert not uploads_of(world.tenant, world.owner).exists()
 
 
@@ -168,6 +170,26 @@ def test_a_dataset_in_use_stays_and_the_page_says_why(owner: Client, world: Worl
     answer = owner.post(f"/t/acme/data/datasets/{world.dataset.pk}/delete/", follow=True)
     assert "is in use and stays" in answer.content.decode()
     assert "Tickets" in owner.get("/t/acme/data/").content.decode()
+
+
+def test_an_upload_is_held_against_the_recommended_root_first_and_the_page_says_why(
+    owner: Client, world: World, tmp_path: Path
+) -> None:
+    page, other = f"/t/acme/data/datasets/{world.dataset.pk}/", ready_root(tmp_path, "other")
+
+    def told(name: str, version: Version) -> bool:
+        shown = owner.get(page).content.decode()
+        return f"Recommended: {name}, " in shown and f'/fit/?root={version.pk}" hx-trigger="load"' in shown
+
+    assert told("other", other), "the newer one"
+    of_domain = {"tenant": world.tenant, "dataset": world.dataset, "version": world.domain}
+    Coverage.unscoped.create(**of_domain, trigrams=1, unigrams=1)
+    assert told("minilm", world.root), "its domain has tables that hold half of it"
+    assert (
+        "whose domain medicine has the tables that hold most of it (50.0%" in owner.get(page).content.decode()
+    )
+    root = world.root.pk
+    assert f'<option value="{root}" selected>minilm' in owner.get(page).content.decode()
 
 
 def test_a_corpus_that_nobody_uses_is_deleted(owner: Client, world: World) -> None:

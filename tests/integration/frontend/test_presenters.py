@@ -7,9 +7,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from frontend.presenters.charts import counted_bars, curve_of, parts
+from frontend.presenters.coverage import covered_parts
 from frontend.presenters.pieces import pieces_of
 from frontend.status import STYLES, style_of
 from frontend.templatetags.ui import duration, percent
+from versiontree.models import Coverage
 from versiontree.models.job import JobState
 from versiontree.models.version import VersionState
 
@@ -30,6 +32,16 @@ def test_parts_of_a_whole_lie_end_to_end(amounts: list[float]) -> None:
     for before, after in pairwise(drawn):
         assert after.start == pytest.approx(before.start + before.share)
     assert sum(part.share for part in drawn) == pytest.approx(1.0 if sum(amounts) else 0.0)
+
+
+def test_what_tables_hold_of_data_has_the_names_and_hues_of_all_pages() -> None:
+    held = covered_parts(Coverage(trigrams=5, bigrams=3, unigrams=2))
+    told = [(part.name, part.figure, part.hue) for part in held]
+    assert told == [
+        ("Whole fragment", "50.0%", "trigram"),
+        ("Shorter part", "30.0%", "bigram"),
+        ("One token", "20.0%", "unigram"),
+    ]
 
 
 def test_labels_beyond_the_limit_are_summed_up_in_a_last_line_without_a_bar() -> None:

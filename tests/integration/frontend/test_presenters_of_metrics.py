@@ -6,7 +6,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from frontend.presenters.answers import answer_of
 from frontend.presenters.branches import perplexity_rows, stage_tables
 from frontend.presenters.charts import histogram_bars, line_chart
 from frontend.presenters.levels import LEVELS
@@ -18,6 +17,7 @@ from frontend.presenters.metrics import (
     measured_of,
     trials_of,
 )
+from frontend.presenters.playground import answer_of
 from frontend.presenters.progress import by_level, series_of
 from frontend.presenters.tokens import token_texts
 from workers.training.metrics import (

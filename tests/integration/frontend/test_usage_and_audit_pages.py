@@ -10,12 +10,12 @@ from django.db import connection
 from django.test import Client
 from django.test.utils import CaptureQueriesContext
 
+from benchmarks.over_http.crowd import crowd
 from frontend.presenters.columns import daily_columns
 from tenants.models import AuditEvent, Quota, UsageDay
 from tenants.services.api_keys import api_key_create
 from tenants.services.audit import audit_record
 from tests.e2e.world import World
-from tests.integration.frontend.crowd import crowd
 
 TODAY = datetime.now(UTC).date()
 
@@ -75,10 +75,52 @@ def test_the_period_is_chosen_and_added_up(owner: Client, used: str) -> None:
     assert "1,000" not in text(owner, "usage/?period=month&by=model").partition("Limits")[0]
 
 
+def test_usage_is_shown_of_one_hplm_or_key_alone(owner: Client, used: str) -> None:
+    asked = {
+        "model=triage": "Requests 40 4 failed",
+        f"key={used}": "Requests 30 0 failed",
+        "key=browser": "Requests 17 4 failed",
+        "model=triage&key=browser": "Requests 10 4 failed",
+        f"model=%3D1%2B1&key={used}": "Requests 0 0 failed",
+        "key=gone": "Requests 0 0 failed",
+        f"model={'x' * 101}": "Requests 47 4 failed",
+    }
+    for query, said in asked.items():
+        for by in ("day", "model", "key"):
+            assert said in text(owner, f"usage/?{query}&by={by}"), query
+    alone = owner.get(f"/t/acme/usage/?key={used}&by=model")
+    assert [row.name for row in alone.context["rows"]] == ["triage"]
+    assert 'href="?key=' + used + '&amp;by=day&amp;model=triage"' in alone.content.decode()
+    chart = "".join(column.title for column in alone.context["chart"].columns)
+    assert sum(map(int, re.findall(r"(\d+) answered", chart))) == 30
+    assert [line[1:4] for line in table(owner, "usage.csv?period=90&model=triage&key=browser")[1:]] == [
+        ["triage", "", "10"],
+        ["triage", "", "1000"],
+    ]
+
+
+def test_days_without_a_period_are_what_the_form_shows(owner: Client, used: str) -> None:
+    form = owner.get(f"/t/acme/usage/?since={TODAY - timedelta(days=41)}").context["form"]
+    assert form["period"].value() == "range"
+    assert owner.get("/t/acme/usage/?model=triage").context["form"]["period"].value() == "30"
+
+
+def test_what_is_summed_up_has_no_bar_beside_those_that_have(owner: Client, world: World) -> None:
+    for number in range(14):
+        use(world, TODAY, hplm=f"model-{number}")
+    for address in ("", "usage/"):
+        page = owner.get(f"/t/acme/{address}").content.decode()
+        line = re.search(r"<li><span>All others</span>(.*?)</li>", page)
+        assert line is not None, address
+        assert "<progress" not in line[1], address
+        assert page.count('aria-label="model-') == len(re.findall(r"<span>model-\d+</span><progress", page))
+
+
 def test_the_table_shows_days_hplms_or_keys(owner: Client, used: str) -> None:
     assert "40 4 10.0% 80 360 2.0 s" in text(owner, "usage/?by=model")
-    assert f"Help desk {used}… 30 0 0.0%" in text(owner, "usage/?by=key")
-    assert f"{TODAY.day} {TODAY:%b %Y} {TODAY:%A} 40 4" in text(owner, "usage/?by=day")
+    assert f"Help desk {used}… 60 texts, 270 tokens, 1.5 s 30 0 0.0%" in text(owner, "usage/?by=key")
+    day = text(owner, "usage/?by=day")
+    assert f"{TODAY.day} {TODAY:%b %Y} {TODAY:%A} 80 texts, 360 tokens, 2.0 s 40 4" in day
 
 
 @pytest.mark.parametrize(
@@ -129,6 +171,7 @@ def test_usage_costs_as_many_queries_with_a_hundred_hplms_as_with_a_few(owner: C
         "usage/",
         "usage/?by=model",
         "usage/?by=key&period=90",
+        "usage/?by=key&model=triage",
         "usage.csv",
         "audit/",
         "audit/?kind=hplm",

@@ -1,7 +1,7 @@
 """The answer of an infer request as the page shows it."""
 
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -18,6 +18,16 @@ TIMES: Final = (
     ("retrieval", "Retrieval"),
     ("adapter_load", "Adapter load"),
     ("compute", "Compute"),
+)
+REST: Final = "Rest"
+MEANINGS: Final = (
+    ("Queue", "until its first batch begins; meanwhile its texts are cut into tokens"),
+    ("Retrieval, adapter load, compute", "its share, by tokens, of the time that its batches took"),
+    (
+        REST,
+        "the shares of others in these batches, waits between their steps, and putting the answer together",
+    ),
+    ("Not counted", "the way to the web server and back, and what it does before and after"),
 )
 BARS_SHOWN: Final = 8
 
@@ -42,6 +52,7 @@ class Answer:
     truncated: bool
     total: str
     times: list[Part]
+    meanings: Sequence[tuple[str, str]]
     texts: list[TokenText]
     tokens: str
     whole_rows: int
@@ -91,6 +102,7 @@ def answer_of(given: Mapping[str, str], reply: Mapping[str, Any]) -> Answer:
         truncated=result["truncated"],
         total=f"{timings['total']:.0f} ms",
         times=parts(_times(timings)),
+        meanings=MEANINGS,
         texts=token_texts(given, tokens),
         tokens=f"{len(tokens):,} token{'' if len(tokens) == 1 else 's'}",
         whole_rows=reply["plot"].get("whole_rows", 0),
@@ -102,7 +114,7 @@ def _times(timings: Mapping[str, float]) -> Iterable[tuple[str, float, str]]:
     """What was measured, and what is left of the whole: waiting for others of the batch, and the way."""
     told = [(name, timings[key]) for key, name in TIMES]
     rest = timings["total"] - sum(spent for _, spent in told)
-    return [(name, spent, f"{spent:.1f} ms") for name, spent in [*told, ("Rest", max(0.0, rest))]]
+    return [(name, spent, f"{spent:.1f} ms") for name, spent in [*told, (REST, max(0.0, rest))]]
 
 
 def _headline(result: Mapping[str, Any]) -> str:

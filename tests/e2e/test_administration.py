@@ -1,0 +1,61 @@
+"""What administrators do with roots and domains, by the pages of the administration."""
+
+import re
+
+import pytest
+from playwright.sync_api import Locator, Page, expect
+
+from tests.e2e.conftest import Enter
+from tests.e2e.world import World
+from versiontree.models import Job, Version
+
+
+@pytest.fixture
+def desk(page: Page, enter: Enter, world: World) -> Page:
+    """A tab in which an administrator is signed in, at the list of all that there is."""
+    enter(world.admin)
+    page.goto("/admin/")
+    return page
+
+
+def field(page: Page, name: str) -> Locator:
+    """A field of a form by its label, which may bear a star."""
+    return page.get_by_label(re.compile(rf"^{name}\W*$"))
+
+
+def test_a_domain_is_retired_once_its_name_was_typed(desk: Page, enter: Enter, world: World) -> None:
+    desk.goto(f"/admin/versiontree/domain/{world.domain.domain_id}/change/")
+    desk.get_by_role("button", name="Retire").click()
+    expect(desk.get_by_role("listitem").filter(has_text="minilm/medicine")).to_contain_text("acme/triage")
+    for typed in ("medicine", "minilm/medicine"):
+        desk.get_by_label("to go on").fill(typed)
+        desk.get_by_role("button", name="Retire").click()
+        if typed == "medicine":
+            expect(desk.get_by_role("alert")).to_contain_text("Nothing was done")
+            assert Version.unscoped.get(pk=world.domain.pk).state == "ready"
+    expect(desk.get_by_text("1 retired.")).to_be_visible()
+    assert Version.unscoped.get(pk=world.domain.pk).state == "retired"
+    enter(world.owner)
+    desk.goto("/t/acme/domains/new/")
+    expect(desk.get_by_label("Parent").get_by_role("option", name="minilm v1")).to_have_count(1)
+    expect(desk.get_by_label("Parent").get_by_role("option", name="medicine")).to_have_count(0)
+
+
+def test_a_root_is_registered_and_its_conversion_followed(desk: Page) -> None:
+    desk.goto("/admin/versiontree/root/")
+    desk.locator("a[href='/admin/versiontree/root/add/']").first.click()
+    desk.locator("#id_corpus + .select2").click()
+    desk.locator(".select2-search__field").fill("plain eng")
+    desk.get_by_role("option", name="Plain English").click()
+    for name in ("minilm", "roberta"):
+        field(desk, "Name").fill(name)
+        field(desk, "Source").fill("tiny/another")
+        desk.get_by_role("button", name="Register and convert").click()
+        if name == "minilm":
+            expect(desk.locator("main, #content").first).to_contain_text("already")
+    expect(desk.get_by_text("The jobs of roberta:1 are queued.")).to_be_visible()
+    job = Job.unscoped.get(version__root__name="roberta", kind="convert")
+    desk.locator("#result_list").get_by_role("link", name="roberta", exact=True).click()
+    desk.get_by_role("link", name="Convert").first.click()
+    desk.wait_for_url(f"**/job/{job.pk}/change/")
+    expect(desk.locator("#content, main").first).to_contain_text("Queued")

@@ -1,0 +1,56 @@
+"""A forgotten password, by the links of messages."""
+
+import pytest
+from django.core.cache import cache
+from playwright.sync_api import Page, expect
+
+from tests.e2e.letters import last_link
+from tests.e2e.world import World
+
+MAILBOX = "olga@example.org"
+NEW = "a longer horse, another battery"
+
+
+@pytest.fixture(autouse=True)
+def fresh_limits() -> None:
+    """How often somebody asked is remembered by the process."""
+    cache.clear()
+
+
+def test_an_address_is_confirmed_by_its_link_and_a_forgotten_password_chosen_anew_by_another(
+    signed_in: Page, world: World
+) -> None:
+    page = signed_in
+    page.goto("/email/")
+    page.get_by_label("E-mail address").fill(MAILBOX)
+    page.get_by_role("button", name="Add").click()
+    expect(page.get_by_text("not confirmed")).to_be_visible()
+    page.goto(last_link())
+    expect(page.get_by_text(f"Is {MAILBOX} an address of {world.owner.username}?")).to_be_visible()
+    with page.expect_navigation():
+        page.get_by_role("button", name="Yes, it is").click()
+    page.goto("/email/")
+    expect(page.locator("form", has_text=MAILBOX)).to_contain_text("used for messages confirmed")
+    with page.expect_navigation():
+        page.get_by_role("button", name="Sign out").click()
+
+    page.goto("/login/")
+    page.get_by_role("link", name="Forgotten").click()
+    page.get_by_label("E-mail address").fill(MAILBOX)
+    page.get_by_role("button", name="Send the link").click()
+    expect(page.get_by_role("heading", level=1)).to_have_text("Look into your mailbox")
+    page.goto(link := last_link())
+    for again in ("another", NEW):
+        page.get_by_label("New password", exact=True).fill(NEW)
+        page.get_by_label("New password once more").fill(again)
+        page.get_by_role("button", name="Store the password").click()
+        if again != NEW:
+            expect(page.locator(".errorlist")).to_be_visible()
+    expect(page.get_by_text("Your new password is stored")).to_be_visible()
+    page.goto(link)
+    expect(page.get_by_role("heading", level=1)).to_have_text("This link does not work")
+    page.goto("/login/")
+    page.get_by_label("User name").fill(MAILBOX)
+    page.get_by_label("Password").fill(NEW)
+    page.keyboard.press("Enter")
+    expect(page.get_by_role("heading", level=1)).to_have_text("Acme Pharmacy")

@@ -1,0 +1,50 @@
+"""The drawing of the version tree: how large it is, and how it is moved about."""
+
+from playwright.sync_api import Page, expect
+
+SCROLLED = "canvas => [canvas.scrollLeft, canvas.scrollTop]"
+
+
+def width(page: Page) -> float:
+    """That of a box of the drawing, as it is seen."""
+    box = page.locator(".node-box").first.bounding_box()
+    assert box is not None
+    return box["width"]
+
+
+def drag(page: Page, start: tuple[float, float], across: float) -> None:
+    """Take the drawing at a point, and pull it so far to the left."""
+    page.mouse.move(*start)
+    page.mouse.down()
+    page.mouse.move(start[0] - across, start[1], steps=4)
+    page.mouse.up()
+
+
+def test_the_tree_is_drawn_smaller_and_larger_and_dragged_about(signed_in: Page) -> None:
+    page = signed_in
+    page.set_viewport_size({"width": 900, "height": 700})
+    page.goto("/t/acme/tree/")
+    sizes = page.get_by_role("group", name="Size of the drawing")
+    widths = {"100%": width(page)}
+    for name in ("75%", "50%", "150%"):
+        sizes.get_by_text(name, exact=True).click()
+        widths[name] = width(page)
+    assert {name: round(found / widths["100%"], 2) for name, found in widths.items()} == {
+        "100%": 1,
+        "75%": 0.75,
+        "50%": 0.5,
+        "150%": 1.5,
+    }
+    canvas = page.locator("#drawing")
+    frame = canvas.bounding_box()
+    assert frame is not None
+    empty = (frame["x"] + frame["width"] / 2, frame["y"] + frame["height"] - 40)
+    drag(page, empty, 120)
+    assert canvas.evaluate(SCROLLED) == [120, 0]
+    page.mouse.move(empty[0] - 300, empty[1])
+    assert canvas.evaluate(SCROLLED) == [120, 0], "it is let go"
+    box = page.locator(".node-box").nth(1).bounding_box()
+    assert box is not None
+    drag(page, (box["x"] + box["width"] / 2, box["y"] + 4), 60)
+    assert canvas.evaluate(SCROLLED) == [120, 0], "a box is no handle"
+    expect(page.get_by_label("Card")).to_be_hidden()

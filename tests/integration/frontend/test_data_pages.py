@@ -1,0 +1,70 @@
+"""What the pages of corpora and datasets say of what is in the files."""
+
+import io
+import re
+from html import unescape
+
+import pytest
+from django.test import Client
+
+from tenants.models import Dataset
+from tenants.services.datasets import dataset_upload
+from tests.e2e.world import World
+from tests.unit.tenants.files import jsonl
+from versiontree.services.domains import domain_create
+
+
+@pytest.fixture
+def leaky(world: World) -> Dataset:
+    """Short rows that are good, long ones that are bad; dev is four of them, one with another label."""
+    short = [{"text": f"number {n} went well", "label": "good"} for n in range(20)]
+    long = [{"text": f"number {n} " + "very " * 9 + "badly", "label": "bad"} for n in range(10)]
+    files = {
+        "train": short + long,
+        "dev": [*short[:3], {**long[0], "label": "good"}],
+        "test": [{"text": f"so {n}", "label": "good"} for n in range(2)],
+    }
+    uploads = {split: (f"{split}.jsonl", io.BytesIO(jsonl(rows).encode())) for split, rows in files.items()}
+    return dataset_upload(
+        tenant=world.tenant, name="Leaky", task="classification", files=uploads, allow_leaks=True
+    )
+
+
+def panel(client: Client, address: str, title: str) -> list[str]:
+    """What a panel of a page says, cell by cell."""
+    page = client.get(f"/t/acme/data/{address}/").content.decode()
+    [found] = re.findall(rf"<h2>{title}</h2>.*?</section>", page, re.DOTALL)
+    return [unescape(part).strip() for part in re.split(r"<[^>]+>", found) if part.strip()]
+
+
+def test_a_dataset_s_page_shows_lengths_labels_and_rows_that_stand_in_two_splits(
+    owner: Client, leaky: Dataset
+) -> None:
+    address = f"datasets/{leaky.pk}"
+    lengths = ["2 to 3", "2", "4 to 7", "23", "8 to 15", "11"]
+    assert panel(owner, address, "Lengths") == ["Lengths", "rows by words", *lengths]
+    labels = ["good", "26", "bad", "10", "Imbalance", "2 to 1"]
+    assert panel(owner, address, "Labels") == ["Labels", "rows", *labels]
+    *_, head, dev, also, rows, share, same, first = panel(owner, address, "Rows in two splits")
+    assert head == "First rows"
+    assert (dev, also, rows, share, same, first) == ("dev", "train", "4", "100.0%", "3", "1, 2, 3, 4")
+    assert panel(owner, address, "Used by") == ["Used by", "Nothing was made from it yet."]
+
+
+def test_a_dataset_whose_splits_share_nothing_says_so_and_what_was_made_from_it(
+    owner: Client, world: World
+) -> None:
+    address = f"datasets/{world.dataset.pk}"
+    assert (
+        "None: no text of dev or test stands in an earlier split"
+        in panel(owner, address, "Rows in two splits")[-1]
+    )
+    assert panel(owner, address, "Used by") == ["Used by", "triage v1", "hPLM", "Ready"]
+    assert 'href="/t/acme/hplms/triage/versions/1/"' in owner.get(f"/t/acme/data/{address}/").content.decode()
+
+
+def test_a_corpus_s_page_shows_lengths_and_what_was_made_from_it(owner: Client, world: World) -> None:
+    address = f"corpora/{world.corpus.pk}"
+    assert panel(owner, address, "Lengths") == ["Lengths", "texts by words", "8 to 15", "1,501"]
+    domain_create(tenant=world.tenant, parent=world.root, name="own", corpus=world.corpus, actor=world.owner)
+    assert panel(owner, address, "Used by") == ["Used by", "own v1", "Domain", "Building"]

@@ -1,0 +1,85 @@
+"""The playground without an answer: rows to try an hPLM with."""
+
+import io
+import re
+from typing import Any
+
+import pytest
+from django.test import Client
+
+from tenants.services.datasets import dataset_upload
+from tenants.upload_selectors import dataset_rows_shown
+from tests.e2e.kinds import KINDS
+from tests.e2e.world import World, nothing_of_use, versions_finish
+from tests.unit.tenants.files import jsonl
+from versiontree.models import Version
+from versiontree.services.hplms import hplm_create
+
+CHOOSE = "/t/acme/try/choose/"
+
+
+def tagged(number: int) -> dict[str, Any]:
+    """Words, the second of which is a span."""
+    return {"tokens": ["take", f"drug{number}", "daily"], "tags": ["O", "B-DRUG", "O"]}
+
+
+@pytest.fixture
+def kinds(world: World) -> None:
+    """An hPLM of each kind."""
+    for task, name, row, _ in (*KINDS, ("tagging", "drugs", tagged, None)):
+        train = {"train": (f"{name}.jsonl", io.BytesIO(jsonl(map(row, range(60))).encode()))}
+        dataset = dataset_upload(tenant=world.tenant, name=name, task=task, files=train, actor=world.owner)
+        made = hplm_create(
+            tenant=world.tenant, name=name, parent=world.root, dataset=dataset, actor=world.owner
+        )
+        versions_finish(made, files=nothing_of_use)
+
+
+def fields(page: str) -> list[str]:
+    """What stands in the texts to be filled in."""
+    return [text.strip() for text in re.findall(r"<textarea[^>]*>([^<]*)</textarea>", page)]
+
+
+@pytest.mark.usefixtures("kinds")
+@pytest.mark.parametrize(
+    ("name", "filled", "expected"),
+    [
+        ("triage", [r"[a-z ]+, ticket \d+"], "delivery|refund|prescription|side effects"),
+        ("topics", [r"leaflet \d+ on \d"], "dosage"),
+        ("pain-score", [r"my head hurts a little, day \d+"], r"\d(\.\d)?"),
+        ("same-meaning", [r"take \d+ tablets a day", r"the daily dose is \d+ tablets"], "same|other"),
+        ("leaflet-questions", [r"How many tablets .*", r"Leaflet \d+: take .*"], r"\d+ tablets|no answer"),
+        ("drugs", [r"take drug\d+ daily"], "DRUG"),
+    ],
+)
+def test_a_row_of_the_dataset_fills_in_what_the_hplm_reads(
+    owner: Client, name: str, filled: list[str], expected: str
+) -> None:
+    offered = owner.get(f"/t/acme/try/?model={name}@default").content.decode()
+    assert re.search(rf"<small dir=\"auto\">({expected})", offered)
+    asked = {"model": f"{name}@default", "text": "mine", "second": "too"}
+    page = owner.post(CHOOSE, {**asked, "example": "1"}).content.decode()
+    found = fields(page)
+    assert len(found) == len(filled)
+    for text, pattern in zip(found, filled, strict=True):
+        assert re.fullmatch(pattern, text), text
+    assert fields(owner.post(CHOOSE, {**asked, "example": "9"}).content.decode())[0] == "mine"
+
+
+def test_the_rows_are_those_that_nothing_was_learned_from(owner: Client, world: World) -> None:
+    page = owner.post(CHOOSE, {"model": "triage@default", "example": "1"}).content.decode()
+    assert fields(page) == [dataset_rows_shown(world.dataset)["test"][1]["text"]]
+
+
+def test_nothing_is_proposed_where_the_dataset_is_not_there(
+    owner: Client, client: Client, world: World
+) -> None:
+    assert 'name="example"' in owner.get("/t/acme/try/").content.decode()
+    Version.unscoped.filter(pk=world.hplm.pk).update(dataset=None)
+    assert 'name="example"' not in owner.get("/t/acme/try/").content.decode()
+    client.force_login(world.stranger)
+    stranger = client.post(
+        "/t/umbra/try/choose/", {"model": "triage@default", "example": "1"}
+    ).content.decode()
+    assert "no such hPLM" in stranger
+    assert "ticket" not in stranger

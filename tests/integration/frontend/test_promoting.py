@@ -1,0 +1,141 @@
+"""Which version answers by default: what each page offers, to whom, and what becomes of the reason."""
+
+import re
+
+import pytest
+from django.test import Client
+
+from tests.e2e.world import World, nothing_of_use, versions_finish
+from versiontree.models import Alias, Hplm, Version
+from versiontree.services.aliases import alias_move
+from versiontree.services.hplms import hplm_update
+
+TRIAGE = "/t/acme/hplms/triage/"
+PLACES = ("", "versions/1/", "versions/2/", "versions/3/", "versions/2/against/1/", "versions/1/against/2/")
+
+
+def updated(world: World, *, done: bool = True) -> Version:
+    """A further version of triage, which is the default once its jobs are done."""
+    assert world.hplm.hplm is not None
+    made = hplm_update(hplm=world.hplm.hplm, dataset=world.dataset, actor=world.owner)
+    if done:
+        versions_finish(made, files=nothing_of_use)
+    return made
+
+
+def offered(client: Client, where: str = "") -> list[str]:
+    """What the buttons of a page say that move the default, each with the version that it would be."""
+    page = client.get(f"{TRIAGE}{where}").content.decode()
+    return re.findall(r'aria-label="((?:Roll back|Promote)[^"]*)"', page)
+
+
+def move(client: Client, where: str, button: str, reason: str) -> str:
+    """Send what stands behind the first such button of a page; the page that follows."""
+    page = client.get(f"{TRIAGE}{where}").content.decode()
+    form = page[page.index(f'aria-label="{button}') :].partition("</form>")[0]
+    fields = dict(re.findall(r'name="(name|version)" value="([^"]+)"', form))
+    target = re.search(r'action="([^"]+)"', form)
+    assert target is not None
+    assert re.search(r'name="reason"[^>]*required', form), "no reason, no move"
+    return client.post(target[1], fields | {"reason": reason}, follow=True).content.decode()
+
+
+def answering() -> int:
+    """The number of the version that is the default."""
+    return Alias.unscoped.get(name="default").version.number
+
+
+def test_each_page_of_versions_offers_what_can_be_done_there_to_who_may(client: Client, world: World) -> None:
+    updated(world)
+    updated(world, done=False)
+    told = {}
+    for person in (world.owner, world.developer, world.viewer):
+        client.force_login(person)
+        told[person.username] = {where: offered(client, where) for where in PLACES}
+    assert told["olga"] == {
+        "": ["Roll back: version 1", "Promote: version 1"],
+        "versions/1/": ["Promote: version 1"],
+        "versions/2/": ["Roll back: version 1"],
+        "versions/3/": [],
+        "versions/2/against/1/": ["Promote v1: version 1"],
+        "versions/1/against/2/": ["Promote v1: version 1"],
+    }
+    assert told["dev"] == told["olga"]
+    assert told["victor"] == {where: [] for where in PLACES}
+
+
+@pytest.mark.parametrize(
+    ("where", "button"),
+    [("", "Promote"), ("versions/1/", "Promote"), ("versions/2/against/1/", "Promote"), ("", "Roll back"),
+     ("versions/2/", "Roll back")],
+)  # fmt: skip
+def test_a_version_is_promoted_or_rolled_back_to_with_a_reason_from_where_one_looks_at_it(
+    owner: Client, world: World, where: str, button: str
+) -> None:
+    updated(world)
+    assert answering() == 2
+    assert "This field is required." in move(owner, where, button, " ")
+    assert answering() == 2
+    page = move(owner, where, button, "It mixes up refunds")
+    assert answering() == 1
+    assert "@default now means version 1." in page
+    history = page.partition("Alias history")[2].partition("</ul>")[0]
+    assert re.sub(r"<[^>]+>|\s+", " ", history).split()[:4] == ["@default", "v2", "→", "v1"]
+    assert "It mixes up refunds" in history
+    assert "by olga" in history
+
+
+def test_rolling_back_goes_further_back_each_time_and_never_to_what_was_rolled_back(
+    owner: Client, world: World
+) -> None:
+    versions = [world.hplm, updated(world), updated(world)]
+    assert offered(owner)[0] == offered(owner, "versions/3/")[0] == "Roll back: version 2"
+    hplm = Hplm.unscoped.get(name="triage")
+    for number in range(24):
+        alias_move(hplm=hplm, name="canary", version=versions[number % 2], actor=world.owner)
+    assert offered(owner)[0] == "Roll back: version 2", "whatever became of other aliases"
+    move(owner, "", "Roll back", "v3 is worse")
+    assert answering() == 2
+    assert offered(owner)[0] == offered(owner, "versions/2/")[0] == "Roll back: version 1"
+    move(owner, "", "Roll back", "v2 is worse, too")
+    assert answering() == 1
+    assert offered(owner) == ["Promote: version 3", "Promote: version 2"]
+    assert offered(owner, "versions/1/") == []
+    move(owner, "versions/3/", "Promote", "v3 after all")
+    assert offered(owner)[0] == offered(owner, "versions/3/")[0] == "Roll back: version 1"
+    Version.unscoped.filter(pk=world.hplm.pk).update(state="retired")
+    assert offered(owner) == ["Promote: version 2"], "what cannot answer is nothing to go back to"
+
+
+def test_an_alias_is_removed_on_the_page_and_by_the_api_but_never_the_default(
+    owner: Client, client: Client, world: World
+) -> None:
+    hplm = Hplm.unscoped.get(name="triage")
+    for name in ("canary", "shop"):
+        alias_move(hplm=hplm, name=name, version=world.hplm, actor=world.owner)
+    page = owner.get(TRIAGE).content.decode()
+    assert re.findall(r'action="([^"]+/remove/)"', page) == [
+        f"{TRIAGE}alias/{n}/remove/" for n in ("canary", "shop")
+    ]
+    for said in ({}, {"reason": " "}):
+        told = owner.post(f"{TRIAGE}alias/canary/remove/", said, follow=True).content.decode()
+        assert "@canary is not removed: say why" in told
+        assert hplm.aliases.filter(name="canary").exists()
+    said = {"reason": "unused"}
+    told = owner.post(f"{TRIAGE}alias/default/remove/", said, follow=True).content.decode()
+    assert "Requests that name no alias are answered by @default" in told
+    removed = owner.post(f"{TRIAGE}alias/canary/remove/", {"reason": "The trial is over"}, follow=True)
+    told, _, history = removed.content.decode().partition("Alias history")
+    assert "@canary is removed." in told
+    assert "v1 → removed" in history
+    assert "The trial is over" in history
+    api = "/api/v1/tenants/acme/hplms/triage/aliases"
+    assert owner.delete(f"{api}/default").status_code == 409
+    assert owner.delete(f"{api}/canary").status_code == 404
+    assert owner.delete(f"{api}/shop").status_code == 204
+    alias_move(hplm=hplm, name="shop", version=world.hplm, actor=world.owner)
+    client.force_login(world.viewer)
+    assert "/remove/" not in client.get(TRIAGE).content.decode()
+    assert client.post(f"{TRIAGE}alias/shop/remove/").status_code == 403
+    assert client.delete(f"{api}/shop").status_code == 403
+    assert set(hplm.aliases.values_list("name", flat=True)) == {"default", "shop"}
