@@ -98,7 +98,7 @@ def _serving_figures(answers: Sequence[dict[str, Any]]) -> dict[str, float]:
     its milliseconds went, and the share of all fragments that each level of the tables answered."""
     levels = Counter[str]()
     for answer in answers:
-        levels.update(answer["plot"])
+        levels.update({name: answer["plot"][name] for name in (*LEVELS, "whole_rows")})
     fragments = max(1, sum(levels[level] for level in LEVELS))
     texts = sum(answer["usage"]["inputs"] for answer in answers)
     return {

@@ -1,5 +1,6 @@
 """How long the server takes for each page and each list of the API in a large tenant: 10,000 hPLMs, 1,000
-jobs and 100,000 rows of usage, all of one tenant, and 20,000 stored answers of one version.
+jobs and 100,000 rows of usage, all of one tenant, and 20,000 stored answers of one version; and for each list
+of the administration.
 
 The product is started in a home of its own, as `make up` does it; the pages are asked for in this process, by
 Django's test client, with all of the middleware but without a network, round by round. Ids in addresses are
@@ -14,7 +15,6 @@ import re
 import sys
 import tempfile
 import time
-from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -33,6 +33,9 @@ SLOW_MS: Final = 200.0
 KEPT = ("HMI_BENCH_DIR", "HMI_POSTGRES_BIN", "HMI_REDIS_BIN")
 OURS = ("HMI_", "DATABASE_URL", "REDIS_URL", "DJANGO_")
 PARAMETER = re.compile(r"<(?:\w+:)?(\w+)>")
+ADMINS = ("/admin/", "/serving/")
+ADMIN_PAGES = ("admin/", "serving/")
+ADMIN_LIST = re.compile(r"admin/\w+/\w+/")
 SEARCHES = (
     "tree/?q=crowd",
     "hplms/?q=crowd-09",
@@ -97,26 +100,33 @@ def _measure(home: Path, options: argparse.Namespace) -> harness.Report:
     repeats = options.repeats or (QUICK_REPEATS if options.quick else REPEATS)
     with Stack(Console(stderr=True)):
         world = fill_large(home / "scratch", **sizes)
-        pages = [address for address in _addresses(world.places) if options.only in address]
-        found = _times(world.client, pages, repeats)
+        pages, left_out = _addresses(world.places)
+        print("Not asked for, as nothing stands for a parameter of theirs:", *left_out or ["none"])
+        asked = {page: world.admin if page.startswith(ADMINS) else world.owner for page in pages}
+        found = _times({page: who for page, who in asked.items() if options.only in page}, repeats)
         return harness.Report("pages", {"repeats": repeats, **sizes}, _rows(found), _figures(found))
     raise SystemExit("It was stopped before its end.")
 
 
-def _times(client: Any, pages: Sequence[str], repeats: int) -> Mapping[str, list[Spent]]:
-    """What each page took, those left out that are none: buttons, and what is not there."""
-    found: defaultdict[str, list[Spent]] = defaultdict(list)
-    for repeat in range(-1, repeats):
-        for page in pages:
+def _times(pages: Mapping[str, Any], repeats: int) -> Mapping[str, list[Spent]]:
+    """What each page took, asked for by its client, after a first round that is not counted; those left out
+    that were none then: buttons, and files of which there was nothing yet."""
+    found: dict[str, list[Spent]] = {page: [] for page, client in pages.items() if _answer(client, page)}
+    for _ in range(repeats):
+        for page, times in found.items():
             before, computed = time.perf_counter(), time.thread_time()
-            answer = client.get(page)
-            if answer.streaming:
-                next(iter(answer.streaming_content), b"")
-            spent = Spent(1000 * (time.perf_counter() - before), 1000 * (time.thread_time() - computed))
-            answer.close()
-            if repeat >= 0 and answer.status_code == 200:
-                found[page].append(spent)
+            _answer(pages[page], page)
+            times.append(Spent(1000 * (time.perf_counter() - before), 1000 * (time.thread_time() - computed)))
     return found
+
+
+def _answer(client: Any, page: str) -> bool:
+    """Whether there is such a page; of a stream its beginning is awaited."""
+    answer = client.get(page)
+    if answer.streaming:
+        next(iter(answer.streaming_content), b"")
+    answer.close()
+    return bool(answer.status_code == 200)
 
 
 def _rows(found: Mapping[str, Sequence[Spent]]) -> list[dict[str, Any]]:
@@ -143,8 +153,9 @@ def _figures(found: Mapping[str, Sequence[Spent]]) -> dict[str, float]:
     }
 
 
-def _addresses(places: Mapping[str, object]) -> list[str]:
-    """Every route of a tenant's pages and of its API, with ids of what is there, and some searches."""
+def _addresses(places: Mapping[str, object]) -> tuple[list[str], list[str]]:
+    """Every route of a tenant's pages and of its API, with ids of what is there, some searches, and the lists
+    of the administration; and the routes that have a parameter without a value."""
     from django.urls import URLPattern, URLResolver, get_resolver
 
     def routes(prefix: str, patterns: Sequence[URLPattern | URLResolver]) -> Iterator[str]:
@@ -155,11 +166,13 @@ def _addresses(places: Mapping[str, object]) -> list[str]:
             else:
                 yield here
 
-    every = routes("", get_resolver().url_patterns)
+    every = list(routes("", get_resolver().url_patterns))
     ours = [route for route in every if route.startswith(("t/<slug:slug>/", "api/v1/tenants/<slug:tenant>"))]
     searches = [f"t/<slug:slug>/{search}" for search in SEARCHES]
-    filled = (_filled(route, places) for route in [*ours, *searches])
-    return list(dict.fromkeys(address for address in filled if address))
+    lists = [route for route in every if route in ADMIN_PAGES or ADMIN_LIST.fullmatch(route)]
+    filled = {route: _filled(route, places) for route in [*ours, *searches, *lists]}
+    left_out = [route for route, address in filled.items() if not address]
+    return list(dict.fromkeys(address for address in filled.values() if address)), left_out
 
 
 def _filled(route: str, places: Mapping[str, object]) -> str:

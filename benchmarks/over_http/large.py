@@ -3,7 +3,6 @@
 Imported once Django knows its settings.
 """
 
-import hashlib
 import io
 import json
 import random
@@ -15,18 +14,18 @@ from typing import Any
 from django.conf import settings
 from django.test import Client
 
+from benchmarks.over_http.crowd import crowd
 from benchmarks.over_http.made import LABELS, Texts
+from benchmarks.over_http.places import one_of_each
 from benchmarks.over_http.site import fill, tokenizer_file
 from benchmarks.serving.world import DEMO
-from hmi_site.demo.history import jobs_remember, usage_remember
-from hmi_site.demo.registered import hplms_register
 from hmi_site.demo.statistics import statistics_gather
-from tenants.models import Corpus, Dataset, DatasetSplit, Membership, Tenant
+from tenants.models import Corpus, Dataset, Membership, Tenant, User
 from tenants.scope import process_of_platform
 from tenants.services.corpora import corpus_upload
 from tenants.services.datasets import dataset_upload
 from tenants.storage import upload_store
-from versiontree.artifacts import ArtifactStore, StoredArtifact
+from versiontree.artifacts import ArtifactStore
 from versiontree.models import Artifact, Job, Version
 from versiontree.services.domains import domain_create
 from versiontree.services.evaluations import evaluation_keep
@@ -39,9 +38,11 @@ TEST_ROWS, WORDS = 20_000, 12
 
 @dataclass(frozen=True, slots=True)
 class Large:
-    """A browser in which the tenant's owner is signed in, and what stands for the parameters of addresses."""
+    """Browsers in which the tenant's owner and an administrator are signed in, and what stands for the
+    parameters of addresses."""
 
-    client: Client
+    owner: Client
+    admin: Client
     places: dict[str, object]
 
 
@@ -56,8 +57,7 @@ def fill_large(scratch: Path, *, hplms: int, jobs: int, usage: int, data: int) -
     dataset = _dataset(tenant, texts)
     like.metrics = {"evaluate": _measured()}
     like.config = like.config | {"dataset": dataset_check(dataset=dataset, tenant=tenant)}
-    _crowd(tenant, like, hplms, jobs, usage)
-    _uploads(tenant, data)
+    crowd(tenant, like, hplms=hplms, jobs=jobs, usage=usage, data=data)
     answered = Version.unscoped.filter(hplm__name="crowd-00001").get()
     _answers(answered, dataset)
     corpus = corpus_upload(
@@ -66,11 +66,17 @@ def fill_large(scratch: Path, *, hplms: int, jobs: int, usage: int, data: int) -
     assert like.parent is not None
     root = like.parent
     domain = domain_create(tenant=tenant, parent=root, name="own", corpus=corpus, actor=owner)
+    others = one_of_each(tenant, owner, "crowd-00001")
     statistics_gather()
-    client = Client()
-    client.force_login(owner)
     job = Job.unscoped.filter(version=answered).first() or Job.unscoped.filter(tenant=tenant).latest("pk")
-    return Large(client, _places(tenant, answered, root, domain, job, corpus, dataset))
+    places = _places(tenant, answered, root, domain, job, corpus, dataset) | others
+    return Large(_signed_in(owner), _signed_in(User.objects.get(username="staff")), places)
+
+
+def _signed_in(user: User) -> Client:
+    client = Client()
+    client.force_login(user)
+    return client
 
 
 def _places(
@@ -96,32 +102,6 @@ def _places(
         "datasets/pk": dataset.pk,
         "datasets/dataset_id": dataset.pk,
     }
-
-
-def _crowd(tenant: Tenant, like: Version, hplms: int, jobs: int, usage: int) -> None:
-    names = [f"crowd-{number + 1:05}" for number in range(hplms)]
-    hplms_register(like, [tenant] * hplms, names, [_nothing(name) for name in names])
-    made = Version.unscoped.filter(hplm__name__startswith="crowd-", tenant=tenant)
-    versions = list(made.select_related("hplm").order_by("pk"))
-    jobs_remember(versions=versions, count=jobs)
-    usage_remember(versions=versions, count=usage)
-
-
-def _uploads(tenant: Tenant, count: int) -> None:
-    """Datasets and corpora of which there are only the rows."""
-    names = [f"crowd data {number:05}" for number in range(count)]
-    Corpus.unscoped.bulk_create(
-        Corpus(tenant=tenant, name=name, sha256=_sha256(name), size_bytes=1000, rows=10, words=100)
-        for name in names
-    )
-    datasets = Dataset.unscoped.bulk_create(
-        Dataset(tenant=tenant, name=name, task="classification", labels=list(LABELS)) for name in names
-    )
-    DatasetSplit.unscoped.bulk_create(
-        DatasetSplit(dataset=one, split=split, sha256=_sha256(one.name + split), size_bytes=1000, rows=10)
-        for one in datasets
-        for split in ("train", "dev", "test")
-    )
 
 
 def _dataset(tenant: Tenant, texts: Texts) -> Dataset:
@@ -180,11 +160,3 @@ def _measured() -> dict[str, Any]:
 
 def _lines(texts: Texts) -> io.BytesIO:
     return io.BytesIO("\n".join(texts.draw(400, WORDS)).encode())
-
-
-def _nothing(name: str) -> StoredArtifact:
-    return StoredArtifact(kind="hplm", digest=_sha256(name), size=200_000, files={})
-
-
-def _sha256(text: str) -> str:
-    return hashlib.sha256(text.encode()).hexdigest()
