@@ -5,10 +5,13 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 from hmi_site.body_limits import body_limit
+from tenants.errors import HmiError
 
 Application = Callable[[dict[str, Any], Callable[..., Any]], Iterable[bytes]]
 PIECE_BYTES = 64 * 1024
 MEMORY_BYTES = 2 * 1024**2
+REFUSAL = "hmi.refusal"
+"""Where the WSGI environment has, for `RequestGuard`, why a body could not be read to its end."""
 
 
 def measured(application: Application) -> Application:
@@ -23,9 +26,12 @@ def measured(application: Application) -> Application:
             return application(environ, start_response)
         with tempfile.SpooledTemporaryFile(max_size=MEMORY_BYTES) as body:
             left = body_limit(environ.get("CONTENT_TYPE", "").lower()) + 1
-            while left and (piece := environ["wsgi.input"].read(min(left, PIECE_BYTES))):
-                body.write(piece)
-                left -= len(piece)
+            try:
+                while left and (piece := environ["wsgi.input"].read(min(left, PIECE_BYTES))):
+                    body.write(piece)
+                    left -= len(piece)
+            except HmiError as refusal:
+                environ[REFUSAL] = refusal
             environ.update({"CONTENT_LENGTH": str(body.tell()), "wsgi.input": body})
             body.seek(0)
             return application(environ, start_response)

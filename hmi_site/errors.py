@@ -1,4 +1,4 @@
-"""The one place where an error becomes an answer: JSON for the API, a page for people."""
+"""Where every error becomes an answer: JSON for programs (`rendered`), a page for people."""
 
 import logging
 import sys
@@ -6,7 +6,7 @@ from typing import Any
 
 from django.core.exceptions import PermissionDenied, RequestDataTooBig, SuspiciousOperation
 from django.db import InterfaceError, OperationalError
-from django.http import Http404, HttpRequest, HttpResponse, JsonResponse
+from django.http import Http404, HttpRequest, HttpResponse, JsonResponse, UnreadablePostError
 from django.template import TemplateDoesNotExist
 from django.template.loader import render_to_string
 from rest_framework import exceptions
@@ -14,14 +14,15 @@ from rest_framework.response import Response
 from rest_framework.views import set_rollback
 from structlog.contextvars import bind_contextvars
 
-from inference.api.oip.errors import oip_error, oip_status, speaks_oip
-from tenants.api.openai.errors import openai_error, openai_status, speaks_openai
+from hmi_site.patience import too_slow
+from inference.api.errors import rendered, speaks_json
 from tenants.errors import ErrorCode, HmiError
 
 log = logging.getLogger(__name__)
 
-API_PREFIX = "/api/"
 RETRY_AFTER_NO_DATABASE_S = 5
+RAISED_ANYWHERE = (HmiError, OperationalError, InterfaceError, UnreadablePostError)
+"""In middleware too, by whatever looks into the body first or needs the database."""
 STANDING = {409, 429}
 """Where there is no use in sending the same again, unless a time is named; clients of the OpenAI conventions
 would."""
@@ -29,6 +30,7 @@ TITLES = {
     400: "That request could not be read",
     403: "You may not do that",
     404: "There is nothing here",
+    408: "That came too slowly",
     409: "That is not possible now",
     410: "This is over",
     413: "That is too large",
@@ -44,12 +46,13 @@ def api_exception_handler(error: Exception, context: dict[str, Any]) -> Response
     known = as_hmi_error(error)
     if known is None:
         return None
+    if isinstance(error, exceptions.UnsupportedMediaType):
+        kinds = dict.fromkeys(parser.media_type for parser in context["view"].parser_classes)
+        known.message += f" It is sent here as {' or '.join(kinds)}."
     set_rollback()
     bind_contextvars(code=str(known.code))
-    headers = headers_of(known, context)
-    if speaks_openai(context["request"].path):
-        return Response(openai_error(known), status=openai_status(known), headers=headers)
-    return Response(known.to_json(), status=known.status, headers=headers)
+    status, body = rendered(known, context["request"].path)
+    return Response(body, status=status, headers=headers_of(known, context))
 
 
 def as_hmi_error(error: Exception) -> HmiError | None:
@@ -82,6 +85,8 @@ def as_hmi_error(error: Exception) -> HmiError | None:
             )
         case RequestDataTooBig():
             return HmiError(ErrorCode.BODY_TOO_LARGE, "The body is too large.")
+        case UnreadablePostError():
+            return too_slow()
         case OperationalError() | InterfaceError():
             log.error("The database cannot be used: %s", error)
             return HmiError(
@@ -115,12 +120,9 @@ def answer(request: HttpRequest, error: HmiError, template: str = "error.html") 
     """The error as JSON under the addresses of the APIs, as a page elsewhere."""
     bind_contextvars(code=str(error.code))
     headers = headers_of(error)
-    if request.path.startswith(API_PREFIX):
-        return JsonResponse(error.to_json(), status=error.status, headers=headers)
-    if speaks_oip(request.path):
-        return JsonResponse(oip_error(error), status=oip_status(error), headers=headers)
-    if speaks_openai(request.path):
-        return JsonResponse(openai_error(error), status=openai_status(error), headers=headers)
+    if speaks_json(request.path):
+        status, body = rendered(error, request.path)
+        return JsonResponse(body, status=status, headers=headers)
     return HttpResponse(_page(error, template), status=error.status, headers=headers)
 
 
@@ -139,13 +141,18 @@ def forbidden(request: HttpRequest, exception: Exception) -> HttpResponse:
 
 def not_found(request: HttpRequest, exception: Exception) -> HttpResponse:  # noqa: ARG001 - Django's signature
     """404: also for what belongs to another tenant."""
-    return answer(request, HmiError(ErrorCode.NOT_FOUND, f"There is nothing at {request.path}."), "404.html")
+    message = f"There is nothing at {request.path}."
+    if speaks_json(request.path):
+        is_folder = request.path.endswith("/")
+        message += " Addresses here end without a slash." if is_folder else " /api/docs/ says what there is."
+    return answer(request, HmiError(ErrorCode.NOT_FOUND, message), "404.html")
 
 
 def internal(request: HttpRequest) -> HttpResponse:
-    """500: the details are in the log only. 503 while the database is away, wherever that showed."""
+    """500: the details are in the log only. What is known although no view raised it is told, such as that
+    the database is away."""
     failed = sys.exception()
-    if isinstance(failed, OperationalError | InterfaceError) and (known := as_hmi_error(failed)):
+    if isinstance(failed, RAISED_ANYWHERE) and (known := as_hmi_error(failed)):
         return answer(request, known)
     return answer(request, unexpected(), "500.html")
 
@@ -170,7 +177,7 @@ def csrf_failure(request: HttpRequest, reason: str = "") -> HttpResponse:
 
 def headers_of(error: HmiError, context: dict[str, Any] | None = None) -> dict[str, str]:
     """Those that go with it; ``context`` is that of a view, whose methods a caller may need to know."""
-    headers = {}
+    headers = {"Cache-Control": "no-store"}  # else browsers keep a 410 for good
     if error.retry_after is not None:
         headers["Retry-After"] = str(error.retry_after)
     elif error.status in STANDING:

@@ -5,7 +5,7 @@ from typing import Any
 
 from allauth.mfa.models import Authenticator
 from allauth.mfa.utils import is_mfa_enabled
-from csp.constants import HEADER, SELF, UNSAFE_EVAL, UNSAFE_INLINE
+from csp.constants import HEADER, SELF, UNSAFE_EVAL
 from csp.utils import build_policy
 from django.conf import settings
 from django.contrib import messages
@@ -14,9 +14,9 @@ from django.shortcuts import redirect
 
 from hmi_site.accounts import second_factor_required
 from hmi_site.body_limits import body_limit
-from hmi_site.errors import API_PREFIX, answer
-from inference.api.oip.errors import speaks_oip
-from tenants.api.openai.errors import speaks_openai
+from hmi_site.chunked import REFUSAL
+from hmi_site.errors import answer
+from inference.api.errors import speaks_json
 from tenants.errors import ErrorCode, HmiError
 
 GetResponse = Callable[[HttpRequest], HttpResponse]
@@ -28,14 +28,15 @@ FACTOR_FIRST = "Staff of this installation sign in with a second factor: set you
 
 
 class RequestGuard:
-    """Refuses what no view can use, before anything reads it: bodies beyond the limit, NUL in addresses."""
+    """Refuses what no view can use, before anything reads it: bodies beyond the limit or not whole, NUL in
+    addresses."""
 
     def __init__(self, get_response: GetResponse) -> None:
         self.get_response = get_response
 
     def __call__(self, request: HttpRequest) -> HttpResponse:
         try:
-            _check_size(request)
+            _check_body(request)
             _check_address(request)
         except HmiError as error:
             return answer(request, error)
@@ -45,16 +46,14 @@ class RequestGuard:
 class BrowserRules:
     """What a browser may do with a page: the content policy of settings.py, and no sensors or payments.
 
-    The pages of the administration are unfold's: they set styles on elements, and its Alpine.js makes
-    functions of attributes. So they, and no others, may do that.
+    The pages of the administration are unfold's, whose Alpine.js makes functions of attributes. So they, and
+    no others, may do that.
     """
 
     def __init__(self, get_response: GetResponse) -> None:
         self.get_response = get_response
         self._policy = build_policy()
-        self._looser = build_policy(
-            update={"style-src": [SELF, UNSAFE_INLINE], "script-src": [SELF, UNSAFE_EVAL]}
-        )
+        self._looser = build_policy(update={"script-src": [SELF, UNSAFE_EVAL]})
 
     def __call__(self, request: HttpRequest) -> HttpResponse:
         response = self.get_response(request)
@@ -82,7 +81,7 @@ class StaffSecondFactor:
             return None
         if is_mfa_enabled(user, [Authenticator.Type.TOTP]):
             return None
-        if request.path.startswith(API_PREFIX) or speaks_oip(request.path) or speaks_openai(request.path):
+        if speaks_json(request.path):
             return answer(request, HmiError(ErrorCode.FORBIDDEN, FACTOR_FIRST))
         messages.warning(request, FACTOR_FIRST)
         return redirect("mfa_activate_totp")
@@ -102,7 +101,10 @@ class ErrorPages:
         return answer(request, exception) if isinstance(exception, HmiError) else None
 
 
-def _check_size(request: HttpRequest) -> None:
+def _check_body(request: HttpRequest) -> None:
+    refusal: HmiError | None = request.META.get(REFUSAL)
+    if refusal is not None:
+        raise refusal
     try:
         size = int(request.META.get("CONTENT_LENGTH") or 0)
     except ValueError:

@@ -8,9 +8,17 @@ waits for the sender does not count.
 from dataclasses import dataclass
 from typing import Final
 
+from tenants.errors import ErrorCode, HmiError
+
 WAIT_S: Final = 60.0
 LEAST_BYTES: Final = 240 * 1024
 """Of each WAIT_S: 4 KiB a second."""
+
+
+def too_slow() -> HmiError:
+    """What the sender of a body is told who was waited for in vain."""
+    message = f"The body did not come whole, or less than {LEAST_BYTES:,} bytes of it in {WAIT_S:g} s."
+    return HmiError(ErrorCode.BODY_TOO_SLOW, message)
 
 
 @dataclass(slots=True)

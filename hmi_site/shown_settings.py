@@ -38,9 +38,9 @@ UNFOLD = {
     "SITE_URL": "/",
     "SHOW_HISTORY": True,
     "SHOW_VIEW_ON_SITE": False,
-    "STYLES": ["/static/hmi_site/admin.css"],
-    # Of links and labels on dark: their own are too dim.
-    "COLORS": {"primary": {"400": "oklch(82.7% .119 306.383)", "500": "oklch(76% .17 305)"}},
+    "STYLES": ["/static/hmi_site/palette.css", "/static/hmi_site/admin.css"],
+    "SCRIPTS": ["/static/hmi_site/policy.js", "/static/hmi_site/pages.js"],
+    "COLORS": lambda _: {},  # They stand in palette.css: in a page the content policy allows no styles.
     "DASHBOARD_CALLBACK": "hmi_site.dashboard.board.board",
     "SIDEBAR": {
         "show_search": True,

@@ -15,7 +15,7 @@ from urllib.parse import unquote_to_bytes
 
 from django.http import HttpResponse
 
-from hmi_site.patience import Patience
+from hmi_site.patience import Patience, too_slow
 from inference.api.hang_ups import ON_HANG_UP
 
 Message = dict[str, Any]
@@ -24,6 +24,8 @@ Send = Callable[[Message], Awaitable[None]]
 Application = Callable[[dict[str, Any], Callable[..., Any]], Iterable[bytes]]
 
 HANG_UP = "http.disconnect"
+TOO_SLOW = "hmi.too_slow"
+"""Of a message that stands for what a caller did not send, when somebody has waited for it before."""
 OF_THE_BODY = {b"content-type": "CONTENT_TYPE", b"content-length": "CONTENT_LENGTH"}
 
 
@@ -76,14 +78,19 @@ class Caller:
         self._patience = Patience()
 
     def receive(self) -> Message:
-        """The next message; TimeoutError, which is an OSError, from a caller who sends nothing more, or too
-        slowly."""
+        """The next message. Raises ``body_too_slow`` where a caller sends nothing more, or too slowly; no
+        OSError, which Django would take for a connection that broke, and pass over in some places.
+        """
+        if not self._patience.left_s:  # what has come just now comes too late
+            raise too_slow()
         coming, begun = asyncio.run_coroutine_threadsafe(self._next(), self._loop), time.monotonic()
         try:
             message = coming.result(self._patience.left_s)
         except TimeoutError:
             coming.cancel()
-            raise
+            raise too_slow() from None
+        if message["type"] == TOO_SLOW:
+            raise too_slow()
         self._patience.came(len(message.get("body", b"")), after_s=time.monotonic() - begun)
         return message
 

@@ -16,6 +16,7 @@ class ErrorCode(StrEnum):
     EMPTY_TEXT = "empty_text"
     TOO_MANY_INPUTS = "too_many_inputs"
     BODY_TOO_LARGE = "body_too_large"
+    BODY_TOO_SLOW = "body_too_slow"
 
     UNAUTHENTICATED = "unauthenticated"
     FORBIDDEN = "forbidden"
@@ -75,6 +76,7 @@ class ErrorCode(StrEnum):
 
 _NOT_422: dict[ErrorCode, int] = {
     ErrorCode.BODY_TOO_LARGE: 413,
+    ErrorCode.BODY_TOO_SLOW: 408,
     ErrorCode.FILE_TOO_LARGE: 413,
     ErrorCode.CHECKSUM_MISMATCH: 460,  # as the tus protocol has it
     ErrorCode.UNAUTHENTICATED: 401,
@@ -111,6 +113,7 @@ _TYPE_OF_STATUS: dict[int, str] = {
     401: "authentication",
     403: "permission",
     404: "not_found",
+    408: "timeout",
     409: "conflict",
     410: "gone",
     429: "limit",

@@ -1,5 +1,7 @@
 """Who may do what. A stranger gets 404, a member without the right 403, nobody at all 401."""
 
+from typing import Final
+
 from django.contrib.auth.models import AnonymousUser
 from rest_framework.request import Request
 from structlog.contextvars import bind_contextvars
@@ -11,11 +13,13 @@ from tenants.selectors import membership_of, tenant_by_slug
 ROLE_OF_SCOPE: dict[Scope, Role] = {Scope.INFER: Role.VIEWER, Scope.MANAGE: Role.DEVELOPER}
 """What a member needs in order to do what a key does with the scope."""
 
+NOBODY: Final = "Sign in, or send an API key, as the header Authorization: Bearer <key>."
+
 
 def require_role(user: User | AnonymousUser, tenant: Tenant, role: str) -> Membership:
     """The user's membership, if it includes the role; else 401, 404 or 403. Suspended tenants: 403."""
     if not user.is_authenticated:
-        raise HmiError(ErrorCode.UNAUTHENTICATED, "Sign in, or send an API key.")
+        raise HmiError(ErrorCode.UNAUTHENTICATED, NOBODY)
     membership = membership_of(user, tenant)
     if membership is None:
         raise HmiError(ErrorCode.NOT_FOUND, "There is no such tenant.", param="tenant")
@@ -57,7 +61,7 @@ def require_active(tenant: Tenant) -> None:
 def tenant_for(user: User | AnonymousUser, slug: str, role: str) -> Tenant:
     """The tenant with this slug, in which the user has the role; else 401, 404 or 403."""
     if not user.is_authenticated:
-        raise HmiError(ErrorCode.UNAUTHENTICATED, "Sign in, or send an API key.")
+        raise HmiError(ErrorCode.UNAUTHENTICATED, NOBODY)
     tenant = tenant_by_slug(slug)
     require_role(user, tenant, role)
     bind_contextvars(tenant=tenant.slug)
@@ -76,7 +80,7 @@ def request_tenant(request: Request, slug: str | None, scope: str, *, role: str 
         require_scope(request.auth, scope)
         return request.auth.tenant
     if not request.user.is_authenticated:
-        raise HmiError(ErrorCode.UNAUTHENTICATED, "Sign in, or send an API key.")
+        raise HmiError(ErrorCode.UNAUTHENTICATED, NOBODY)
     if slug is None:
         raise HmiError(
             ErrorCode.MISSING_FIELD,
@@ -92,4 +96,4 @@ def request_actor(request: Request) -> ApiKey | User:
         return request.auth
     if isinstance(request.user, User):
         return request.user
-    raise HmiError(ErrorCode.UNAUTHENTICATED, "Sign in, or send an API key.")
+    raise HmiError(ErrorCode.UNAUTHENTICATED, NOBODY)

@@ -19,5 +19,9 @@ takeout_requested = Signal()
 check_requested = Signal()
 """Uploads wait to be checked; sent after the commit, with ``check_id``."""
 
+files_checked = Signal()
+"""Files passed a check; sent with ``check`` and ``checked`` while its files are there. What those who hear of
+it answer, a dict, is told with what the check found."""
+
 webhooks_due = Signal()
 """Events wait to be sent to webhooks; sent after the commit."""

@@ -31,6 +31,23 @@ class UsageBy(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
+class UsageOf:
+    """Whose usage: that of an hPLM's name, and of a key by its prefix, which is empty for the browser; None
+    is all of them."""
+
+    hplm: str | None = None
+    key: str | None = None
+
+    def among(self, rows: QuerySet[Any, Any]) -> QuerySet[Any, Any]:
+        """Those of its rows, which have what is asked for."""
+        asked = {"hplm_name": self.hplm, "key_prefix": self.key}
+        return rows.filter(**{column: name for column, name in asked.items() if name is not None})
+
+
+EVERYTHING: Final = UsageOf()
+
+
+@dataclass(frozen=True, slots=True)
 class UsageTotal:
     """Sums over a period; ``busy_ms`` is for how long inference workers were busy."""
 
@@ -64,11 +81,13 @@ def usage_by(
     until: date | None = None,
     *,
     only: Collection[str] | None = None,
+    of: UsageOf = EVERYTHING,
 ) -> QuerySet[Any, Any]:
     """Usage of a period as dictionaries: ``name`` (a day, the name of an hPLM, or the prefix of a key, empty
-    for the browser) and its sums; the newest day, or what was asked most, first. ``only`` these, if given.
+    for the browser) and its sums; the newest day, or what was asked most, first. ``only`` these names, if
+    given, and only what ``of`` says.
     """
-    rows = _between(tenant, by, since, until).order_by().values(name=F(by.column))
+    rows = _between(tenant, by, since, until, of).order_by().values(name=F(by.column))
     chosen = rows if only is None else rows.filter(**{f"{by.column}__in": only})
     summed: QuerySet[Any, Any] = chosen.annotate(**{name: Sum(name) for name in SUMMED})
     return summed.order_by(*(["-name"] if by == UsageBy.DAY else ["-requests", "name"]))
@@ -82,10 +101,16 @@ def usage_by_day_and_hplm(tenant: Tenant, since: date, until: date | None = None
 
 
 def busiest(
-    tenant: Tenant, by: UsageBy, since: date, until: date | None = None, *, limit: int | None
+    tenant: Tenant,
+    by: UsageBy,
+    since: date,
+    until: date | None = None,
+    *,
+    limit: int | None,
+    of: UsageOf = EVERYTHING,
 ) -> dict[str, int]:
     """Requests of the hPLMs or keys with most of them in a period, the most first; one query."""
-    rows = _between(tenant, by, since, until)
+    rows = _between(tenant, by, since, until, of)
     if rows.model is UsageMonth and until == month_of(since)[1]:  # in which it has one row
         return dict(rows.order_by("-requests", by.column).values_list(by.column, "requests")[:limit])
     asked = rows.order_by().values_list(by.column).annotate(asked=Sum("requests"))
@@ -93,28 +118,39 @@ def busiest(
 
 
 def usage_parts(
-    tenant: Tenant, since: date, until: date, columns: tuple[str, ...], *, at_once: int
+    tenant: Tenant,
+    since: date,
+    until: date,
+    columns: tuple[str, ...],
+    *,
+    at_once: int,
+    of: UsageOf = EVERYTHING,
 ) -> Iterator[list[tuple[Any, ...]]]:
     """All rows of a period, the newest day first, so many at a time. They may be asked for slowly: nothing
     is open in the database between two parts."""
-    for day in _days(tenant, since, until):
+    for day in _days(tenant, since, until, of):
         last: tuple[str, str] | None = None
-        while rows := _part(tenant, day, last, columns, at_once):
+        while rows := _part(tenant, day, last, columns, at_once, of):
             yield [row[2:] for row in rows]
             last = rows[-1][:2]
 
 
-def _days(tenant: Tenant, since: date, until: date) -> list[date]:
+def _days(tenant: Tenant, since: date, until: date, of: UsageOf) -> list[date]:
     with tenant_scope(tenant):
-        sums = _between(tenant, UsageBy.DAY, since, until).order_by("-day")
+        sums = _between(tenant, UsageBy.DAY, since, until, of).order_by("-day")
         return list(sums.values_list("day", flat=True).distinct())
 
 
 def _part(
-    tenant: Tenant, day: date, last: tuple[str, str] | None, columns: tuple[str, ...], at_once: int
+    tenant: Tenant,
+    day: date,
+    last: tuple[str, str] | None,
+    columns: tuple[str, ...],
+    at_once: int,
+    of: UsageOf,
 ) -> list[tuple[Any, ...]]:
     """So many rows of the day behind the last, with the hPLM and the key before the columns."""
-    rows = UsageDay.objects.for_tenant(tenant).filter(day=day).order_by("hplm_name", "key_prefix")
+    rows = of.among(UsageDay.objects.for_tenant(tenant)).filter(day=day).order_by("hplm_name", "key_prefix")
     if last is not None:
         seen = Q(hplm_name=last[0], key_prefix__lte=last[1])
         rows = rows.filter(~seen, hplm_name__gte=last[0])
@@ -126,13 +162,15 @@ def _part(
             connection.close()
 
 
-def _between(tenant: Tenant, by: UsageBy, since: date, until: date | None) -> QuerySet[Any, Any]:
+def _between(
+    tenant: Tenant, by: UsageBy, since: date, until: date | None, of: UsageOf = EVERYTHING
+) -> QuerySet[Any, Any]:
     """Where this is added up from: what is needed of it, and no more rows than must be."""
-    if by != UsageBy.MODEL:
-        return _within(UsageSum, tenant, "day", since, until)
-    if _are_whole_months(since, until):
-        return _within(UsageMonth, tenant, "month", since, until)
-    return _within(UsageDay, tenant, "day", since, until)
+    if by != UsageBy.MODEL and of.hplm is None:
+        return of.among(_within(UsageSum, tenant, "day", since, until))
+    if by == UsageBy.MODEL and of.key is None and _are_whole_months(since, until):
+        return of.among(_within(UsageMonth, tenant, "month", since, until))
+    return of.among(_within(UsageDay, tenant, "day", since, until))
 
 
 def _within(

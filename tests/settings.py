@@ -17,6 +17,7 @@ KEPT = frozenset(
         "HMI_POSTGRES_BIN",
         "HMI_REDIS_BIN",
         "HMI_DEVICE",
+        "HMI_BENCH_DIR",
         "HMI_TEST_HOME",
         "HMI_TEST_HOME_OF",
         "HMI_CHROMIUM",

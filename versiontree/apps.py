@@ -14,11 +14,13 @@ class VersionTreeConfig(AppConfig):
         from tenants.signals import (
             check_requested,
             file_deleting,
+            files_checked,
             serving_changed,
             takeout_requested,
             tenant_leaving,
             webhooks_due,
         )
+        from versiontree.first_look import checked_fit
         from versiontree.services.files_in_use import file_keep_while_in_use
         from versiontree.services.leaving import leaving_begin
         from versiontree.services.nudges import check_nudge_send, takeout_nudge_send, webhooks_nudge_send
@@ -27,6 +29,7 @@ class VersionTreeConfig(AppConfig):
         serving_changed.connect(manifest_publish_on_commit)
         check_requested.connect(check_nudge_send)
         takeout_requested.connect(takeout_nudge_send)
+        files_checked.connect(checked_fit)
         file_deleting.connect(file_keep_while_in_use)
         tenant_leaving.connect(leaving_begin)
         webhooks_due.connect(webhooks_nudge_send)

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from django.db.models import Count, Q
+from django.db.models import Count, Q, QuerySet
 
 from versiontree.models import Domain, Hplm, Root, Version
 from versiontree.models.version import VersionKind
@@ -23,12 +23,7 @@ class Dependents:
 
 def dependents_of(owner: Domain | Root, *, shown: int = 0) -> Dependents:
     """What grows directly from any version of it; at most ``shown`` of each kind are named. Four queries."""
-    here = (
-        Q(parent__domain=owner) if isinstance(owner, Domain) else Q(parent__kind="root", parent__root=owner)
-    )
-    first = Version.unscoped.filter(here, number=1)
-    domains = Domain.unscoped.filter(pk__in=first.filter(kind=VersionKind.DOMAIN).values("domain"))
-    hplms = Hplm.unscoped.filter(deleted_at=None, pk__in=first.values("hplm"))
+    domains, hplms = domains_on(owner), hplms_on(owner)
     counts = hplms.aggregate(hplms=Count("pk"), tenants=Count("tenant", distinct=True))
     return Dependents(
         domains=tuple(domains.select_related("root", "tenant").order_by("name", "tenant__slug")[:shown]),
@@ -37,3 +32,20 @@ def dependents_of(owner: Domain | Root, *, shown: int = 0) -> Dependents:
         hplm_count=counts["hplms"],
         tenant_count=counts["tenants"],
     )
+
+
+def domains_on(owner: Domain | Root) -> QuerySet[Domain]:
+    """The domains that grow directly from any version of it."""
+    return Domain.unscoped.filter(pk__in=_first_on(owner).filter(kind=VersionKind.DOMAIN).values("domain"))
+
+
+def hplms_on(owner: Domain | Root) -> QuerySet[Hplm]:
+    """The living hPLMs that grow directly from any version of it."""
+    return Hplm.unscoped.filter(deleted_at=None, pk__in=_first_on(owner).values("hplm"))
+
+
+def _first_on(owner: Domain | Root) -> QuerySet[Version]:
+    here = (
+        Q(parent__domain=owner) if isinstance(owner, Domain) else Q(parent__kind="root", parent__root=owner)
+    )
+    return Version.unscoped.filter(here, number=1)

@@ -1,22 +1,35 @@
 """What making an hPLM or a domain will take, before anything is begun: time, storage, and the wait for its
 turn."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import partial
 from math import ceil
 from pathlib import Path
 from typing import Any, Final
+from uuid import UUID
 
 from django.conf import settings as site
 
 from tenants.errors import HmiError
 from tenants.models import Corpus, Dataset, Split
 from versiontree.fitting import root_config
-from versiontree.models import Version
+from versiontree.models import Job, Version
 from versiontree.models.job import JobKind
-from versiontree.past_jobs import TEXT, Past, Size, Sizes, Span, past_jobs, sizes_of, span_of
+from versiontree.past_jobs import (
+    OF_A_CORPUS,
+    TEXT,
+    Past,
+    Size,
+    Sizes,
+    Span,
+    past_jobs,
+    sizes_of,
+    sizes_of_corpora,
+    span_of,
+)
 from versiontree.queue_selectors import Queue, queue_standing
+from versiontree.reported import mapping_of
 from versiontree.selectors import build_inputs
 from versiontree.training_settings import DEFAULT_ALPHA, DEFAULT_VECTORS, settings_in_full
 from versiontree.weights import UpperShape, table_row_bytes, weights_bytes
@@ -85,6 +98,34 @@ def domain_estimate(
         queue=queue_standing(),
         storage_is_rough=rough,
     )
+
+
+def job_estimates(version: Version, jobs: Iterable[Job]) -> dict[UUID, tuple[Span, int]]:
+    """The seconds that each of these jobs of a version takes in all, and how many past ones say so. Those of
+    which nothing tells are left out: of other kinds, and where the data is gone."""
+    sizes = _sizes_of(version)
+    if sizes is None or version.parent is None:
+        return {}
+    shape = _shape(version.parent)
+    weights = shape.weights if shape else USUAL_WEIGHTS
+    return {job.pk: _judged_job(job, version, sizes, weights) for job in jobs if job.kind in _WORK}
+
+
+def _judged_job(job: Job, version: Version, sizes: Sizes, weights: int) -> tuple[Span, int]:
+    kind, asked = JobKind(job.kind), mapping_of(job.params.get("settings"))
+    table = {"alpha": job.params["alpha"]} if "alpha" in job.params else {}
+    trained = 2 * weights if kind in OF_A_CORPUS else weights  # as in `domain_estimate`
+    span, jobs = _seconds(kind, version.root_id, sizes, {**asked, **table}, trained)
+    return (_learning_for(asked, span) if kind == JobKind.FURTHER_PRETRAIN else span), jobs
+
+
+def _sizes_of(version: Version) -> Sizes | None:
+    """Those of what the version learns from."""
+    if version.dataset_id is not None:
+        return sizes_of([version.dataset_id]).get(version.dataset_id)
+    if version.corpus_id is not None:
+        return sizes_of_corpora([version.corpus_id]).get(version.corpus_id)
+    return None
 
 
 def _seconds(

@@ -15,6 +15,7 @@ from versiontree.answers import Answered, Answers, answers_read
 from versiontree.artifacts import ArtifactStore
 from versiontree.models import Evaluation, Version
 from versiontree.models.version import VersionState
+from versiontree.reported import mapping_of
 from versiontree.serving import takes_pairs
 
 Row = dict[str, Any]
@@ -60,7 +61,7 @@ def versions_evaluable(version: Version, *, limit: int) -> list[Version]:
 
 def own_test(version: Version) -> str:
     """The sha256 of the test rows that the version was made with; empty for an imported one."""
-    splits = (version.config.get("dataset") or {}).get("splits") or {}
+    splits = mapping_of(mapping_of(version.config.get("dataset")).get("splits"))
     return str(splits.get(Split.TEST, ""))
 
 

@@ -9,7 +9,7 @@ from django.db.models import QuerySet
 
 from tenants.models import Tenant
 from versiontree.errors import not_found
-from versiontree.models import FineTuning, FineTuningState, Job, JobEvent, Version
+from versiontree.models import FineTuning, FineTuningState, Hplm, Job, JobEvent, Version
 from versiontree.models.job import JobKind, JobState
 from versiontree.models.version import VersionState
 
@@ -44,6 +44,12 @@ def fine_tuning_of(tenant: Tenant, key: UUID) -> FineTuning:
     if found is None:
         raise not_found("fine-tuning job", param="fine_tuning_job_id")
     return found
+
+
+def fine_tunings_at_work(hplm: Hplm) -> list[FineTuning]:
+    """Those whose version of it is still being made."""
+    found = fine_tunings_of(hplm.tenant).filter(version__hplm=hplm)
+    return [fine_tuning for fine_tuning in found if standing_of(fine_tuning).status in (QUEUED, RUNNING)]
 
 
 def training_events(fine_tuning: FineTuning) -> QuerySet[JobEvent]:

@@ -5,9 +5,11 @@ from enum import StrEnum
 
 from django.db.models import Q
 
-from tenants.models import Task, Tenant
-from versiontree.models import Alias
+from tenants.models import Dataset, Task, Tenant
+from tenants.selectors import datasets_of
+from versiontree.models import Alias, Hplm
 from versiontree.models.version import VersionState
+from versiontree.references import parse_reference
 from versiontree.resolving import resolve_model
 from versiontree.serving import takes_pairs
 
@@ -56,6 +58,12 @@ def offers_found(
         )
         for alias in chosen
     ]
+
+
+def dataset_behind(tenant: Tenant, offer: Offer) -> Dataset | None:
+    """What the version that answers learned from, with its splits; None of one that came from elsewhere."""
+    hplm = Hplm.objects.for_tenant(tenant).filter(name=parse_reference(offer.reference).hplm, deleted_at=None)
+    return datasets_of(tenant).filter(versions__hplm__in=hplm, versions__number=offer.number).first()
 
 
 def _reads(task: str, *, pairs: bool) -> Reads:

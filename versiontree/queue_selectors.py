@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from itertools import takewhile
 from uuid import UUID
 from zlib import crc32
 
@@ -12,6 +13,7 @@ from versiontree.models import Job, JobEvent
 from versiontree.models.job import JobState
 from versiontree.past_jobs import usual_seconds
 
+_ORDER = ("priority", "queued_at", "pk")
 _TOLD = ("state", "stage", "progress", "eta_seconds", "attempt", "heartbeat_at", "cancel_requested_at")
 
 
@@ -25,8 +27,8 @@ class Mark:
 
 @dataclass(frozen=True, slots=True)
 class Queue:
-    """The place that a new job would have in the queue, 1 being next, and the seconds until its turn; None
-    where nothing tells how long what is before it takes."""
+    """The place that a job has in the queue, or a new one would, 1 being next, and the seconds until its
+    turn; None where nothing tells how long what is before it takes."""
 
     place: int
     wait_s: float | None
@@ -40,7 +42,7 @@ def queue_places(jobs: Iterable[Job]) -> dict[UUID, int]:
     queued = [job.pk for job in jobs if job.state == JobState.QUEUED]
     if not queued:
         return {}
-    order = Job.unscoped.filter(state=JobState.QUEUED).order_by("priority", "queued_at", "pk")
+    order = Job.unscoped.filter(state=JobState.QUEUED).order_by(*_ORDER)
     with platform_scope():
         places = {pk: place for place, pk in enumerate(order.values_list("pk", flat=True), start=1)}
     return {pk: places[pk] for pk in queued if pk in places}
@@ -59,17 +61,20 @@ def _marks(ids: Iterable[UUID]) -> dict[UUID, Mark]:
     return {job.pk: _mark(job, last.get(job.pk, 0), places.get(job.pk)) for job in jobs}
 
 
-def queue_standing() -> Queue:
-    """What a job that is asked for now would wait for, whoever's that is."""
+def queue_standing(of: Job | None = None) -> Queue:
+    """What a queued job waits for, or one that is asked for now would, whoever's that is."""
     with platform_scope():
         active = Job.unscoped.filter(state__in=[JobState.QUEUED, JobState.RUNNING])
-        jobs = list(active.only("kind", "state", "eta_seconds", "worker"))
-    usual = usual_seconds(job.kind for job in jobs)
-    left = [usual.get(job.kind) if job.eta_seconds is None else job.eta_seconds for job in jobs]
+        jobs = list(active.order_by(*_ORDER).only("kind", "state", "eta_seconds", "worker"))
+    running = [job for job in jobs if job.state == JobState.RUNNING]
+    queued = [job for job in jobs if job.state == JobState.QUEUED]
+    before = list(takewhile(lambda job: of is None or job.pk != of.pk, queued))
+    ahead = [*running, *before]
+    usual = usual_seconds(job.kind for job in ahead)
+    left = [usual.get(job.kind) if job.eta_seconds is None else job.eta_seconds for job in ahead]
     told = [seconds for seconds in left if seconds is not None]
-    workers = len({job.worker for job in jobs if job.state == JobState.RUNNING}) or 1
-    place = 1 + sum(job.state == JobState.QUEUED for job in jobs)
-    return Queue(place, sum(told) / workers if len(told) == len(jobs) else None)
+    workers = len({job.worker for job in running}) or 1
+    return Queue(1 + len(before), sum(told) / workers if len(told) == len(ahead) else None)
 
 
 def _mark(job: Job, event: int, place: int | None) -> Mark:

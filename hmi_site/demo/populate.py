@@ -33,7 +33,7 @@ def populate(
     """
     store = ArtifactStore(Path(settings.HMI_ARTIFACT_ROOT))
     model = Model.load(store.path("hplm", like.digest))
-    first = Hplm.unscoped.filter(name__regex=rf"^{like.name}-\d+$").count()
+    first = Hplm.unscoped.filter(name__regex=copies_of(like)).count()
     serials = iter(range(first, first + count))
     done = 0
     while some := list(islice(serials, AT_ONCE)):
@@ -45,6 +45,11 @@ def populate(
         progress(done)
     statistics_gather()
     manifest_publish()
+
+
+def copies_of(like: Version) -> str:
+    """What the names of such hPLMs match, as a regular expression."""
+    return rf"^{like.name}-\d+$"
 
 
 def _stored(store: ArtifactStore, like: Model, serial: int) -> StoredArtifact:

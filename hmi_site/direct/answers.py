@@ -17,6 +17,8 @@ from hmi_site.errors import headers_of
 from hmi_site.metrics.requests import count_answer
 from hmi_site.middleware import BrowserRules
 from hmi_site.request_log import INFER_PATH, log_infer
+from inference.api.answer_headers import answer_headers
+from inference.api.errors import rendered
 from inference.api.rates.headers import rate_headers
 from inference.api.rates.shares import Limit
 from inference.api.validation import REQUEST_ID_HEADER
@@ -41,12 +43,13 @@ class Answer:
 
     def result(self, value: dict[str, Any]) -> None:
         """It is this JSON value."""
-        self.content = JSONRenderer().render(value)
+        self.content, self.headers = JSONRenderer().render(value), answer_headers(value)
 
     def refusal(self, error: HmiError) -> None:
         """It is an error."""
-        self.status, self._code = error.status, str(error.code)
-        self.content, self.headers = JSONRenderer().render(error.to_json()), headers_of(error)
+        self._code, self.headers = str(error.code), headers_of(error)
+        self.status, body = rendered(error, INFER_PATH)
+        self.content = JSONRenderer().render(body)
 
     def messages(self) -> list[dict[str, Any]]:
         """For ASGI; from here on the call counts as answered."""

@@ -18,7 +18,7 @@ from hmi_site.direct.answers import Answer
 from hmi_site.direct.plain import PlainCall, plain
 from hmi_site.errors import unexpected
 from hmi_site.patience import Patience
-from hmi_site.threaded import HANG_UP
+from hmi_site.threaded import HANG_UP, TOO_SLOW
 from inference.api.infer import conclude
 from inference.api.question import Question
 from inference.api.rates.shares import Limit
@@ -165,7 +165,7 @@ async def _read(receive: Receive, size: int) -> tuple[bytes, Message | None]:
             patience.came(len(piece), after_s=time.monotonic() - begun)
             body += piece
     except TimeoutError:
-        message = {"type": HANG_UP}
+        message = {"type": TOO_SLOW}
     return body, message if message["type"] != REQUEST else None
 
 

@@ -1,12 +1,12 @@
 """What of a newer description of the API would break a client that was written for an older one.
 
-A client may send all that it could send, and finds all that it read. So operations, parameters, fields and
-statuses of success may be added; what is asked for may be asked for more loosely; and a field of an answer
-may get words that it did not have, which clients must expect.
+A client may send all that it could send, and finds all that it read. So operations, parameters, fields,
+headers and statuses of success may be added; what is asked for may be asked for more loosely, and of more
+callers; and a field of an answer may get words that it did not have, which clients must expect.
 """
 
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
 from typing import Any, Final
@@ -19,6 +19,8 @@ LEAST: Final = ("minimum", "exclusiveMinimum", "minLength", "minItems", "minProp
 FORMS: Final = ("format", "pattern")
 TYPES: Final = frozenset({"string", "number", "integer", "boolean", "object", "array", "null"})
 PARAMETER: Final = re.compile(r"{[^}]+}")
+PLACES: Final = "places"
+"""Beside what the document says of an operation: the names of the parameters in its path."""
 
 
 class Way(Enum):
@@ -51,13 +53,17 @@ class _Comparison:
 
     def operation(self, name: str, old: Json, new: Json) -> None:
         self._parameters(name, _parameters(self.old, old), _parameters(self.new, new))
+        self._places(name, _places(self.old, old), _places(self.new, new))
+        self._ways_in(name, _ways_in(self.old, old), _ways_in(self.new, new))
         self._body(f"{name}: the body", _body(self.old, old), _body(self.new, new))
         answers, answers_now = old["responses"], new["responses"]
         for status, answer in answers.items():
             if status in answers_now:
                 now = _resolved(self.new, answers_now[status])
                 where = f"{name}: the answer {status}"
-                self._content(where, _resolved(self.old, answer), now, Way.GOT)
+                before = _resolved(self.old, answer)
+                self._content(where, before, now, Way.GOT)
+                self._headers(where, before.get("headers", {}), now.get("headers", {}))
             elif status.startswith("2"):
                 self.found.append(f"{name} does not answer {status} any more.")
 
@@ -72,6 +78,30 @@ class _Comparison:
         for key, parameter in new.items():
             if parameter.get("required") and not old.get(key, {}).get("required"):
                 self.found.append(f"{name} now needs `{key}`.")
+
+    def _places(self, name: str, old: Sequence[Json], new: Sequence[Json]) -> None:
+        """Parameters of the path, by their order: there are as many, since the path is the same."""
+        for number, (before, now) in enumerate(zip(old, new, strict=True), 1):
+            self._schema(f"{name}: place {number} of the path", before, now, Way.SENT)
+
+    def _ways_in(self, name: str, old: Sequence[frozenset[str]], new: Sequence[frozenset[str]]) -> None:
+        """Whoever has the keys for one of the old ways has those for one of the new."""
+        for way in old:
+            if not any(now <= way for now in new):
+                self.found.append(f"{name} is closed to who has {' and '.join(sorted(way)) or 'no key'}.")
+
+    def _headers(self, where: str, old: Json, new: Json) -> None:
+        now = {name.lower(): header for name, header in new.items()}
+        for name, header in old.items():
+            if name.lower() not in now:
+                self.found.append(f"{where} has no header `{name}` any more.")
+                continue
+            before, after = _resolved(self.old, header), _resolved(self.new, now[name.lower()])
+            self._schema(
+                f"{where}, header `{name}`", before.get("schema", {}), after.get("schema", {}), Way.GOT
+            )
+            if before.get("required") and not after.get("required"):
+                self.found.append(f"{where} may now lack the header `{name}`.")
 
     def _body(self, where: str, old: Json | None, new: Json | None) -> None:
         if new is None:
@@ -116,11 +146,14 @@ class _Comparison:
         for form in FORMS:
             if old.get(form) != new.get(form) and (form in new if way is Way.SENT else form in old):
                 self.found.append(f"{where} has another {form}: {new.get(form)}.")
+        gone = [value for value in old.get("enum", ()) if value not in new.get("enum", old["enum"])]
         if way is Way.GOT:
+            if gone:
+                self.found.append(f"{where} is never {gone} any more.")
             return
         if "enum" in new and "enum" not in old:
             self.found.append(f"{where} may now be one of a few values only.")
-        elif gone := [value for value in old.get("enum", ()) if value not in new.get("enum", old["enum"])]:
+        elif gone:
             self.found.append(f"{where} may not be {gone} any more.")
         for bound, sign in (*((name, 1) for name in MOST), *((name, -1) for name in LEAST)):
             if bound in new and (bound not in old or sign * new[bound] < sign * old[bound]):
@@ -159,12 +192,26 @@ def _operations(document: Json) -> Iterator[tuple[str, Json]]:
     for path, item in document["paths"].items():
         for method in METHODS:
             if method in item:
-                yield f"{method.upper()} {PARAMETER.sub('{}', path)}", item[method]
+                places = [name.strip("{}") for name in PARAMETER.findall(path)]
+                yield f"{method.upper()} {PARAMETER.sub('{}', path)}", {**item[method], PLACES: places}
 
 
 def _parameters(document: Json, operation: Json) -> dict[str, Json]:
     found = (_resolved(document, parameter) for parameter in operation.get("parameters", []))
     return {parameter["name"]: parameter for parameter in found if parameter["in"] != "path"}
+
+
+def _places(document: Json, operation: Json) -> list[Json]:
+    """The schemas of the parameters of its path, in their order there."""
+    found = (_resolved(document, parameter) for parameter in operation.get("parameters", []))
+    schemas = {one["name"]: one.get("schema", {}) for one in found if one["in"] == "path"}
+    return [schemas.get(name, {}) for name in operation[PLACES]]
+
+
+def _ways_in(document: Json, operation: Json) -> list[frozenset[str]]:
+    """What lets a caller in: each the schemes needed together; one that is empty is for everybody."""
+    said = operation.get("security", document.get("security", [{}]))
+    return [frozenset(way) for way in said] or [frozenset()]
 
 
 def _body(document: Json, operation: Json) -> Json | None:

@@ -5,7 +5,7 @@ common, and the headers that all answers bear. Said here once; the description o
 from collections.abc import Iterator
 from typing import Any
 
-from hmi_site.errors import API_PREFIX
+from inference.api.errors import API_PREFIX
 from tenants.api.single import KNOWN
 from tenants.errors import ErrorCode, HmiError
 
@@ -26,7 +26,10 @@ ALWAYS: dict[int, tuple[ErrorCode, str]] = {
 }
 OF_CHANGES = {409: (ErrorCode.CONFLICT, "It cannot be done as things stand now.")}
 OF_STATES = {412: (ErrorCode.PRECONDITION_FAILED, "It is not any more what `If-Match` names.")}
-OF_BODIES = {413: (ErrorCode.BODY_TOO_LARGE, "The body is too large.")}
+OF_BODIES = {
+    408: (ErrorCode.BODY_TOO_SLOW, "The body did not come, or came too slowly."),
+    413: (ErrorCode.BODY_TOO_LARGE, "The body is too large."),
+}
 OF_UPLOADS = {
     412: (ErrorCode.UNSUPPORTED_VERSION, "Another version of the tus protocol, or of the upload."),
     415: (ErrorCode.UNSUPPORTED_TYPE, "The body is of a type that is not taken here."),

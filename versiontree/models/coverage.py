@@ -40,6 +40,12 @@ class Coverage(models.Model):
         return f"{self.corpus or self.dataset} by {self.version}"
 
     @property
+    def rank(self) -> tuple[float, float]:
+        """How much of the upload the tables hold: whole fragments count, then shorter ones."""
+        whole = self.fragments or 1
+        return self.trigrams / whole, self.bigrams / whole
+
+    @property
     def fragments(self) -> int:
         """How many were looked for."""
         return self.trigrams + self.bigrams + self.unigrams

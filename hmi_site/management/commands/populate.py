@@ -10,13 +10,13 @@ from rich.console import Console
 from rich.progress import Progress
 
 from hmi_site.demo.history import jobs_remember, usage_remember
-from hmi_site.demo.populate import populate
+from hmi_site.demo.populate import copies_of, populate
+from hmi_site.demo.statistics import statistics_gather
 from tenants.errors import HmiError
 from tenants.models import Tenant
 from tenants.selectors import tenant_by_slug
 from tenants.services.tenants import tenant_create
 from versiontree.models import Version
-from versiontree.models.version import VersionKind
 from versiontree.resolving import resolve_model
 
 SLUG = "populated"
@@ -34,20 +34,26 @@ class Command(BaseCommand):
         parser.add_argument(
             "--tenants", type=int, default=1000, help=f"shared out over so many, called {SLUG}-1 and so on"
         )
+        parser.add_argument("--tenant", help="all of them this one's, which is there already, instead")
         parser.add_argument("--jobs", type=int, default=1000, help="jobs of theirs that are over (1,000)")
         parser.add_argument("--usage", type=int, default=100_000, help="rows of usage, one a day (100,000)")
 
-    def handle(self, *_: Any, like: str, hplms: int, tenants: int, jobs: int, usage: int, **__: Any) -> None:
+    def handle(
+        self,
+        *_: Any,
+        like: str,
+        hplms: int,
+        tenants: int,
+        tenant: str | None,
+        jobs: int,
+        usage: int,
+        **__: Any,
+    ) -> None:
         if hplms < 1 or tenants < 1:
             raise CommandError("There must be at least one hPLM and one tenant.")
-        try:
-            found = resolve_model(tenant_by_slug(like.partition("/")[0]), like)
-        except HmiError as error:
-            raise CommandError(f"{like}: {error.message}") from error
-        template = Version.unscoped.select_related("hplm").get(
-            hplm_id=found.hplm_id, number=found.version_number
-        )
-        owners = [_tenant(number) for number in range(1, min(tenants, hplms) + 1)]
+        template = _version(like)
+        numbers = range(1, min(tenants, hplms) + 1)
+        owners = [_existing(tenant)] if tenant else [_numbered(number) for number in numbers]
         with Progress(console=Console(stderr=True)) as bar:
             task = bar.add_task("hPLMs", total=hplms)
             populate(
@@ -56,18 +62,36 @@ class Command(BaseCommand):
                 count=hplms,
                 progress=lambda done: bar.update(task, completed=done),
             )
-        versions = list(_versions(owners))
+        versions = list(_populated(owners, template))
         jobs_remember(versions=versions, count=jobs)
         usage_remember(versions=versions, count=usage)
-        self.stdout.write(f"{hplms} hPLMs like {like}, of {len(owners)} tenants, are registered and served.")
+        statistics_gather()
+        whose = f"of {tenant}" if tenant else f"of {len(owners)} tenants"
+        self.stdout.write(f"{hplms} hPLMs like {like}, {whose}, are registered and served.")
 
 
-def _versions(owners: Sequence[Tenant]) -> QuerySet[Version]:
+def _version(like: str) -> Version:
+    try:
+        found = resolve_model(tenant_by_slug(like.partition("/")[0]), like)
+    except HmiError as error:
+        raise CommandError(f"{like}: {error.message}") from error
+    ready = Version.unscoped.select_related("hplm")
+    return ready.get(hplm_id=found.hplm_id, number=found.version_number)
+
+
+def _populated(owners: Sequence[Tenant], like: Version) -> QuerySet[Version]:
     """What was registered for these tenants, now or earlier."""
-    mine = Version.unscoped.filter(tenant__in=owners, kind=VersionKind.HPLM, number=1)
+    mine = Version.unscoped.filter(tenant__in=owners, hplm__name__regex=copies_of(like), number=1)
     return mine.select_related("hplm").order_by("pk")
 
 
-def _tenant(number: int) -> Tenant:
+def _existing(slug: str) -> Tenant:
+    try:
+        return tenant_by_slug(slug)
+    except HmiError as error:
+        raise CommandError(f"{slug}: {error.message}") from error
+
+
+def _numbered(number: int) -> Tenant:
     slug = f"{SLUG}-{number}"
     return Tenant.objects.filter(slug=slug).first() or tenant_create(slug=slug, name=slug.title(), owner=None)

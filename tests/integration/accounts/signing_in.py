@@ -20,6 +20,10 @@ def signed_in(client: Client) -> bool:
     return "_auth_user_id" in client.session
 
 
-def code_of(secret: str, *, step: int = 1) -> str:
-    """What an authenticator app shows: now (1), half a minute ago (0) or in half a minute (2)."""
+def code_of(secret: str, *, later: bool = False) -> str:
+    """What an authenticator app shows, or `later`, what it shows next: another code, let in already.
+
+    Either stays good where half a minute ends between here and the answer.
+    """
+    step = 2 if later else 1
     return str(format_hotp_value(hotp_value(secret, list(yield_hotp_counters_from_time())[step])))

@@ -26,7 +26,7 @@ def factor(world: World, kind: Authenticator.Type) -> Authenticator:
 def lets_in(secret: str) -> bool:
     client = Client()
     enter(client, "owner")
-    client.post("/second-factor/authenticate/", {"code": code_of(secret, step=2)})
+    client.post("/second-factor/authenticate/", {"code": code_of(secret, later=True)})
     return signed_in(client)
 
 
@@ -64,7 +64,7 @@ def test_the_key_before_still_opens_and_a_lost_one_is_said(world: World, setting
     settings.SECRET_KEY_FALLBACKS = []
     client = Client()
     enter(client, "owner")
-    page = client.post("/second-factor/authenticate/", {"code": code_of(secret)})
+    page = client.post("/second-factor/authenticate/", {"code": code_of(secret, later=True)})
     assert page.status_code == 403
     assert "under another secret key" in page.content.decode()
 

@@ -4,9 +4,9 @@ from pathlib import Path
 
 import pytest
 
+from benchmarks.over_http.crowd import crowd
 from hmi_site.demo.history import usage_remember
 from tenants.models import UsageDay
-from tests.integration.frontend.crowd import crowd
 from tests.integration.versiontree.grove import household, ready_hplm, ready_root
 from versiontree.models import Job, JobEvent, Version
 from versiontree.models.job import TERMINAL

@@ -43,6 +43,7 @@ def answer(*, tenants: int, trigram: int, unigram: int, whole_rows: int = 0) -> 
             "unigram": unigram,
             "computed": 0,
             "whole_rows": whole_rows,
+            "hit_ratio": None,  # as for texts that were computed whole
         },
         "usage": {"inputs": 2},
         "timings_ms": timings,

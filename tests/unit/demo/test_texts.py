@@ -10,7 +10,7 @@ from hmi_site.demo.splits import near_copy_groups
 from hmi_site.demo.tasks import TASKS, DemoTask
 from hmi_site.demo.texts import DemoTexts, collect_texts, prose_corpus
 
-SIZE = DemoSize(0.04)
+SIZE = DemoSize(0.02)
 
 
 @pytest.fixture(scope="module")

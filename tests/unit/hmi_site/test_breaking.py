@@ -29,9 +29,11 @@ DOCUMENT: dict[str, Any] = {
                         "multipart/form-data": {"schema": {"$ref": "#/components/schemas/Asked"}},
                     }
                 },
+                "security": [{"ApiKey": []}, {"cookieAuth": []}],
                 "responses": {
                     "200": {
-                        "content": {"application/json": {"schema": {"$ref": "#/components/schemas/Thing"}}}
+                        "headers": {"ETag": {"required": True, "schema": {"type": "string"}}},
+                        "content": {"application/json": {"schema": {"$ref": "#/components/schemas/Thing"}}},
                     },
                     "404": {"$ref": "#/components/responses/Error404"},
                 },
@@ -80,6 +82,10 @@ def put(document: Json) -> Json:
     return document["paths"]["/things/{id}"]["put"]
 
 
+def etag(document: Json) -> Json:
+    return put(document)["responses"]["200"]["headers"]["ETag"]
+
+
 def limit(document: Json) -> Json:
     return put(document)["parameters"][1]
 
@@ -126,6 +132,18 @@ BREAKING: dict[str, Change] = {
         additionalProperties={"type": "string"}
     ),
     "lost or changed an alternative: array": lambda new: thing(new)["properties"]["result"]["oneOf"].pop(),
+    "place 1 of the path may not be integer": lambda new: put(new)["parameters"][0]["schema"].update(
+        type="boolean"
+    ),
+    "place 1 of the path has another format": lambda new: put(new)["parameters"][0]["schema"].update(
+        format="int64"
+    ),
+    "is closed to who has cookieAuth": lambda new: put(new)["security"].pop(1),
+    "is closed to who has ApiKey": lambda new: put(new)["security"][0].update(second=[]),
+    "has no header `ETag`": lambda new: put(new)["responses"]["200"].pop("headers"),
+    "header `ETag` may now be integer": lambda new: etag(new)["schema"].update(type="integer"),
+    "may now lack the header `ETag`": lambda new: etag(new).pop("required"),
+    "`kind` is never ['b'] any more": lambda new: schemas(new)["Kind"]["enum"].remove("b"),
     "404 has no `code`": lambda new: schemas(new)["Error"].update(properties={}),
 }
 
@@ -143,11 +161,15 @@ def to_more(new: Json) -> None:
     paths(new)["/others"] = paths(new)["/things/{id}"]
     put(new)["parameters"].append({"name": "more", "in": "query", "schema": TEXT})
     put(new)["responses"]["202"] = {}
+    put(new)["responses"]["200"]["headers"]["x-more"] = {"schema": TEXT}
+    put(new)["security"].append({"OtherKey": []})
     asked(new)["properties"]["more"] = thing(new)["properties"]["more"] = TEXT
 
 
 def to_another_name_in_the_path(new: Json) -> None:
     paths(new)["/things/{thing_id}"] = paths(new).pop("/things/{id}")
+    put_there = paths(new)["/things/{thing_id}"]["put"]
+    put_there["parameters"][0]["name"] = "thing_id"
 
 
 def to_less_asked_for(new: Json) -> None:

@@ -81,6 +81,7 @@ def test_a_body_beyond_the_limit_is_refused_even_if_its_length_was_not_declared(
 def test_an_unknown_content_type_and_method_are_typed_errors() -> None:
     status, answer = post(b"<a/>", "text/xml")
     assert (status, answer["error"]["param"]) == (422, "Content-Type")
+    assert "It is sent here as application/json" in answer["error"]["message"]
     response = Echo.as_view()(APIRequestFactory().get("/api/v1/echo"))
     assert response.status_code == 405
     assert response["Allow"] == "POST, OPTIONS"
@@ -115,6 +116,17 @@ def test_handlers_answer_programs_in_json_and_people_with_a_page(
     assert page.status_code == status
     assert page["Content-Type"].startswith("text/html")
     assert b"<html" in page.content.lower()
+
+
+@pytest.mark.parametrize(
+    ("path", "hint"),
+    [
+        ("/api/v1/hplms/", b"end without a slash"),
+        ("/v1/chat/completions", b"/api/docs/"),
+    ],
+)
+def test_who_asks_at_an_address_of_nothing_is_told_where_to_look(path: str, hint: bytes) -> None:
+    assert hint in errors.not_found(RequestFactory().get(path), Http404()).content
 
 
 def test_a_page_shows_the_message_escaped() -> None:

@@ -32,8 +32,8 @@ DOCUMENT = Path(__file__).resolve().parents[3] / "docs" / "limits.md"
 FIXED: dict[str, Any] = {
     "Uploads under way or unused": MOST_AT_ONCE,
     "Pieces of uploads and forms with files at the same time, in each web process": PIECES_AT_ONCE,
-    "Wait for the next 240 KiB of a body, or for its end; a [large file](api.md#large-files) goes on where it"
-    " broke off": WAIT_S,
+    "Wait for the next 240 KiB of a body, or for its end (then `body_too_slow`); a [large"
+    " file](api.md#large-files) goes on where it broke off": WAIT_S,
     "Line of a file": LONGEST_LINE_BYTES,
     "Rows of a dataset": MOST_ROWS,
     "Labels of a dataset": MOST_LABELS,

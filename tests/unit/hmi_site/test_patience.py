@@ -2,8 +2,6 @@
 
 import asyncio
 from collections.abc import Iterable
-from itertools import count
-from types import SimpleNamespace
 
 import pytest
 from hypothesis import given
@@ -11,7 +9,9 @@ from hypothesis import strategies as st
 
 from hmi_site.direct.application import _read
 from hmi_site.patience import LEAST_BYTES, WAIT_S, Patience
-from hmi_site.threaded import HANG_UP, Message
+from hmi_site.threaded import TOO_SLOW, Message
+from tenants.errors import HmiError
+from tests.unit.hmi_site.slow_clock import slow_down
 from tests.unit.hmi_site.test_threaded import Environ, Server, Start, piece
 
 PIECES = st.lists(st.tuples(st.integers(0, 2 * LEAST_BYTES), st.floats(0, 2 * WAIT_S)))
@@ -22,10 +22,7 @@ ENDLESS = 1000
 @pytest.fixture
 def slow_clock(monkeypatch: pytest.MonkeyPatch) -> None:
     """Ten seconds pass whenever somebody looks."""
-    ticks = count(step=10)
-    clock = SimpleNamespace(monotonic=lambda: float(next(ticks)))
-    for module in ("threaded", "direct.application"):
-        monkeypatch.setattr(f"hmi_site.{module}.time", clock)
+    slow_down(monkeypatch)
 
 
 @given(PIECES)
@@ -44,22 +41,23 @@ def test_a_body_is_waited_for_no_longer_than_its_size_allows(pieces: list[tuple[
 @pytest.mark.parametrize(("size", "is_read"), [(1, False), (LEAST_BYTES, True)])
 def test_a_body_that_comes_too_slowly_holds_no_thread(size: int, is_read: bool) -> None:
     read: list[bytes] = []
+    refused: list[str] = []
 
     def application(environ: Environ, start_response: Start) -> Iterable[bytes]:
         try:
             read.extend(iter(lambda: environ["wsgi.input"].read1(size), b""))
-        except TimeoutError:
-            read.append(b"too slow")
+        except HmiError as error:
+            refused.append(str(error.code))
         start_response("200 OK", [])
         return iter([b""])
 
     Server(*[piece(b"x" * size)] * 20, piece(b"", more=False)).ask(application)
-    assert (read[-1] != b"too slow") is is_read
+    assert refused == ([] if is_read else ["body_too_slow"])
     assert (sum(map(len, read)) >= 20 * size) is is_read
 
 
 @pytest.mark.usefixtures("slow_clock")
-def test_a_plain_request_that_comes_too_slowly_is_given_up() -> None:
+def test_a_plain_request_that_comes_too_slowly_is_handed_on_as_one() -> None:
     pieces = iter([piece(b"x")] * ENDLESS)
 
     async def receive() -> Message:
@@ -68,4 +66,4 @@ def test_a_plain_request_that_comes_too_slowly_is_given_up() -> None:
 
     body, end = asyncio.run(_read(receive, ENDLESS))
     assert len(body) < ENDLESS
-    assert end == {"type": HANG_UP}
+    assert end == {"type": TOO_SLOW}

@@ -26,6 +26,20 @@ SETTINGS = FineTuneSettings(
 )
 
 
+@pytest.fixture(scope="module")
+def files(tmp_path_factory: pytest.TempPathFactory) -> DatasetFiles:
+    """A small dataset; to be left as it is."""
+    return dataset(tmp_path_factory.mktemp("dataset"), "classification", train=40)
+
+
+@pytest.fixture(scope="module")
+def whole(branch: Branch, files: DatasetFiles, tmp_path_factory: pytest.TempPathFactory) -> dict[str, bytes]:
+    """What a fine-tuning that nothing stopped leaves."""
+    out = tmp_path_factory.mktemp("whole") / "out"
+    tune(branch, files, out)
+    return contents(out)
+
+
 class KilledAt(NullReporter):
     """Kills its own process, without a chance to tidy up, at the given step of training."""
 
@@ -63,24 +77,22 @@ def tune(
 
 @pytest.mark.parametrize("stopped", [3, 7, 13, 17])
 def test_a_stopped_fine_tuning_goes_on_to_the_same_bytes(
-    branch: Branch, tmp_path: Path, stopped: int
+    branch: Branch, files: DatasetFiles, whole: dict[str, bytes], tmp_path: Path, stopped: int
 ) -> None:
     """In the first epoch of the first trial, in its second, and in both of the second trial."""
-    files = dataset(tmp_path, "classification", train=40)
-    tune(branch, files, tmp_path / "whole")
     stop = CancelAt(stopped + _checks_before_training(branch, files, tmp_path))
     with pytest.raises(Cancelled):
         tune(branch, files, tmp_path / "out", kept=tmp_path / "kept", reporter=stop)
     assert not (tmp_path / "out").exists()
     steps = Steps()
     tune(branch, files, tmp_path / "out", kept=tmp_path / "kept", reporter=steps)
-    assert contents(tmp_path / "out") == contents(tmp_path / "whole")
+    assert contents(tmp_path / "out") == whole
     assert steps.made < 20
 
 
-def test_a_killed_fine_tuning_goes_on_to_the_same_bytes(branch: Branch, tmp_path: Path) -> None:
-    files = dataset(tmp_path, "classification", train=40)
-    tune(branch, files, tmp_path / "whole")
+def test_a_killed_fine_tuning_goes_on_to_the_same_bytes(
+    branch: Branch, files: DatasetFiles, whole: dict[str, bytes], tmp_path: Path
+) -> None:
     child = multiprocessing.get_context("spawn").Process(
         target=tune,
         args=(replace_loaded(branch), files, tmp_path / "out"),
@@ -91,11 +103,12 @@ def test_a_killed_fine_tuning_goes_on_to_the_same_bytes(branch: Branch, tmp_path
     assert child.exitcode == -signal.SIGKILL
     assert any((tmp_path / "kept").iterdir())
     tune(branch, files, tmp_path / "out", kept=tmp_path / "kept")
-    assert contents(tmp_path / "out") == contents(tmp_path / "whole")
+    assert contents(tmp_path / "out") == whole
 
 
-def test_every_learning_rate_is_tried_and_the_best_on_dev_is_kept(branch: Branch, tmp_path: Path) -> None:
-    files = dataset(tmp_path, "classification", train=40)
+def test_every_learning_rate_is_tried_and_the_best_on_dev_is_kept(
+    branch: Branch, files: DatasetFiles, tmp_path: Path
+) -> None:
     report = tune(branch, files, tmp_path / "out", settings=replace(SETTINGS, trials=3))
     assert [trial["learning_rate"] for trial in report["trials"]] == [5e-3, 2.5e-3, 1e-2]
     best = max(trial["dev"] for trial in report["trials"])
@@ -104,9 +117,8 @@ def test_every_learning_rate_is_tried_and_the_best_on_dev_is_kept(branch: Branch
 
 
 def test_a_batch_that_has_no_room_is_taken_in_parts_with_the_same_result(
-    branch: Branch, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    branch: Branch, files: DatasetFiles, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    files = dataset(tmp_path, "classification", train=40)
     settings = replace(SETTINGS, trials=1, dropout=0.0)
     roomy = tune(branch, files, tmp_path / "roomy", settings=settings)
     monkeypatch.setattr(search, "outputs_of", _with_room_for(2))
@@ -116,9 +128,8 @@ def test_a_batch_that_has_no_room_is_taken_in_parts_with_the_same_result(
 
 
 def test_a_machine_without_room_for_one_text_is_told(
-    branch: Branch, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    branch: Branch, files: DatasetFiles, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    files = dataset(tmp_path, "classification", train=40)
     monkeypatch.setattr(search, "outputs_of", _with_room_for(0))
     with pytest.raises(HplmError) as caught:
         tune(branch, files, tmp_path / "out")
