@@ -25,10 +25,10 @@ demo: setup ## build the demo if absent, send requests, print the report, stop
 	@HMI_FOLLOW_PARENT=1 exec $(RUN) -m benchmarks.demo_report $(ARGS)
 
 test: setup ## the tests, on services of their own (ARGS="-m unit" runs some)
-	@exec $(RUN) -m pytest -n 2 --dist loadfile -m "not slow" $(ARGS)
+	@exec $(RUN) -m pytest -n auto --maxprocesses 4 --dist loadfile -m "not slow" $(ARGS)
 
 slow: setup ## the tests that take minutes: the launcher, the whole demo, a look at every page
-	@exec $(RUN) -m pytest -n 2 --dist loadfile -m slow $(ARGS)
+	@exec $(RUN) -m pytest -n auto --maxprocesses 4 --dist loadfile -m slow $(ARGS)
 
 lint: setup ## style, layers, missing migrations
 	@$(RUN) -m ruff check $(SOURCES)
