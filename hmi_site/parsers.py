@@ -30,19 +30,25 @@ class StrictJSONParser(BaseParser):
 
 
 def refuse_bad_characters(data: object) -> None:
-    """Raise `invalid_encoding` for a NUL or half of a surrogate pair in any text, naming its place."""
+    """Raise `invalid_encoding` for a NUL or half of a surrogate pair in any text, naming its place: of a
+    field's name, the object that has it."""
     waiting: list[tuple[str, object]] = [("", data)]
     while waiting:
         place, value = waiting.pop()
         if isinstance(value, str):
-            if "\0" in value or not _encodable(value):
-                message = "The text holds a NUL character or half of a surrogate pair."
-                raise HmiError(ErrorCode.INVALID_ENCODING, message, param=place or None)
+            _refuse_bad_text(value, place)
         elif isinstance(value, dict):
-            waiting += [(f"{place}.{key}".lstrip("."), key) for key in value]
-            waiting += [(f"{place}.{key}".lstrip("."), item) for key, item in value.items()]
+            for key, item in value.items():
+                _refuse_bad_text(key, place)
+                waiting.append((f"{place}.{key}".lstrip("."), item))
         elif isinstance(value, list):
             waiting += [(f"{place}.{index}".lstrip("."), item) for index, item in enumerate(value)]
+
+
+def _refuse_bad_text(text: str, place: str) -> None:
+    if "\0" in text or not _encodable(text):
+        message = "The text holds a NUL character or half of a surrogate pair."
+        raise HmiError(ErrorCode.INVALID_ENCODING, message, param=place or None)
 
 
 def _encodable(value: str) -> bool:

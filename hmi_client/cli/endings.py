@@ -5,6 +5,7 @@ import sys
 
 from rich.markup import escape
 
+from hmi_client.cli.naming import NothingNamed
 from hmi_client.cli.output import json_is_wanted, notes
 from hmi_client.errors import (
     ApiError,
@@ -28,7 +29,7 @@ USAGE = 2
 INTERRUPTED = 130
 ENDINGS: tuple[tuple[int, tuple[type[HmiError], ...]], ...] = (
     (3, (AuthenticationFailed, PermissionRefused)),
-    (4, (NotFound, Gone)),
+    (4, (NotFound, Gone, NothingNamed)),
     (5, (Conflict,)),
     (6, (LimitReached,)),
     (7, (ConnectionFailed, Unavailable, ServerFailed, TimedOut)),

@@ -5,13 +5,17 @@ from hmi_client.errors import HmiError
 from hmi_client.shapes import Version
 
 
+class NothingNamed(HmiError):
+    """Nothing has the name that somebody gave."""
+
+
 def dataset_named(client: Client, named: str) -> int:
     """The id of a dataset: itself, or that of the dataset of this name."""
     if named.isdecimal():
         return int(named)
     ids = [dataset.id for dataset in client.datasets() if dataset.name == named]
     if not ids:
-        raise HmiError(f"There is no dataset {named}. `hmi data list` shows them.")
+        raise NothingNamed(f"There is no dataset {named}. `hmi data list` shows them.")
     return max(ids)
 
 
@@ -21,7 +25,7 @@ def corpus_named(client: Client, named: str) -> int:
         return int(named)
     ids = [corpus.id for corpus in client.corpora() if corpus.name == named]
     if not ids:
-        raise HmiError(f"There is no corpus {named}. `hmi data list --corpora` shows them.")
+        raise NothingNamed(f"There is no corpus {named}. `hmi data list --corpora` shows them.")
     return max(ids)
 
 
@@ -43,8 +47,9 @@ def parent_named(client: Client, named: str) -> int:
     owners = {(node.kind, node.root, node.name, node.tenant) for node in found}
     if len(owners) != 1:
         which = "; ".join(sorted({_in_words(node) for node in found or ready})) or "none"
-        what = "Several fit" if found else "Nothing ready is called so"
-        raise HmiError(f"{what}. Name the parent by its id: {which}.")
+        if found:
+            raise HmiError(f"Several fit. Name the parent by its id: {which}.")
+        raise NothingNamed(f"Nothing ready is called so. Name the parent by its id: {which}.")
     return max(found, key=lambda node: node.number).id
 
 

@@ -168,6 +168,8 @@ class _Comparison:
             else:
                 self.found.append(f"{where} has no `{name}` any more.")
         if way is Way.SENT:
+            if new.get("additionalProperties") is False and old.get("additionalProperties") is not False:
+                self.found.append(f"{where} may not have fields any more that are not named.")
             self.found += [f"{where} now needs `{name}`." for name in sorted(needed_now - needed)]
         else:
             lost = sorted((needed - needed_now) & fields_now.keys())

@@ -10,6 +10,7 @@ from drf_spectacular.utils import (
 from rest_framework import serializers
 
 from inference.queueing.messages import MISS_POLICIES
+from tenants.api.asked import Asked
 from tenants.errors import ErrorCode
 
 
@@ -31,7 +32,7 @@ class InputField(serializers.JSONField):
 
 
 @extend_schema_serializer(component_name="Infer")
-class InferRequestSerializer(serializers.Serializer[object]):
+class InferRequestSerializer(Asked):
     """What a client sends."""
 
     model = serializers.CharField(help_text="`hplm`, `tenant/hplm`, with `@alias` or `:version`.")

@@ -9,11 +9,11 @@ from django.conf import settings
 
 from inference.api.inputs import GivenInput, check_inputs, invalid
 from inference.queueing.messages import MISS_POLICIES
+from tenants.api.asked import unknown_field
 from tenants.errors import ErrorCode, HmiError
 
-FIELDS = frozenset({"model", "inputs", "timeout_s", "miss_policy", "explain"})
+FIELDS = ("model", "inputs", "timeout_s", "miss_policy", "explain")
 MAX_REFERENCE_LENGTH = 256
-MAX_FIELD_SHOWN = 64
 REQUEST_ID_HEADER = "X-Request-Id"
 REQUEST_ID = re.compile(r"[A-Za-z0-9_-]{1,64}")
 EXAMPLES = "tenant/hplm, tenant/hplm@alias or tenant/hplm:3"
@@ -37,7 +37,7 @@ def parse_call(body: object, *, timeout_header: str | None = None) -> InferCall:
         raise invalid(None, 'The body must be a JSON object: {"model": "...", "inputs": ["..."]}.')
     for name in body:
         if name not in FIELDS:
-            raise _unknown_field(str(name))
+            raise unknown_field(str(name), FIELDS)
     for name in ("model", "inputs"):
         if name not in body:
             raise HmiError(ErrorCode.MISSING_FIELD, f"The field {name!r} is missing.", param=name)
@@ -103,12 +103,3 @@ def _number(header: str | None) -> float | None:
         return float(header)
     except ValueError:
         raise invalid("timeout_s", "The timeout header must be a number of seconds above 0.") from None
-
-
-def _unknown_field(name: str) -> HmiError:
-    # A name that cannot be printed may not be encodable either, and the answer has to be.
-    param = name if name.isprintable() and len(name) <= MAX_FIELD_SHOWN else None
-    shown = repr(name[:MAX_FIELD_SHOWN])
-    return invalid(
-        param, f"Unknown field {shown}; the fields are model, inputs, timeout_s, miss_policy and explain."
-    )

@@ -4,6 +4,7 @@ from typing import Any
 
 from rest_framework import serializers
 
+from tenants.api.asked import Asked
 from tenants.models import Invitation, Membership, Role
 from tenants.services.invitation_mail import Delivery
 
@@ -22,7 +23,7 @@ class MemberSerializer(serializers.ModelSerializer[Membership]):
         read_only_fields = fields
 
 
-class MemberRoleSerializer(serializers.Serializer[Any]):
+class MemberRoleSerializer(Asked):
     """Another role."""
 
     role = serializers.CharField(help_text=", ".join(Role.values))
@@ -57,7 +58,7 @@ class InvitationSerializer(serializers.ModelSerializer[Invitation]):
         read_only_fields = fields
 
 
-class InvitationCreateSerializer(serializers.Serializer[Any]):
+class InvitationCreateSerializer(Asked):
     """Who is invited, as what."""
 
     email = serializers.CharField(max_length=1000)

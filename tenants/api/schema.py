@@ -1,9 +1,10 @@
-"""How API keys stand in the OpenAPI description."""
+"""How API keys and what is asked stand in the OpenAPI description."""
 
 from typing import Any
 
 from drf_spectacular.drainage import set_override
-from drf_spectacular.extensions import OpenApiAuthenticationExtension
+from drf_spectacular.extensions import OpenApiAuthenticationExtension, OpenApiSerializerExtension
+from drf_spectacular.utils import Direction
 
 from tenants.authentication import ApiKeyAuthentication
 
@@ -21,3 +22,15 @@ class ApiKeyScheme(OpenApiAuthenticationExtension):  # type: ignore[no-untyped-c
     def get_security_definition(self, auto_schema: Any) -> dict[str, str]:
         """The scheme; ``X-Api-Key`` works as well."""
         return {"type": "http", "scheme": "bearer", "description": "A tenant's API key, also as `X-Api-Key`."}
+
+
+class AskedShape(OpenApiSerializerExtension):  # type: ignore[no-untyped-call]  # registers itself
+    """Fields that are not named are refused."""
+
+    target_class = "tenants.api.asked.Asked"
+    match_subclasses = True
+
+    def map_serializer(self, auto_schema: Any, direction: Direction) -> dict[str, Any]:
+        """The fields, and that there are no others."""
+        shape = auto_schema._map_serializer(self.target, direction, bypass_extensions=True)
+        return {**shape, "additionalProperties": False}

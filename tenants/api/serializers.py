@@ -5,6 +5,7 @@ from typing import Any
 from drf_spectacular.utils import extend_schema_field
 from rest_framework import serializers
 
+from tenants.api.asked import Asked
 from tenants.formats.check import DEFAULT_SEPARATOR
 from tenants.models import ApiKey, Corpus, Dataset, DatasetSplit, Quota, Task, Tenant
 from tenants.services.api_keys import LONGEST_OVERLAP
@@ -69,7 +70,7 @@ class CorpusSerializer(serializers.ModelSerializer[Corpus]):
         read_only_fields = fields
 
 
-class CorpusFileSerializer(serializers.Serializer[Any]):
+class CorpusFileSerializer(Asked):
     """A text file, one text a line, or JSON lines with ``text``."""
 
     file = serializers.FileField(allow_empty_file=True)
@@ -127,7 +128,7 @@ class ColumnsField(serializers.JSONField):
         return columns
 
 
-class DatasetFilesSerializer(serializers.Serializer[Any]):
+class DatasetFilesSerializer(Asked):
     """The files of the splits; dev and test are taken from train when they are not given."""
 
     task = serializers.CharField(help_text=", ".join(Task.values))
@@ -189,7 +190,7 @@ class ApiKeySerializer(serializers.ModelSerializer[ApiKey]):
         read_only_fields = fields
 
 
-class ApiKeyCreateSerializer(serializers.Serializer[Any]):
+class ApiKeyCreateSerializer(Asked):
     """What a new key is to be."""
 
     name = serializers.CharField(max_length=50)
@@ -203,7 +204,7 @@ class ApiKeyCreateSerializer(serializers.Serializer[Any]):
     )
 
 
-class ApiKeyRotateSerializer(serializers.Serializer[Any]):
+class ApiKeyRotateSerializer(Asked):
     """For how long the old key goes on."""
 
     overlap_s = serializers.IntegerField(
@@ -224,7 +225,7 @@ class ApiKeyMadeSerializer(ApiKeySerializer):
         read_only_fields = fields
 
 
-class TenantChangeSerializer(serializers.Serializer[Any]):
+class TenantChangeSerializer(Asked):
     """What an owner may change of the tenant."""
 
     shares_fragment_counts = serializers.BooleanField()

@@ -4,6 +4,7 @@ from typing import Any
 
 from rest_framework import serializers
 
+from tenants.api.asked import Asked
 from tenants.api.serializers import ColumnsField
 from tenants.arriving import arrived
 from tenants.errors import HmiError
@@ -32,7 +33,7 @@ class UploadSerializer(serializers.ModelSerializer[Upload]):
             return 0
 
 
-class CheckAskedSerializer(serializers.Serializer[Any]):
+class CheckAskedSerializer(Asked):
     """Which uploads shall become what."""
 
     kind = serializers.ChoiceField(choices=CheckKind.choices)

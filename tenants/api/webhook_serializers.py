@@ -4,6 +4,7 @@ from typing import Any
 
 from rest_framework import serializers
 
+from tenants.api.asked import Asked
 from tenants.models import DeliveryState, EventKind, WebhookDelivery, WebhookEndpoint
 from tenants.models.webhook import LONGEST_URL, SUBSCRIBABLE
 from tenants.services.webhooks import LONGEST_DESCRIPTION, LONGEST_OVERLAP, USUAL_OVERLAP
@@ -48,7 +49,7 @@ class WebhookMadeSerializer(WebhookSerializer):
         read_only_fields = fields
 
 
-class WebhookCreateSerializer(serializers.Serializer[Any]):
+class WebhookCreateSerializer(Asked):
     """Where to send what."""
 
     url = serializers.CharField(max_length=LONGEST_URL, help_text="An https address on the public internet.")
@@ -58,7 +59,7 @@ class WebhookCreateSerializer(serializers.Serializer[Any]):
     )
 
 
-class WebhookChangeSerializer(serializers.Serializer[Any]):
+class WebhookChangeSerializer(Asked):
     """What is given is changed."""
 
     url = serializers.CharField(max_length=LONGEST_URL, required=False)
@@ -73,7 +74,7 @@ class WebhookChangeSerializer(serializers.Serializer[Any]):
         return attrs
 
 
-class WebhookRotateSerializer(serializers.Serializer[Any]):
+class WebhookRotateSerializer(Asked):
     """For how long the secret before signs as well."""
 
     overlap_s = serializers.IntegerField(

@@ -7,6 +7,7 @@ from typing import Any
 
 from rest_framework import serializers
 
+from tenants.api.asked import Asked
 from versiontree.archive.trial import FORMATS
 
 
@@ -17,7 +18,7 @@ class ExportQuerySerializer(serializers.Serializer[Any]):
     format = serializers.ChoiceField(choices=["archive", *FORMATS], required=False, default="archive")
 
 
-class ImportSerializer(serializers.Serializer[Any]):
+class ImportSerializer(Asked):
     """An archive as a zip file, its name here, and the version it stands on if several fit."""
 
     archive = serializers.FileField()
@@ -27,7 +28,7 @@ class ImportSerializer(serializers.Serializer[Any]):
     )
 
 
-class ImportAdapterSerializer(serializers.Serializer[Any]):
+class ImportAdapterSerializer(Asked):
     """The zip file of an adapter's folder, what it stands on, and what the folder does not say."""
 
     archive = serializers.FileField(help_text="A zip file of the folder that peft or adapters saved.")

@@ -5,11 +5,12 @@ from typing import Any
 from drf_spectacular.utils import extend_schema_field
 from rest_framework import serializers
 
+from tenants.api.asked import Asked
 from tenants.errors import ErrorCode, HmiError
 from versiontree.models import Batch, BatchState
 
 
-class BatchAskedSerializer(serializers.Serializer[Any]):
+class BatchAskedSerializer(Asked):
     """An hPLM, and a file of inputs for it."""
 
     model = serializers.CharField(max_length=256, help_text="`hplm`, `hplm@alias` or `hplm:3`.")

@@ -8,6 +8,7 @@ from rest_framework import serializers, status
 from rest_framework.request import Request
 from rest_framework.response import Response
 
+from tenants.api.asked import Asked
 from tenants.permissions import request_actor
 from tenants.selectors import tenant_by_slug
 from versiontree.api.access import PlatformView, asked
@@ -26,7 +27,7 @@ class RetiredSerializer(serializers.Serializer[Any]):
     retired = serializers.IntegerField()
 
 
-class PlaceSerializer(serializers.Serializer[Any]):
+class PlaceSerializer(Asked):
     """A place in the queue, by its name."""
 
     place = serializers.ChoiceField(choices=list(PLACES))

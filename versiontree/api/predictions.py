@@ -10,6 +10,7 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 from rest_framework.utils.urls import replace_query_param
 
+from tenants.api.asked import Asked
 from tenants.errors import ErrorCode, HmiError
 from tenants.permissions import request_actor
 from tenants.selectors import dataset_of
@@ -52,7 +53,7 @@ class PredictionsQuerySerializer(serializers.Serializer[Any]):
     limit = serializers.IntegerField(required=False, default=50, min_value=1, max_value=500)
 
 
-class EvaluateSerializer(serializers.Serializer[Any]):
+class EvaluateSerializer(Asked):
     """On which dataset's test rows; without one, on those that the version was made with."""
 
     dataset = serializers.IntegerField(required=False, allow_null=True, default=None)

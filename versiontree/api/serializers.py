@@ -9,6 +9,7 @@ from typing import Any
 from drf_spectacular.utils import extend_schema_field
 from rest_framework import serializers
 
+from tenants.api.asked import Asked
 from versiontree.api.job_serializers import JobLineSerializer
 from versiontree.models import Alias, AliasMove, Domain, Hplm, Root, Version
 from versiontree.training_settings import DEFAULT_ALPHA, DEFAULT_VECTORS
@@ -147,7 +148,7 @@ class SettingsField(serializers.JSONField):
     """Numbers, words and yes or no by name; the service knows which."""
 
 
-class RootRegisterSerializer(serializers.Serializer[Any]):
+class RootRegisterSerializer(Asked):
     """A checkpoint folder or hub id, and the platform corpus to convert it with."""
 
     name = serializers.CharField()
@@ -161,13 +162,13 @@ class RootRegisterSerializer(serializers.Serializer[Any]):
     settings = SettingsField(required=False, default=dict)
 
 
-class DomainGrowSerializer(serializers.Serializer[Any]):
+class DomainGrowSerializer(Asked):
     """What to add of what traffic missed: ``minimum_count``, ``minimum_tenants``, ``most``."""
 
     settings = SettingsField(required=False, default=dict)
 
 
-class DomainUpdateSerializer(serializers.Serializer[Any]):
+class DomainUpdateSerializer(Asked):
     """More text for a domain. Without ``alpha`` and ``vectors`` these stay as they were."""
 
     corpus = serializers.IntegerField()
@@ -176,7 +177,7 @@ class DomainUpdateSerializer(serializers.Serializer[Any]):
     settings = SettingsField(required=False, default=dict)
 
 
-class DomainCreateSerializer(serializers.Serializer[Any]):
+class DomainCreateSerializer(Asked):
     """A new domain: ``parent`` is the id of a ready version of a root or domain."""
 
     name = serializers.CharField()
@@ -188,7 +189,7 @@ class DomainCreateSerializer(serializers.Serializer[Any]):
     settings = SettingsField(required=False, default=dict)
 
 
-class HplmUpdateSerializer(serializers.Serializer[Any]):
+class HplmUpdateSerializer(Asked):
     """New data for an hPLM. ``auto_promote``: move ``default`` to the new version once it is ready."""
 
     dataset = serializers.IntegerField()
@@ -204,7 +205,7 @@ class HplmCreateSerializer(HplmUpdateSerializer):
     parent = serializers.IntegerField()  # type: ignore[assignment]
 
 
-class HplmPatchSerializer(serializers.Serializer[Any]):
+class HplmPatchSerializer(Asked):
     """What it is for, and under which licence it may be used; what is left out stays."""
 
     description = serializers.CharField(required=False, allow_blank=True)
@@ -216,7 +217,7 @@ class HplmPatchSerializer(serializers.Serializer[Any]):
         return attrs
 
 
-class AliasPutSerializer(serializers.Serializer[Any]):
+class AliasPutSerializer(Asked):
     """The number of the version to point at, and why."""
 
     version = serializers.IntegerField(min_value=1)

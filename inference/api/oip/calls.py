@@ -10,7 +10,8 @@ from inference.api.inputs import invalid, refusal
 from inference.api.oip.bodies import Body
 from inference.api.oip.signatures import Signature
 from inference.api.oip.tensors import read_texts, wrong
-from inference.api.validation import MAX_FIELD_SHOWN, check_miss_policy
+from inference.api.validation import check_miss_policy
+from tenants.api.asked import MAX_FIELD_SHOWN
 from tenants.errors import ErrorCode
 
 Json = Mapping[str, Any]

@@ -136,6 +136,8 @@ def test_a_domain_is_made_of_a_corpus(
     assert Version.unscoped.get(pk=told["id"]).corpus == Corpus.unscoped.get(name="law")
     assert "law" in logged_in("domains", "list").out
     assert logged_in("domains", "create", "law", "--corpus", "law", "--parent", "tiny").code == 5
+    assert logged_in("domains", "create", "other", "--corpus", "lore", "--parent", "tiny").code == 4
+    assert logged_in("domains", "create", "other", "--corpus", "law", "--parent", "tinny").code == 4
 
 
 def test_jobs_are_listed_and_cancelled(logged_in: Hmi, site: Product) -> None:
@@ -153,9 +155,9 @@ def test_jobs_are_listed_and_cancelled(logged_in: Hmi, site: Product) -> None:
 
 def test_what_is_asked_wrongly_is_said_in_a_sentence(logged_in: Hmi, moods: Path, config: Path) -> None:
     assert logged_in("data", "push", moods).code == 2
-    assert logged_in("train", "mood", "--data", "nothing-of-this-name").code == 1
+    assert logged_in("train", "mood", "--data", "nothing-of-this-name").code == 4
     unknown = logged_in("train", "mood", "--data", "moods", "--parent", "nowhere")
-    assert (unknown.code, "(tiny:1)" in unknown.err) == (1, True)
+    assert (unknown.code, "(tiny:1)" in unknown.err) == (4, True)
     assert logged_in("infer", "nobody", "a text").code == 4
     assert logged_in("infer", "mood", "--jsonl", stdin="[1]\n").code == 1
     (config / "profiles.json").write_text("[]")

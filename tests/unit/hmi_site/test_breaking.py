@@ -115,6 +115,9 @@ BREAKING: dict[str, Change] = {
     "the body is not taken": lambda new: put(new).pop("requestBody"),
     "the body is not multipart": lambda new: put(new)["requestBody"]["content"].pop("multipart/form-data"),
     "the body now needs `kind`": lambda new: asked(new)["required"].append("kind"),
+    "may not have fields any more that are not named": lambda new: asked(new).update(
+        additionalProperties=False
+    ),
     "the body has no `size`": lambda new: asked(new)["properties"].pop("size"),
     "`size` may not be integer": lambda new: asked(new)["properties"]["size"].update(type="string"),
     "`size` has a narrower minimum: 2": lambda new: asked(new)["properties"]["size"].update(minimum=2),
