@@ -149,7 +149,8 @@ def answer_prediction(
     gain, score, first, last, number = max((*span, number) for number, span in enumerate(found))
     if gain <= 0:
         return AnswerPrediction("", 0, 0, min(1 - one[1] for one in found))
-    start, end = encodings[number].offsets[first][0], encodings[number].offsets[last][1]
+    offsets = encodings[number].offsets
+    start, end = int(offsets[first, 0]), int(offsets[last, 1])
     return AnswerPrediction(context[start:end], start, end, score)
 
 

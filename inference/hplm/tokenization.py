@@ -1,5 +1,6 @@
 """Text to token ids and back to character offsets."""
 
+import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -10,6 +11,7 @@ from numpy.typing import NDArray
 
 from inference.hplm.errors import HplmError
 from inference.hplm.families.base import BERT_SPECIALS, Specials
+from inference.hplm.word_memory import Tokens, WordMemory, reads_words_apart
 
 # Characters read for each token that fits, before it is known whether the rest of a long text matters.
 _CHARS_PER_TOKEN = 16
@@ -21,15 +23,15 @@ _OVERLAP = 128
 class Encoding:
     """One text, or two, as the root sees it: [CLS], tokens, [SEP]; T tokens in all.
 
-    ids [T] int64; offsets: (start, end) characters of each token in its own text, (0, 0) for special tokens;
-    truncated: tokens of a text were left out; word_index [T] int64: the word a token belongs to, counted
-    from 0 in its text, or -1; sequence [T] int64: 0 for a token of the first text, 1 of the second, -1 for
-    special ones; types [T] int64: the token types that the model is given. word_starts [T] bool: the first
-    token of a word, the one that carries the word's tag.
+    ids [T] int64; offsets [T, 2] int64: (start, end) characters of each token in its own text, (0, 0) for
+    special tokens; truncated: tokens of a text were left out; word_index [T] int64: the word a token belongs
+    to, counted from 0 in its text, or -1; sequence [T] int64: 0 for a token of the first text, 1 of the
+    second, -1 for special ones; types [T] int64: the token types that the model is given. word_starts [T]
+    bool: the first token of a word, the one that carries the word's tag.
     """
 
     ids: NDArray[np.int64]
-    offsets: list[tuple[int, int]]
+    offsets: NDArray[np.int64]
     truncated: bool
     word_index: NDArray[np.int64]
     sequence: NDArray[np.int64]
@@ -48,24 +50,22 @@ class Encoding:
         """(start, end) characters of each word, in the order of `word_starts`."""
         starts = np.flatnonzero(self.word_starts)
         ends = np.append(starts[1:], len(self) - 1)[: len(starts)]
-        return [
-            (self.offsets[first][0], self.offsets[end - 1][1])
-            for first, end in zip(starts, ends, strict=True)
-        ]
+        firsts, lasts = self.offsets[starts, 0].tolist(), self.offsets[ends - 1, 1].tolist()
+        return list(zip(firsts, lasts, strict=True))
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class _Piece:
-    """The tokens of one text, without special ones."""
+    """The tokens of one text that are taken."""
 
-    ids: list[int]
-    offsets: list[tuple[int, int]]
-    words: list[int]
-    truncated: bool
+    tokens: Tokens
+    truncated: bool = False
+
+    def __len__(self) -> int:
+        return len(self.tokens.ids)
 
     def first(self, count: int) -> "_Piece":
-        cut = self.truncated or count < len(self.ids)
-        return _Piece(self.ids[:count], self.offsets[:count], self.words[:count], cut)
+        return _Piece(self.tokens.part(0, count), self.truncated or count < len(self))
 
 
 class TextTokenizer:
@@ -89,10 +89,14 @@ class TextTokenizer:
         tokenizer.encode_special_tokens = True
         self._tokenizer = tokenizer
         self.max_tokens = max_tokens
+        self._window = _CHARS_PER_TOKEN * max_tokens
         self.cls_id = self.id_of(specials.cls)
         self.sep_id = self.id_of(specials.sep)
-        self._between = [self.sep_id] * specials.separators
+        self._begin, self._end = _special([self.cls_id]), _special([self.sep_id])
+        self._between = _special([self.sep_id] * specials.separators)
         self._types = types
+        apart = reads_words_apart(tokenizer, json.loads(tokenizer.to_str()))
+        self._memory = WordMemory(self._read_together) if apart else None
 
     @classmethod
     def from_file(
@@ -130,19 +134,21 @@ class TextTokenizer:
             return self._framed([self._piece(text, room)])
         room -= len(self._between)
         first, second = self._piece(text, room), self._piece(pair, room)
-        sizes = _fitted(len(first.ids), len(second.ids), room)
+        sizes = _fitted(len(first), len(second), room)
         return self._framed([first.first(sizes[0]), second.first(sizes[1])])
 
     def encode_all(self, texts: Sequence[str]) -> list[Encoding]:
-        """What `encode` gives of each text, in less than half the time: by all processors at once."""
-        window, room = _CHARS_PER_TOKEN * self.max_tokens, self.max_tokens - 2
-        try:
-            begun = self._tokenizer.encode_batch([text[:window] for text in texts], add_special_tokens=False)
-        except TypeError as error:
-            raise _not_unicode() from error
+        """What `encode` gives of each text, in less time: by all processors at once, and where words are read
+        apart only those that were not met before."""
+        short = [text for text in texts if len(text) <= self._window]
+        read = self._read_together if self._memory is None else self._memory.tokens
+        found = iter(read(short) if short else ())
+        room = self.max_tokens - 2
         return [
-            self._framed([self._piece(text, room, encoded)])
-            for text, encoded in zip(texts, begun, strict=True)
+            self._framed(
+                [_Piece(next(found)).first(room) if len(text) <= self._window else self._piece(text, room)]
+            )
+            for text in texts
         ]
 
     def windows(self, text: str, pair: str) -> list[Encoding]:
@@ -153,39 +159,29 @@ class TextTokenizer:
         overlap = min(_OVERLAP, self.max_tokens // 4)
         first = self._piece(text, room // 2)
         whole = self._whole(pair)
-        width = max(1, room - len(first.ids))
+        width = max(1, room - len(first))
         step = max(1, width - overlap)
-        starts = range(0, max(1, len(whole.ids) - overlap), step) if len(whole.ids) > width else [0]
-        return [
-            self._framed(
-                [
-                    first,
-                    _Piece(
-                        whole.ids[at : at + width],
-                        whole.offsets[at : at + width],
-                        whole.words[at : at + width],
-                        first.truncated,
-                    ),
-                ]
-            )
-            for at in starts
-        ]
+        starts = range(0, max(1, len(whole) - overlap), step) if len(whole) > width else [0]
+        return [self._framed([first, _Piece(whole.part(at, at + width), first.truncated)]) for at in starts]
 
-    def _piece(self, text: str, room: int, begun: tokenizers.Encoding | None = None) -> _Piece:
-        window = _CHARS_PER_TOKEN * self.max_tokens
-        encoded = self._tokens(text[:window]) if begun is None else begun
+    def _piece(self, text: str, room: int) -> _Piece:
+        window = self._window
+        encoded = self._tokens(text[:window])
         # The end of a cut text may be half a word: only what stands before its last word is known for good.
         while window < len(text) and _settled(encoded.word_ids) <= room:
             window *= 4
             encoded = self._tokens(text[:window])
-        return self._read(text, encoded).first(room)
+        return _Piece(_read(text, encoded)).first(room)
 
-    def _whole(self, text: str) -> _Piece:
-        return self._read(text, self._tokens(text))
+    def _whole(self, text: str) -> Tokens:
+        return _read(text, self._tokens(text))
 
-    def _read(self, text: str, encoded: tokenizers.Encoding) -> _Piece:
-        words = _joined_words(text, encoded.offsets, encoded.word_ids)
-        return _Piece(encoded.ids, encoded.offsets, words, truncated=False)
+    def _read_together(self, texts: Sequence[str]) -> list[Tokens]:
+        try:
+            encoded = self._tokenizer.encode_batch(list(texts), add_special_tokens=False)
+        except TypeError as error:
+            raise _not_unicode() from error
+        return [_read(text, each) for text, each in zip(texts, encoded, strict=True)]
 
     def encode_words(self, words: Sequence[str]) -> Encoding:
         """Encode text that is already cut into words, as tagged data is.
@@ -203,7 +199,7 @@ class TextTokenizer:
         offsets = [
             (int(starts[w]) + s, int(starts[w]) + e) for w, (s, e) in zip(index, encoded.offsets, strict=True)
         ]
-        return self._framed([_Piece(encoded.ids, offsets, index, truncated=False).first(room)])
+        return self._framed([_Piece(_arrays(encoded.ids, offsets, index)).first(room)])
 
     def _tokens(self, text: str) -> tokenizers.Encoding:
         try:
@@ -213,23 +209,35 @@ class TextTokenizer:
 
     def _framed(self, pieces: Sequence[_Piece]) -> Encoding:
         """[CLS] first [SEP], or [CLS] first [SEP] second [SEP]; some families part the texts by two."""
-        ids, offsets, words, sequence, types = [self.cls_id], [(0, 0)], [-1], [-1], [0]
+        parts, numbers = [self._begin], [-1]
         for number, piece in enumerate(pieces):
-            last = number == len(pieces) - 1
-            after = [self.sep_id] if last else self._between
-            ids += [*piece.ids, *after]
-            offsets += [*piece.offsets, *[(0, 0)] * len(after)]
-            words += [*piece.words, *[-1] * len(after)]
-            sequence += [*[number] * len(piece.ids), *[-1] * len(after)]
-            types += [number if self._types else 0] * (len(piece.ids) + len(after))
+            after = self._end if number == len(pieces) - 1 else self._between
+            parts += [piece.tokens, after]
+            numbers += [number, -1]
+        sizes = [len(part) for part in parts]
+        types = [0, *(at // 2 if self._types else 0 for at in range(len(sizes) - 1))]
         return Encoding(
-            ids=np.array(ids, dtype=np.int64),
-            offsets=offsets,
+            ids=np.concatenate([part.ids for part in parts]),
+            offsets=np.concatenate([part.offsets for part in parts]),
             truncated=any(piece.truncated for piece in pieces),
-            word_index=np.array(words, dtype=np.int64),
-            sequence=np.array(sequence, dtype=np.int64),
-            types=np.array(types, dtype=np.int64),
+            word_index=np.concatenate([part.words for part in parts]),
+            sequence=np.repeat(np.array(numbers, dtype=np.int64), sizes),
+            types=np.repeat(np.array(types, dtype=np.int64), sizes),
         )
+
+
+def _arrays(ids: list[int], offsets: list[tuple[int, int]], words: list[int]) -> Tokens:
+    places = np.array(offsets, dtype=np.int64).reshape(-1, 2)
+    return Tokens(np.array(ids, dtype=np.int64), places, np.array(words, dtype=np.int64))
+
+
+def _special(ids: list[int]) -> Tokens:
+    """Tokens that are no part of a text."""
+    return _arrays(ids, [(0, 0)] * len(ids), [-1] * len(ids))
+
+
+def _read(text: str, encoded: tokenizers.Encoding) -> Tokens:
+    return _arrays(encoded.ids, encoded.offsets, _joined_words(text, encoded.offsets, encoded.word_ids))
 
 
 def _fitted(first: int, second: int, room: int) -> tuple[int, int]:

@@ -38,7 +38,7 @@ def tokens_of(
 def _tokens(encoding: Encoding, levels: NDArray[np.uint8]) -> Iterator[tuple[int, tuple[int, int], int]]:
     """Of each token that is not special: the number of its text, its characters, its level."""
     for number, offsets, level in zip(
-        encoding.sequence.tolist(), encoding.offsets, levels.tolist(), strict=True
+        encoding.sequence.tolist(), encoding.offsets.tolist(), levels.tolist(), strict=True
     ):
         if number >= 0:
             yield number, offsets, level

@@ -39,7 +39,7 @@ def made(backbone: Backbone, sequences: list[Encoding], folder: Path | None) -> 
 def endless(tokens: int) -> Encoding:
     """A sequence that takes no memory, however long."""
     nothing = np.broadcast_to(np.int64(0), (tokens,))
-    return Encoding(nothing, [], False, nothing, nothing, nothing)
+    return Encoding(nothing, nothing, False, nothing, nothing, nothing)
 
 
 def test_states_for_which_the_disk_has_no_room_are_told_and_take_none_of_it(

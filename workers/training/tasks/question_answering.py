@@ -35,7 +35,7 @@ class QuestionAnswering:
     def target(self, example: Example, encoding: Encoding, labels: Sequence[str]) -> Target:
         """[2] first and last token of the first answer that the window holds; zeros when it holds none."""
         inside = np.flatnonzero(encoding.sequence == 1)
-        offsets = np.asarray(encoding.offsets).reshape(-1, 2)
+        offsets = encoding.offsets
         for answer in example.answers:
             start, end = answer.start, answer.start + len(answer.text)
             first = inside[(offsets[inside, 0] <= start) & (start < offsets[inside, 1])]
