@@ -1,5 +1,6 @@
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
+from itertools import groupby
 from json import loads
 
 import numpy as np
@@ -10,7 +11,7 @@ from tokenizers import AddedToken, pre_tokenizers
 
 from inference.hplm import word_memory
 from inference.hplm.tokenization import Encoding, TextTokenizer
-from inference.hplm.word_memory import reads_words_apart
+from inference.hplm.word_memory import Tokens, WordMemory, reads_words_apart
 from tests.unit.families import byte_level_tokenizer
 from tests.unit.tiny import WORDS, tiny_tokenizer
 
@@ -72,6 +73,24 @@ def test_a_full_memory_begins_anew_and_one_too_small_does_without(
     for count in (3, 30, 3, 300):
         several = [" ".join(f"{word}{number}" for word in WORDS[:3]) for number in range(count)]
         assert all_same(tokenizer.encode_all(several), each_alone(tokenizer, several))
+
+
+@pytest.mark.parametrize("bound", ["MOST_WORDS", "MOST_TOKENS", "MOST_CHARACTERS"])
+def test_it_holds_no_more_than_its_bounds(bound: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(word_memory, bound, 8)
+    asked: list[str] = []
+
+    def letters(texts: Sequence[str]) -> list[Tokens]:
+        """A token for each letter."""
+        asked.extend(texts)
+        places = [np.array([at for at, one in enumerate(text) if one != " "], np.int64) for text in texts]
+        return [Tokens(at, np.stack([at, at + 1], axis=1), np.arange(len(at))) for at in places]
+
+    memory = WordMemory(letters)
+    for text in ("a b c d", "a b", "e f g h", "a", "i j", "a", "b"):
+        memory.tokens([text])
+    # How many tokens there are shows only when they are read: for want of room they may be read again.
+    assert [text for text, _ in groupby(asked)] == ["a b c d", "e f g h", "i j", "a", "b"]
 
 
 def test_threads_share_it() -> None:
