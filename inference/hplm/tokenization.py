@@ -1,6 +1,5 @@
 """Text to token ids and back to character offsets."""
 
-import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -95,8 +94,7 @@ class TextTokenizer:
         self._begin, self._end = _special([self.cls_id]), _special([self.sep_id])
         self._between = _special([self.sep_id] * specials.separators)
         self._types = types
-        apart = reads_words_apart(tokenizer, json.loads(tokenizer.to_str()))
-        self._memory = WordMemory(self._read_together) if apart else None
+        self._memory = WordMemory(self._read_together) if reads_words_apart(tokenizer) else None
 
     @classmethod
     def from_file(

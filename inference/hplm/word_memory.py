@@ -4,11 +4,12 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import pairwise, repeat
 from threading import Lock
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
 import tokenizers
 from numpy.typing import NDArray
+from tokenizers import models, normalizers, pre_tokenizers
 
 MOST_WORDS: Final = 1 << 16
 MOST_TOKENS: Final = 1 << 18
@@ -38,12 +39,15 @@ class Tokens:
 Read = Callable[[Sequence[str]], Sequence[Tokens]]
 
 
-def reads_words_apart(tokenizer: tokenizers.Tokenizer, description: dict[str, Any]) -> bool:
-    """Whether what it makes of a word between blanks depends on nothing around it, as BERT's does.
-    ``description``: its tokenizer.json; special tokens are taken for text."""
-    kinds = [(description.get(part) or {}).get("type") for part in ("normalizer", "pre_tokenizer", "model")]
-    added = tokenizer.get_added_tokens_decoder().values()
-    return kinds == ["BertNormalizer", "BertPreTokenizer", "WordPiece"] and all(t.special for t in added)
+def reads_words_apart(tokenizer: tokenizers.Tokenizer) -> bool:
+    """Whether what it makes of a word between blanks depends on nothing around it, as BERT's does. Special
+    tokens are taken for text."""
+    return (
+        isinstance(tokenizer.normalizer, normalizers.BertNormalizer)
+        and isinstance(tokenizer.pre_tokenizer, pre_tokenizers.BertPreTokenizer)
+        and isinstance(tokenizer.model, models.WordPiece)
+        and all(token.special for token in tokenizer.get_added_tokens_decoder().values())
+    )
 
 
 class WordMemory:
