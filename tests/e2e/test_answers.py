@@ -38,6 +38,7 @@ def test_mistakes_are_looked_through_saved_and_held_against_another_version(
     page.goto("/t/acme/hplms/triage/versions/2/")
     page.get_by_role("link", name=re.compile(r"^All \d")).click()
     expect(page.get_by_role("heading", level=1)).to_have_text("Examples it gets wrong")
+    page.wait_for_load_state()  # the heading comes before the rows
     wrong = rows.count()
     assert 0 < wrong <= 8
     page.get_by_label("expected").select_option("refund")

@@ -3,12 +3,14 @@
 import copy
 import shutil
 from collections.abc import Iterator
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
 from django.test import Client, TestCase, override_settings
 from pytest_django import DjangoDbBlocker
 
+from tenants.models import UsageDay
 from tenants.scope import platform_scope
 from tests.e2e.world import World, world_build
 
@@ -42,6 +44,8 @@ def world(built: tuple[World, Path], db: None, artifact_root: Path, upload_root:
     there, folder = built
     for root in (artifact_root, upload_root):
         shutil.copytree(folder / root.name, root, dirs_exist_ok=True)
+    today = datetime.now(UTC).date()  # midnight may have come since it was built
+    UsageDay.unscoped.exclude(day=today).update(day=today)
     return copy.deepcopy(there)
 
 

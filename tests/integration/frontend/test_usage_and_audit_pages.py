@@ -17,7 +17,10 @@ from tenants.services.api_keys import api_key_create
 from tenants.services.audit import audit_record
 from tests.e2e.world import World
 
-TODAY = datetime.now(UTC).date()
+
+def today() -> date:
+    """Asked anew by each test: midnight may have come since this file was read."""
+    return datetime.now(UTC).date()
 
 
 def use(
@@ -41,10 +44,10 @@ def used(world: World) -> str:
     """Usage of three months by two hPLMs and a key, whose prefix this is; that of the world itself goes."""
     UsageDay.unscoped.all().delete()
     key, _ = api_key_create(tenant=world.tenant, name="Help desk", scopes=["infer"], created_by=world.owner)
-    use(world, TODAY, failed=4)
-    use(world, TODAY, key=key.prefix, requests=30)
-    use(world, TODAY - timedelta(days=3), hplm="=1+1", requests=7)
-    use(world, TODAY - timedelta(days=40), requests=1000)
+    use(world, today(), failed=4)
+    use(world, today(), key=key.prefix, requests=30)
+    use(world, today() - timedelta(days=3), hplm="=1+1", requests=7)
+    use(world, today() - timedelta(days=40), requests=1000)
     return key.prefix
 
 
@@ -69,7 +72,7 @@ def test_the_period_is_chosen_and_added_up(owner: Client, used: str) -> None:
     assert "The browser 17" in page
     assert "triage 40" in page
     assert "1,047" in text(owner, "usage/?period=90")
-    first, last = TODAY - timedelta(days=41), TODAY - timedelta(days=1)
+    first, last = today() - timedelta(days=41), today() - timedelta(days=1)
     assert "Requests 1,007 0 failed" in text(owner, f"usage/?period=range&since={first}&until={last}")
     assert "Requests 1,007 0 failed" in text(owner, f"usage/?since={first}&until={last}"), "days are enough"
     assert "1,000" not in text(owner, "usage/?period=month&by=model").partition("Limits")[0]
@@ -100,14 +103,14 @@ def test_usage_is_shown_of_one_hplm_or_key_alone(owner: Client, used: str) -> No
 
 
 def test_days_without_a_period_are_what_the_form_shows(owner: Client, used: str) -> None:
-    form = owner.get(f"/t/acme/usage/?since={TODAY - timedelta(days=41)}").context["form"]
+    form = owner.get(f"/t/acme/usage/?since={today() - timedelta(days=41)}").context["form"]
     assert form["period"].value() == "range"
     assert owner.get("/t/acme/usage/?model=triage").context["form"]["period"].value() == "30"
 
 
 def test_what_is_summed_up_has_no_bar_beside_those_that_have(owner: Client, world: World) -> None:
     for number in range(14):
-        use(world, TODAY, hplm=f"model-{number}")
+        use(world, today(), hplm=f"model-{number}")
     for address in ("", "usage/"):
         page = owner.get(f"/t/acme/{address}").content.decode()
         line = re.search(r"<li><span>All others</span>(.*?)</li>", page)
@@ -120,7 +123,7 @@ def test_the_table_shows_days_hplms_or_keys(owner: Client, used: str) -> None:
     assert "40 4 10.0% 80 360 2.0 s" in text(owner, "usage/?by=model")
     assert f"Help desk {used}… 60 texts, 270 tokens, 1.5 s 30 0 0.0%" in text(owner, "usage/?by=key")
     day = text(owner, "usage/?by=day")
-    assert f"{TODAY.day} {TODAY:%b %Y} {TODAY:%A} 80 texts, 360 tokens, 2.0 s 40 4" in day
+    assert f"{today().day} {today():%b %Y} {today():%A} 80 texts, 360 tokens, 2.0 s 40 4" in day
 
 
 @pytest.mark.parametrize(

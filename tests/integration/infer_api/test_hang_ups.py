@@ -92,4 +92,4 @@ def test_a_connection_that_is_kept_is_no_hang_up(
             answer = client.post("/api/v1/infer", json={"model": "mood", "inputs": ["a good stone"]})
             assert answer.status_code == 200
             streams.append(set(queue.keys(keys.REPLIES_PREFIX + "*")))
-    assert streams == streams[:1] * 10
+    assert set.union(*streams) == streams[0]  # one that another process left may expire meanwhile

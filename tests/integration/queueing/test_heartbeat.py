@@ -8,6 +8,7 @@ from redis import Redis
 from inference.queueing import keys
 from inference.queueing.heartbeat import Heartbeat
 from inference.queueing.status import Recently, TracedSpan, WorkerStatus, workers_alive
+from tests.processes import wait_until
 
 READY = WorkerStatus(
     name="w1",
@@ -25,8 +26,14 @@ READY = WorkerStatus(
 
 
 def test_a_heartbeat_outlives_its_ttl_while_entered_and_not_after(redis: Redis) -> None:
-    with Heartbeat(redis, "w1", READY.to_json, life_s=0.15):
-        time.sleep(0.4)
+    beats: list[None] = []
+
+    def status() -> bytes:
+        beats.append(None)
+        return READY.to_json()
+
+    with Heartbeat(redis, "w1", status, life_s=0.9):
+        wait_until(lambda: len(beats) > 4)  # the first of which would have expired
         assert workers_alive(redis) == [READY]
     assert workers_alive(redis) == []
     assert redis.smembers(keys.WORKERS) == set()
@@ -42,13 +49,14 @@ def test_a_heartbeat_of_a_dead_process_expires(redis: Redis) -> None:
 
 
 def test_a_heart_stops_for_good_when_what_it_stands_for_hangs(redis: Redis) -> None:
-    ended = threading.Event()
-    beat = Heartbeat(redis, "w1", READY.to_json, life_s=0.15, hangs=lambda: True, on_hang=ended.set)
+    hanging, ended = threading.Event(), threading.Event()
+    beat = Heartbeat(redis, "w1", READY.to_json, life_s=0.9, hangs=hanging.is_set, on_hang=ended.set)
     with beat:
         assert workers_alive(redis) == [READY]
+        hanging.set()
         assert ended.wait(10)
         assert workers_alive(redis) == []
-        time.sleep(0.2)
+        wait_until(lambda: not beat._thread.is_alive())
         assert workers_alive(redis) == []
 
 

@@ -7,6 +7,8 @@ import pytest
 from pytest_django import Settings
 from rest_framework.test import APIClient
 
+from inference.api.rates import spending
+from inference.queueing import allowances
 from tenants.models import ApiKey, Quota
 from tenants.services.api_keys import api_key_rotate
 from tests.integration.world import World
@@ -16,9 +18,11 @@ DATASETS, INFER = "/api/v1/tenants/acme/datasets", "/api/v1/infer"
 
 
 @pytest.fixture(autouse=True)
-def three_a_minute(settings: Settings) -> None:
+def three_a_minute(settings: Settings, monkeypatch: pytest.MonkeyPatch) -> None:
     settings.HMI_RATE_MANAGE = 3
     settings.HMI_RATE_REQUESTS = 2
+    monkeypatch.setattr(allowances, "PATIENCE_S", 30.0)  # where Valkey answers later nothing is counted
+    monkeypatch.setattr(spending, "_shares", None)
 
 
 def statuses(client: APIClient, times: int, address: str = DATASETS) -> list[int]:

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from redis import Redis
 
 from inference.api.rates.shares import AWAY_FOR_S, HEARD_FOR_S, Limit, Shares, UsedUp
+from inference.queueing import allowances
 from inference.queueing.allowances import connect_briefly
 from tests.processes import wait_until
 from tests.services import OwnValkey
@@ -29,8 +30,9 @@ class Clock:
 
 
 @pytest.fixture
-def process(redis: Redis, redis_url: str) -> Iterator[Callable[[], Shares]]:
+def process(redis: Redis, redis_url: str, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[], Shares]]:
     """Makes one more process."""
+    monkeypatch.setattr(allowances, "PATIENCE_S", 30.0)  # where Valkey answers later nothing is counted
     clients: list[Redis] = []
 
     def make() -> Shares:

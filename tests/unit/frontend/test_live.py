@@ -60,13 +60,20 @@ def test_a_stream_ends_when_the_job_is_gone_when_its_time_is_over_and_when_the_s
     assert asyncio.run(read(Watch(Table(at("1")).look, every_s=0), "0", lasts_s=-1)) == []
 
     async def stopped() -> list[str]:
-        watch = Watch(Table(at("1")).look, every_s=60)
-        stream = asyncio.create_task(read(watch, "0"))
-        await asyncio.sleep(0.1)
-        watch.close()
-        return await stream
+        watch, sent = Watch(Table(at("1")).look, every_s=60), list[str]()
 
-    assert asyncio.run(stopped()) == [told("changed", "1")]
+        async def follow() -> None:
+            async for piece in messages(watch, JOB, "0", lasts_s=60.0):
+                sent.append(piece.decode())
+
+        stream = asyncio.create_task(follow())
+        while len(sent) < 2:
+            await asyncio.sleep(0.001)
+        watch.close()
+        await stream
+        return sent
+
+    assert asyncio.run(stopped()) == ["retry: 1000\n\n", told("changed", "1")]
 
 
 def test_one_look_serves_all_streams_and_nobody_looks_when_there_are_none() -> None:

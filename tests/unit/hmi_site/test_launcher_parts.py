@@ -5,7 +5,6 @@ import signal
 import socket
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
@@ -15,6 +14,7 @@ from hmi_site.embedded.process import Child, ChildError, describe_exit
 from hmi_site.launcher.cpus import training_threads, usable_cpus
 from hmi_site.launcher.lock import HomeLock
 from hmi_site.launcher.ports import choose_port
+from tests.processes import wait_until
 
 
 def test_a_home_is_locked_once_and_the_refusal_says_where_the_other_is(tmp_path: Path) -> None:
@@ -139,7 +139,7 @@ def test_a_child_dies_with_its_parent_even_when_that_is_killed(tmp_path: Path) -
     parent.kill()
     parent.wait()
     parent.stdout.close()
-    wait_until(lambda: is_gone(pid))
+    wait_until(lambda: is_gone(pid), within_s=10)
 
 
 def is_gone(pid: int) -> bool:
