@@ -120,7 +120,10 @@ def test_a_stream_that_is_opened_again_goes_on_from_its_last_id(
     second = mark(job)
     # A browser that reconnects asks for the same address again: what it has seen since is in the header.
     address = f"/t/acme/jobs/{job.pk}/live/?after={first}"
-    with httpx.Client(base_url=web.url, cookies=cookies, trust_env=False) as client, ExitStack() as streams:
+    with (
+        httpx.Client(base_url=web.url, cookies=cookies, trust_env=False, timeout=60) as client,
+        ExitStack() as streams,
+    ):
 
         def ids(**headers: str) -> Iterator[str]:
             answer = streams.enter_context(client.stream("GET", address, headers=headers, timeout=60))

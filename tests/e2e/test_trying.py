@@ -174,7 +174,9 @@ def test_spans_are_marked_where_they_stand_and_each_token_has_the_colour_of_its_
     expect(answer).to_contain_text("acme/side-effects v1")
     asked = {"model": "acme/side-effects@default", "inputs": [text], "explain": True}
     headers = {"Authorization": f"Bearer {key}"}
-    told = httpx.post(f"{live_server.url}/api/v1/infer", json=asked, headers=headers).json()["results"][0]
+    told = httpx.post(f"{live_server.url}/api/v1/infer", json=asked, headers=headers, timeout=60).json()[
+        "results"
+    ][0]
     assert len(told["spans"]) > 1
     expect(answer).to_contain_text(f"{len(told['spans'])} spans found")
     marks = answer.locator(".marked").evaluate(MARKS)

@@ -154,7 +154,8 @@ def test_a_licence_is_said_and_said_anew(site: Site) -> None:
 def wire(live_server: LiveServer, home: Household) -> httpx.Client:
     """A client outside of this process's Django, with a key of the tenant."""
     _, key = api_key_create(tenant=home.tenant, name="wire", scopes=["manage"], created_by=home.owner)
-    return httpx.Client(base_url=f"{live_server.url}{V1}", headers={"Authorization": f"Bearer {key}"})
+    headers = {"Authorization": f"Bearer {key}"}
+    return httpx.Client(base_url=f"{live_server.url}{V1}", headers=headers, timeout=60)
 
 
 @pytest.mark.django_db(transaction=True)

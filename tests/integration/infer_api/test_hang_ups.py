@@ -87,7 +87,7 @@ def test_a_connection_that_is_kept_is_no_hang_up(
     """And all threads of a web process share one stream of replies."""
     headers = {"Authorization": f"Bearer {served.key}"}
     streams = []
-    with httpx.Client(base_url=web, trust_env=False, headers=headers) as client:
+    with httpx.Client(base_url=web, trust_env=False, headers=headers, timeout=60) as client:
         for _ in range(10):
             answer = client.post("/api/v1/infer", json={"model": "mood", "inputs": ["a good stone"]})
             assert answer.status_code == 200

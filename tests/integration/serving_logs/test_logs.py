@@ -132,6 +132,7 @@ def test_a_caller_may_name_its_request(site: Installation) -> None:
         json={"model": "acme/mood", "inputs": [TEXT]},
         headers={"Authorization": f"Bearer {site.key}", "X-Request-Id": "order-4711"},
         trust_env=False,
+        timeout=60,
     )
     assert (named.status_code, id_of(named), named.json()["id"]) == (200, "order-4711", "order-4711")
     assert [line["event"] for line in about(site.web, "order-4711")] == ["infer"]

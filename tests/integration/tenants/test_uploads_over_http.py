@@ -73,7 +73,8 @@ def client_of(web: Web, key: str) -> TusClient:
 
 def state(key: str, address: str | None) -> dict[str, object]:
     """What the server says of an upload."""
-    found: dict[str, object] = httpx.get(str(address), headers={"X-Api-Key": key}, trust_env=False).json()
+    headers = {"X-Api-Key": key}
+    found: dict[str, object] = httpx.get(str(address), headers=headers, trust_env=False, timeout=60).json()
     return found
 
 
@@ -111,7 +112,9 @@ def test_a_connection_that_breaks_within_a_piece_leaves_what_it_brought(web: Web
 def test_a_part_that_breaks_off_leaves_nothing_and_is_sent_again(web: Web, key: str, world: World) -> None:
     headers, part = {"X-Api-Key": key}, b"a" * (5 * MEBIBYTE)
     told = {"bytes": len(part), "filename": "a.jsonl", "purpose": "batch"}
-    made = httpx.post(f"{web.url}/v1/uploads", json=told, headers=headers, trust_env=False).json()["id"]
+    made = httpx.post(
+        f"{web.url}/v1/uploads", json=told, headers=headers, trust_env=False, timeout=60
+    ).json()["id"]
     whole = httpx.Request(
         "POST", f"{web.url}/v1/uploads/{made}/parts", files={"data": ("part", part)}, headers=headers
     )
@@ -205,7 +208,7 @@ def test_two_gibibytes_arrive_though_the_server_dies_twice_and_are_not_held_in_m
 
 def _new(web: Web, key: str, size: int) -> str:
     headers = {"X-Api-Key": key, "Upload-Length": str(size), "Tus-Resumable": "1.0.0"}
-    answer = httpx.post(f"{web.url}/api/v1/uploads", headers=headers, trust_env=False)
+    answer = httpx.post(f"{web.url}/api/v1/uploads", headers=headers, trust_env=False, timeout=60)
     assert answer.status_code == 201, answer.text
     return str(answer.headers["Location"])
 

@@ -36,7 +36,7 @@ def settings(port: int) -> ExporterSettings:
 
 def scrape(port: int) -> dict[str, float]:
     """Every sample as it is written, with its labels in order."""
-    answer = httpx.get(f"http://{HOST}:{port}/metrics", trust_env=False)
+    answer = httpx.get(f"http://{HOST}:{port}/metrics", trust_env=False, timeout=60)
     assert answer.status_code == 200
     found = {}
     for family in text_string_to_metric_families(answer.text):
