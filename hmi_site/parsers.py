@@ -30,8 +30,8 @@ class StrictJSONParser(BaseParser):
 
 
 def refuse_bad_characters(data: object) -> None:
-    """Raise `invalid_encoding` for a NUL or half of a surrogate pair in any text, naming its place: of a
-    field's name, the object that has it."""
+    """Raise `invalid_encoding` for a NUL or half of a surrogate pair in any text, naming its place: of a name
+    that no answer could hold, the object that has it."""
     waiting: list[tuple[str, object]] = [("", data)]
     while waiting:
         place, value = waiting.pop()
@@ -39,8 +39,9 @@ def refuse_bad_characters(data: object) -> None:
             _refuse_bad_text(value, place)
         elif isinstance(value, dict):
             for key, item in value.items():
-                _refuse_bad_text(key, place)
-                waiting.append((f"{place}.{key}".lstrip("."), item))
+                within = f"{place}.{key}".lstrip(".")
+                _refuse_bad_text(key, within if _encodable(key) else place)
+                waiting.append((within, item))
         elif isinstance(value, list):
             waiting += [(f"{place}.{index}".lstrip("."), item) for index, item in enumerate(value)]
 

@@ -51,6 +51,8 @@ def post(content: Any, content_type: str = "application/json") -> tuple[int, dic
         (b'{"model": "m", "inputs": ["a", "b\\u0000c"]}', "invalid_encoding", "inputs.1"),
         (b'{"model": "\\ud800", "inputs": ["a"]}', "invalid_encoding", "model"),
         (b'{"m\\u0000": 1}', "invalid_encoding", "m\0"),
+        (b'{"m\\ud800": 1}', "invalid_encoding", None),
+        (b'{"m": {"\\ud800": {"a": "\\u0000"}}}', "invalid_encoding", "m"),
         (b"[]", "invalid_field", None),
         (b'{"inputs": ["a"]}', "missing_field", "model"),
         (b'{"model": "m", "inputs": "a"}', "invalid_field", "inputs"),
