@@ -38,8 +38,8 @@ from tests.services import environment_of_services
 
 # Refusals are pages, too; and a server that streams nothing is what htmx calls an error.
 EXPECTED = ("status of 4", "Error Code 4", "[object Event]")
-AWAY = ("net::ERR_", "status of 503")
-"""What the console says of a server that is dead, or stops."""
+AWAY = ("net::ERR_", "status of 503", "htmx:afterRequest", "htmx:sendError")
+"""What the console says of a server that is dead, or stops: the browser, then htmx where a page asks."""
 DESKTOP: ViewportSize = {"width": 1280, "height": 900}
 TELL_OF_THE_POLICY = """addEventListener("securitypolicyviolation", (event) =>
   console.error(`forbidden by the policy: ${event.effectiveDirective} ${event.blockedURI}`))"""

@@ -83,6 +83,7 @@ def test_the_web_server_stops_in_order_though_pages_follow_and_they_catch_up_whe
     expect(page.locator(".live-mode")).to_contain_text(LIVE)
     web.stop()
     assert "Killing" not in web.output()
+    page.wait_for_event("requestfailed", lambda request: "/progress/" in request.url)
     job_event(job_id=job.pk, kind="note", message="meanwhile")
     web.start()
     expect(page.locator(".live-mode")).to_contain_text(LIVE, timeout=60_000)
