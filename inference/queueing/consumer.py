@@ -3,7 +3,7 @@
 import logging
 import time
 from collections import defaultdict
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -20,6 +20,7 @@ from inference.queueing.transport import (
     is_lost,
     lanes_asked_for,
     send_answer,
+    send_answers,
     touched_by,
 )
 
@@ -139,6 +140,15 @@ class RequestConsumer:
     def answer(self, entry: Entry, reply: InferReply) -> bool:
         """Send the answer and let go of the entry. False when it had its answer already."""
         return self._send(entry.address, entry.request.tenant, entry.request.reply_to, reply)
+
+    def answer_all(self, answers: Sequence[tuple[Entry, InferReply]]) -> list[bool | RedisError]:
+        """What ``answer`` says to each, or would raise; one round trip. Raises RedisError when there is no
+        server."""
+        given = [(one.address, one.request.tenant, one.request.reply_to, reply) for one, reply in answers]
+        said = send_answers(self._redis, given)
+        sent = zip(answers, said, strict=True)
+        self._held -= {entry.address for (entry, _), each in sent if not isinstance(each, RedisError)}
+        return said
 
     def answered(self) -> frozenset[Address]:
         """Those of the held entries that have their answer from elsewhere: their caller cancelled them, or

@@ -2,7 +2,7 @@
 one answer. This is the side that asks; `consumer` is the one that answers."""
 
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
 
 from redis import Redis
@@ -130,10 +130,26 @@ class RequestQueue:
 
 def send_answer(redis: Redis, address: Address, tenant: str, reply_to: str, reply: InferReply) -> bool:
     """Whether this is the one answer to the entry."""
+    return bool(_answer(redis, address, tenant, reply_to, reply))
+
+
+def send_answers(
+    redis: Redis, answers: Iterable[tuple[Address, str, str, InferReply]]
+) -> list[bool | RedisError]:
+    """What ``send_answer`` says to each of these, or would raise; one round trip. Raises RedisError when
+    there is no server."""
+    with redis.pipeline(transaction=False) as pipeline:
+        for answer in answers:
+            _answer(pipeline, *answer)
+        said = pipeline.execute(raise_on_error=False)
+    return [each if isinstance(each, RedisError) else bool(each) for each in said]
+
+
+def _answer(redis: Redis, address: Address, tenant: str, reply_to: str, reply: InferReply) -> Any:
     name = reply.id.partition(CALL_END)[0]
     given: list[Argument] = [address.root, keys.GROUP, address.entry, reply.id, keys.TENANT_FIELD]
     given += [keys.FIELD, reply.to_json(), REPLIES_KEPT, REPLIES_LIFE_S]
-    return bool(run(redis, scripts.ANSWER, [*touched_by(address.root, tenant, name), reply_to], given))
+    return run(redis, scripts.ANSWER, [*touched_by(address.root, tenant, name), reply_to], given)
 
 
 def touched_by(lane: str, tenant: str, name: str) -> list[str]:

@@ -1,8 +1,9 @@
 """Answers on their way: each request has one, and none is lost while the queue is away."""
 
 import logging
-from collections import deque
 from collections.abc import Callable, Iterable
+
+from redis.exceptions import RedisError
 
 from inference.engine.executor import Counters
 from inference.engine.residency import SlotMismatchError
@@ -34,7 +35,7 @@ class Outbox:
         self._consumer, self._counters = consumer, counters
         self._recent, self._metrics, self._clock = recent, metrics, clock
         self._open: dict[Address, Ticket] = {}
-        self._to_send: deque[tuple[Entry, InferReply]] = deque()
+        self._to_send: list[tuple[Entry, InferReply]] = []
 
     def __bool__(self) -> bool:
         return bool(self._open or self._to_send)
@@ -82,8 +83,13 @@ class Outbox:
 
     def send(self) -> None:
         """Send what is answered; what cannot be sent stays for the next turn. Raises redis errors."""
-        while self._to_send:
-            entry, reply = self._to_send[0]
-            if not self._consumer.answer(entry, reply):
+        if not self._to_send:
+            return
+        said = list(zip(self._to_send, self._consumer.answer_all(self._to_send), strict=True))
+        self._to_send = [answer for answer, each in said if isinstance(each, RedisError)]
+        for (entry, reply), each in said:
+            if each is False:
                 log.info("request %s had its answer already", reply.id, extra=whose(entry.request))
-            self._to_send.popleft()
+        for _, each in said:
+            if isinstance(each, RedisError):
+                raise each

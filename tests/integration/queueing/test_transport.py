@@ -68,6 +68,21 @@ def test_only_the_first_answer_counts(redis: Redis, queue: RequestQueue) -> None
     assert [reply.results[0]["label"] for reply in replies_in(redis)] == ["quick"]
 
 
+def test_of_answers_sent_together_each_counts_unless_it_came_before(
+    redis: Redis, queue: RequestQueue
+) -> None:
+    worker = a_worker(redis, "w1")
+    for name in ("r1", "r2", "r3"):
+        queue.submit(a_request(name))
+    entries = worker.read(10, 0)
+    assert worker.answer(entries[1], a_reply(entries[1].request, "early"))
+    together = [(entry, a_reply(entry.request, "together")) for entry in entries]
+    assert worker.answer_all(together) == [True, False, True]
+    told = [(reply.id, reply.results[0]["label"]) for reply in replies_in(redis)]
+    assert told == [("r2", "early"), ("r1", "together"), ("r3", "together")]
+    assert (queue.depth(), worker.held, worker.answer_all([])) == (0, frozenset(), [])
+
+
 def test_the_work_of_a_living_worker_is_left_alone(redis: Redis, queue: RequestQueue) -> None:
     first, second = a_worker(redis, "w1"), a_worker(redis, "w2")
     queue.submit(a_request("r1"))
