@@ -70,8 +70,8 @@ class Executor:
 
     @property
     def abreast(self) -> int:
-        """So many batches that were begun compute at the same time; one computes when it is finished."""
-        return self._pipeline.pipelining.abreast
+        """So many batches that were begun compute at the same time."""
+        return self._pipeline.pipelining.at_once
 
     def step(self, rows: Sequence[Row]) -> list[Outcome]:
         """Compute rows, at least one, all of this root; one outcome per row, in order.
@@ -83,7 +83,7 @@ class Executor:
 
     def begin(self, rows: Sequence[Row], watch: Watch = Watch()) -> Flight:  # noqa: B008 - it is frozen
         """Start what the pipeline does ahead of a batch's turn: look its fragments up, fetch its adapters.
-        Where batches compute side by side, start its turn too."""
+        Where batches compute in threads of their own, start its turn too."""
         number, own, given_up = self._pipeline.number(), list(rows), Event()
 
         def fetch() -> Adapters:

@@ -1,4 +1,4 @@
-"""Threads that compute whole batches side by side on a processor's cores.
+"""Threads that compute whole batches, side by side on a processor's cores.
 
 Cores that compute one batch together wait for each other after every operation, and for the one thread that
 does what cannot be shared; and whoever else takes one core for a moment holds up all. Batches side by side,
@@ -21,10 +21,11 @@ MOST: Final = 8
 
 def abreast(pipelining: Pipelining, device: torch.device) -> Pipelining:
     """The same with as many batches side by side as pay on the device: on a CPU one for each of PyTorch's
-    threads, MOST at most; else one, for a device computes one operation with all that it has."""
-    if device.type != "cpu" or pipelining == SYNCHRONISED:
+    threads, MOST at most; else one, for a device computes one operation with all that it has. It is still
+    computed in a thread of its own: the device would wait while answers are written."""
+    if pipelining == SYNCHRONISED:
         return pipelining
-    return replace(pipelining, abreast=min(MOST, torch.get_num_threads()))
+    return replace(pipelining, abreast=min(MOST, torch.get_num_threads()) if device.type == "cpu" else 1)
 
 
 class Lanes:

@@ -86,7 +86,7 @@ class Pipeline:
         ahead = self.pipelining.swapping is not Swapping.NONE
         self._retrieval = ThreadPoolExecutor(1, "retrieval") if self.pipelining.retrieval else None
         self._adapters = ThreadPoolExecutor(1, "adapters") if ahead else None
-        self._lanes = Lanes(self.pipelining.abreast) if self.pipelining.abreast > 1 else None
+        self._lanes = Lanes(self.pipelining.abreast) if self.pipelining.abreast else None
         self._batches = 0
         self._last_afterwards: Future[None] | None = None
 
@@ -112,7 +112,7 @@ class Pipeline:
         return Stage(self._traced("adapters", batch, "acquire", work), _submit(self._adapters), then)
 
     def compute(self, work: Callable[[], Result]) -> Stage[Result]:
-        """Compute: beside others where batches do so, else by whoever asks for it."""
+        """Compute: in a thread of its own where there is one, else by whoever asks for it."""
         return Stage(work, None if self._lanes is None else self._lanes.submit)
 
     def feed(self, batch: int, pets: BatchedPets, layers: int, device: torch.device) -> "LayerFeed":

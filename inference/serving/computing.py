@@ -9,6 +9,7 @@ from typing import Final
 
 from inference.engine.batcher import BatchLimits
 from inference.engine.flight import GivenUpError, Watch
+from inference.engine.pipelining import Pipelining
 from inference.engine.rows import Answered, Failed, Hits, Outcome
 from inference.queueing.misses import MissCounter
 from inference.serving.backlog import Backlog, Batch, Waiting
@@ -24,10 +25,10 @@ LEAST_PART: Final = 4
 
 
 class Computing:
-    """Takes batches from two backlogs, from the second when the first is empty, ``abreast`` at a time, and
-    answers the requests that are done with them. Those of the second are brief until ``briefly_until``, in
-    monotonic seconds. ``failed`` says what went wrong last and has not gone right since; ``last_batch_at`` is
-    when some row was answered last. One thread; others may read these."""
+    """Takes batches from two backlogs, from the second when the first is empty, as many as compute at once,
+    and answers the requests that are done with them. Those of the second are brief until ``briefly_until``,
+    in monotonic seconds. ``failed`` says what went wrong last and has not gone right since; ``last_batch_at``
+    is when some row was answered last. One thread; others may read these."""
 
     def __init__(
         self,
@@ -35,7 +36,7 @@ class Computing:
         recent: Recent,
         backlogs: tuple[Backlog, Backlog],
         *,
-        abreast: int,
+        pipelining: Pipelining,
         limits: BatchLimits,
         misses: MissCounter | None,
         metrics: WorkerMetrics | None,
@@ -46,7 +47,7 @@ class Computing:
         self.briefly_until = 0.0
         self._outbox, self._recent = outbox, recent
         self._backlog, self._background = backlogs
-        self._underway = SideBySide(abreast)
+        self._underway = SideBySide(pipelining)
         self._bring: Callable[[], None] | None = None
         self._look_failed: Exception | None = None
         self._limits = limits

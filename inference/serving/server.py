@@ -68,7 +68,7 @@ class Server:
             self._outbox,
             self.recent,
             (self._backlog, self._background),
-            abreast=catalogue.pipeline.pipelining.abreast,
+            pipelining=catalogue.pipeline.pipelining,
             limits=limits,
             misses=misses,
             metrics=metrics,

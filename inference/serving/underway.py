@@ -7,6 +7,7 @@ from queue import Empty, SimpleQueue
 from typing import Final
 
 from inference.engine.flight import Flight, GivenUpError
+from inference.engine.pipelining import Pipelining
 from inference.engine.rows import Failed, Outcome
 from inference.serving.backlog import Backlog, Batch
 
@@ -43,12 +44,14 @@ class Underway:
 
 
 class SideBySide:
-    """The batches that are under way, the oldest first. There is room for as many as compute ``abreast``, and
-    for one more with each that comes to its end. One alone is computed by whoever ends it; of several, the
-    threads that compute them tell how far they are. But for that, one thread."""
+    """The batches that are under way, the oldest first. There is room for as many as compute at once, and for
+    one more with each that comes to its end. The threads that compute them tell how far they are; where there
+    are none, one batch is computed by whoever ends it. But for that, one thread."""
 
-    def __init__(self, abreast: int) -> None:
-        self._abreast = abreast
+    def __init__(self, pipelining: Pipelining) -> None:
+        self._at_once = pipelining.at_once
+        self.are_computed_elsewhere = pipelining.abreast > 0
+        """Whether other threads compute them."""
         self._batches: dict[int, Underway] = {}
         self._ending: set[int] = set()
         self._told: SimpleQueue[tuple[int, bool]] = SimpleQueue()
@@ -57,18 +60,13 @@ class SideBySide:
         return len(self._batches)
 
     @property
-    def are_computed_elsewhere(self) -> bool:
-        """Whether other threads compute them."""
-        return self._abreast > 1
-
-    @property
     def room(self) -> int:
         """So many more may be begun."""
-        return self._abreast - len(self._batches) + len(self._ending)
+        return self._at_once - len(self._batches) + len(self._ending)
 
     def waits(self, backlog: Backlog) -> bool:
         """Whether one of this backlog waits until others are computed."""
-        return sum(each.backlog is backlog for each in self._batches.values()) >= self._abreast
+        return sum(each.backlog is backlog for each in self._batches.values()) >= self._at_once
 
     def add(self, underway: Underway) -> None:
         """One more is under way."""

@@ -105,6 +105,24 @@ def test_who_comes_while_one_batch_computes_is_computed_beside_it(
         assert_right(world, request, replies[request.id])
 
 
+def test_where_one_batch_computes_at_a_time_answers_are_sent_while_the_next_one_does(
+    redis: Redis, redis_url: str, world: TinyWorld
+) -> None:
+    pipeline = Pipeline(Pipelining(abreast=1))
+    desk, sent = Desk(redis_url, world, rows=1, pipeline=pipeline), list[int]()
+    upper = before_each_batch(desk, world, lambda _: None)
+
+    def wait_for_the_answers_before(*_: object) -> None:
+        wait_until(lambda: len(replies_in(redis)) > len(sent))
+        sent.append(len(replies_in(redis)))
+
+    upper.layers[0].register_forward_pre_hook(wait_for_the_answers_before)
+    desk.ask(*(request_for(world.hplms[0], text) for text in SHORT_TEXTS))
+    assert sent == list(range(1, 1 + len(SHORT_TEXTS)))
+    pipeline.close()
+    desk.close()
+
+
 @pytest.mark.parametrize(("rows", "batches"), [(4, [4]), (5, [1, 4]), (9, [4, 5]), (64, [32, 32])])
 def test_what_waits_is_shared_out_where_several_batches_have_room(
     redis: Redis, redis_url: str, world: TinyWorld, rows: int, batches: list[int]

@@ -122,7 +122,7 @@ def test_the_end_of_a_batch_is_announced_before_it_comes(
     assert answered(executor, flight)
 
 
-@pytest.mark.parametrize("count", [1, 2])
+@pytest.mark.parametrize("count", [0, 1, 2])
 def test_a_batch_that_nobody_wants_when_its_turn_comes_is_not_computed(
     world: EngineWorld, monkeypatch: pytest.MonkeyPatch, count: int
 ) -> None:
@@ -171,7 +171,7 @@ def test_what_fails_beside_others_fails_its_own_rows_alone(world: EngineWorld, p
 def test_a_processor_has_a_lane_for_each_thread_and_a_device_one(threads: int) -> None:
     coarse = Pipelining(swapping=Swapping.COARSE)
     assert abreast(coarse, torch.device("cpu")) == Pipelining(swapping=Swapping.COARSE, abreast=threads)
-    assert abreast(coarse, torch.device("cuda")) == coarse
+    assert abreast(coarse, torch.device("cuda")) == Pipelining(swapping=Swapping.COARSE, abreast=1)
     assert abreast(SYNCHRONISED, torch.device("cpu")) == SYNCHRONISED
     torch.set_num_threads(3 * MOST)
     assert abreast(Pipelining(), torch.device("cpu")).abreast == MOST
