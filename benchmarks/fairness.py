@@ -27,8 +27,12 @@ from rich.console import Console
 
 from benchmarks import harness
 from hmi_site.embedded.valkey import Valkey
+from hmi_site.launcher.cpus import usable_cpus
 from hmi_site.services import embedded_redis_url
 from inference.engine.batcher import BatchLimits
+from inference.engine.lanes import abreast
+from inference.engine.pipeline import Pipeline
+from inference.engine.pipelining import Pipelining
 from inference.hplm.hplm import Hplm
 from inference.hplm.miss_policy import Misses, MissPolicy
 from inference.manifest import ManifestWatcher
@@ -81,6 +85,7 @@ class Desk:
             dtype=torch.float32,
             cache_bytes=1 << 30,
             misses=Misses(policy=MissPolicy.FALLBACK),
+            pipeline=Pipeline(abreast(Pipelining(), torch.device("cpu"))),
         )
         self._redis.set(keys.worker("desk"), b"{}")
         consumer = RequestConsumer(self._redis, "desk")
@@ -234,7 +239,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument(
         "--load", type=float, default=0.35, help="share of the worker that the others ask for"
     )
-    parser.add_argument("--threads", type=int, default=1, help="of PyTorch; more than are free harms")
+    parser.add_argument(
+        "--threads", type=int, default=usable_cpus(), help="of PyTorch (default: all cores, as the product)"
+    )
     options = parser.parse_args(argv)
     torch.set_num_threads(options.threads)
     repeats, seconds = (2, 4.0) if options.quick else (6, 10.0)

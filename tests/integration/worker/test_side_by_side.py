@@ -3,6 +3,8 @@
 import threading
 from collections import Counter
 from collections.abc import Callable, Iterator
+from contextlib import closing
+from typing import Any
 
 import pytest
 import torch
@@ -105,21 +107,25 @@ def test_who_comes_while_one_batch_computes_is_computed_beside_it(
         assert_right(world, request, replies[request.id])
 
 
-def test_where_one_batch_computes_at_a_time_answers_are_sent_while_the_next_one_does(
-    redis: Redis, redis_url: str, world: TinyWorld
+def test_where_one_batch_computes_at_a_time_the_next_one_does_not_wait_for_answers(
+    redis: Redis, redis_url: str, world: TinyWorld, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    pipeline = Pipeline(Pipelining(abreast=1))
-    desk, sent = Desk(redis_url, world, rows=1, pipeline=pipeline), list[int]()
-    upper = before_each_batch(desk, world, lambda _: None)
+    begun = threading.Semaphore(0)
+    with closing(Pipeline(Pipelining(abreast=1))) as pipeline:
+        desk = Desk(redis_url, world, rows=1, pipeline=pipeline)
+        before_each_batch(desk, world, lambda _: begun.release())
+        answer_all = desk.consumer.answer_all
 
-    def wait_for_the_answers_before(*_: object) -> None:
-        wait_until(lambda: len(replies_in(redis)) > len(sent))
-        sent.append(len(replies_in(redis)))
+        def once_two_are_begun(*given: Any) -> Any:
+            assert begun.acquire(timeout=WAIT_S)
+            assert begun.acquire(timeout=WAIT_S), "the second waits for the answer to the first"
+            begun.release(2)
+            return answer_all(*given)
 
-    upper.layers[0].register_forward_pre_hook(wait_for_the_answers_before)
-    desk.ask(*(request_for(world.hplms[0], text) for text in SHORT_TEXTS))
-    assert sent == list(range(1, 1 + len(SHORT_TEXTS)))
-    pipeline.close()
+        monkeypatch.setattr(desk.consumer, "answer_all", once_two_are_begun)
+        requests = [request_for(world.hplms[0], text) for text in SHORT_TEXTS]
+        for request, reply in zip(requests, desk.ask(*requests), strict=True):
+            assert_right(world, request, reply)
     desk.close()
 
 
