@@ -88,11 +88,7 @@ class Site:
 
     def child(self, word: str) -> psutil.Process:
         """The direct child whose command line holds `word`."""
-        found = [
-            child
-            for child in psutil.Process(self.process.pid).children()
-            if word in " ".join(child.cmdline())
-        ]
+        found = [child for child in psutil.Process(self.process.pid).children() if word in _command(child)]
         assert len(found) == 1, found
         return found[0]
 
@@ -118,6 +114,14 @@ def all_gone(processes: list[psutil.Process], *, within_s: float = 10.0) -> list
     while (left := [one for one in processes if _runs(one)]) and time.monotonic() < deadline:
         time.sleep(0.05)
     return left
+
+
+def _command(process: psutil.Process) -> str:
+    """Its command line; none once it has ended, which it may while it is looked at."""
+    try:
+        return " ".join(process.cmdline())
+    except psutil.NoSuchProcess:
+        return ""
 
 
 def _runs(process: psutil.Process) -> bool:

@@ -72,7 +72,7 @@ def test_no_worker_means_no_reply(client: InferClient, monkeypatch: pytest.Monke
     started = time.monotonic()
     with pytest.raises(NoReply):
         client.ask(MODEL, (InferInput("hello"),), root=ROOT, seconds=0.1)
-    assert time.monotonic() - started < 2
+    assert time.monotonic() - started < 10  # seconds, of which a busy machine may take most
 
 
 def test_a_late_reply_and_nonsense_are_dropped_and_the_reader_goes_on(

@@ -33,7 +33,7 @@ def taken(count: int) -> list[UUID]:
     """The jobs that a worker is given, in this order."""
     with get_current_app().connection_for_read() as connection:
         queue = connection.SimpleQueue(TRAINING_QUEUE)
-        return [UUID(queue.get(timeout=5).payload[0][0]) for _ in range(count)]
+        return [UUID(queue.get(timeout=30).payload[0][0]) for _ in range(count)]
 
 
 def quiet_for(job: Job, seconds: float) -> None:

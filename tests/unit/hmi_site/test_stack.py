@@ -16,6 +16,7 @@ from pytest_django import Settings
 from rich.console import Console
 
 from hmi_site.embedded.process import Child, ChildError
+from hmi_site.launcher import interrupts as interrupts_module
 from hmi_site.launcher import stack as stack_module
 from hmi_site.launcher.interrupts import ChildEnded, Interrupts, Stopped, raising
 from hmi_site.launcher.stack import Stack
@@ -116,7 +117,10 @@ def test_a_server_that_refuses_is_said_without_a_traceback(
         pytest.fail("it cannot have started")
 
 
-def test_a_child_that_dies_under_way_is_named(make_stack: MakeStack, tmp_path: Path) -> None:
+def test_a_child_that_dies_under_way_is_named(
+    make_stack: MakeStack, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(stack_module, "CHECK_EVERY_S", 100.0)  # a busy machine may take longer than its own
     child = python_child(tmp_path, f"import time; time.sleep(0.3); {NOISY_END}")
     stack = make_stack(lambda one: one._start_wave((child, lambda: True)))
     began = time.monotonic()
@@ -152,7 +156,8 @@ def test_ctrl_c_during_the_start_is_no_error(make_stack: MakeStack) -> None:
     assert end.value.code == 0
 
 
-def test_signals_raise_one_at_a_time_until_disarmed() -> None:
+def test_signals_raise_one_at_a_time_until_disarmed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(interrupts_module, "ONE_AT_A_TIME_S", 100.0)  # a busy machine may stall for its own
     interrupts = Interrupts()
     before = signal.getsignal(signal.SIGTERM)
     with raising(interrupts, child_ended=lambda: True):

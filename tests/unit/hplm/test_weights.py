@@ -1,5 +1,6 @@
 import gc
 import sys
+from itertools import pairwise
 from pathlib import Path
 
 import torch
@@ -17,5 +18,6 @@ def test_reading_weights_again_and_again_keeps_nothing(tmp_path: Path) -> None:
         gc.collect()
         return sys.getallocatedblocks()
 
-    before = held_after(200)
-    assert held_after(200) - before < 1000  # two for each tensor would be 4,000
+    held = [held_after(200) for _ in range(5)]
+    # Two for each tensor would be 4,000 each time. The process holds more now and then for other threads.
+    assert min(after - before for before, after in pairwise(held)) < 1000
