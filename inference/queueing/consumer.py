@@ -137,13 +137,10 @@ class RequestConsumer:
                     found += self._read(address, 0, fields.get(FIELD, b""))
         return [entry for entry in found if entry.request.deadline <= now]
 
-    def answer(self, entry: Entry, reply: InferReply) -> bool:
-        """Send the answer and let go of the entry. False when it had its answer already."""
-        return self._send(entry.address, entry.request.tenant, entry.request.reply_to, reply)
-
     def answer_all(self, answers: Sequence[tuple[Entry, InferReply]]) -> list[bool | RedisError]:
-        """What ``answer`` says to each, or would raise; one round trip. Raises RedisError when there is no
-        server."""
+        """Send the answers, in one round trip, and let go of their entries. Of each: whether it counts (False
+        when the entry had its answer already), or why it could not be sent. Raises RedisError when there is
+        no server."""
         given = [(one.address, one.request.tenant, one.request.reply_to, reply) for one, reply in answers]
         said = send_answers(self._redis, given)
         sent = zip(answers, said, strict=True)
@@ -152,7 +149,7 @@ class RequestConsumer:
 
     def answered(self) -> frozenset[Address]:
         """Those of the held entries that have their answer from elsewhere: their caller cancelled them, or
-        another worker was taken for the one to answer. ``answer`` lets go of them."""
+        another worker was taken for the one to answer. ``answer_all`` lets go of them."""
         held: dict[str, list[str]] = defaultdict(list)
         for root, entry in self._held:
             held[root].append(entry)

@@ -17,7 +17,7 @@ from inference.queueing.heartbeat import Heartbeat
 from inference.queueing.status import State, WorkerStatus
 from inference.queueing.transport import RequestQueue
 from tenants.models import User
-from tests.integration.queueing.requests import ROOT, a_reply, a_request
+from tests.integration.queueing.requests import ROOT, a_reply, a_request, answered
 from tests.integration.versiontree import grove
 from tests.integration.world import make_user
 from versiontree.models import Job
@@ -108,7 +108,7 @@ def test_the_queue_is_told_as_it_fills_is_taken_and_is_answered(
     worker.follow([ROOT])
     entries = worker.read(2, 0)
     assert queue() == (1, 3)
-    worker.answer(entries[0], a_reply(entries[0].request))
+    answered(worker, entries[0], a_reply(entries[0].request))
     assert queue() == (1, 2)
     assert Scrape(client)("hmi_queue_capacity_requests") == 17
 

@@ -4,9 +4,10 @@ import time
 from typing import Any
 
 from redis import Redis
+from redis.exceptions import RedisError
 
 from inference.queueing import keys
-from inference.queueing.consumer import RequestConsumer
+from inference.queueing.consumer import Entry, RequestConsumer
 from inference.queueing.messages import InferInput, InferReply, InferRequest
 from inference.queueing.transport import RequestQueue
 
@@ -33,6 +34,14 @@ def a_request(request_id: str, tenant: str = "acme", *, root: str = ROOT) -> Inf
 
 def a_reply(request: InferRequest, label: str = "good") -> InferReply:
     return InferReply(id=request.id, ok=True, model=request.model, results=({"label": label},))
+
+
+def answered(worker: RequestConsumer, entry: Entry, reply: InferReply) -> bool:
+    """Send one answer: whether it counts. Raises what kept it from being sent."""
+    [said] = worker.answer_all([(entry, reply)])
+    if isinstance(said, RedisError):
+        raise said
+    return said
 
 
 def a_worker(redis: Redis, name: str, *roots: str) -> RequestConsumer:

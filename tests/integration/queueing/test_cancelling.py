@@ -6,7 +6,15 @@ from redis import Redis
 from inference.queueing import keys
 from inference.queueing.messages import InferRequest
 from inference.queueing.transport import CallOutstanding, RequestQueue
-from tests.integration.queueing.requests import REQUESTS, ROOT, a_reply, a_request, a_worker, replies_in
+from tests.integration.queueing.requests import (
+    REQUESTS,
+    ROOT,
+    a_reply,
+    a_request,
+    a_worker,
+    answered,
+    replies_in,
+)
 
 
 @pytest.fixture
@@ -42,7 +50,7 @@ def test_a_request_that_is_computed_already_keeps_its_one_answer(redis: Redis, q
     assert queue.cancel("acme", "job")
     assert queue.outstanding() == {}
     assert worker.answered() == {entry.address}
-    assert not worker.answer(entry, a_reply(entry.request))
+    assert not answered(worker, entry, a_reply(entry.request))
     assert worker.answered() == frozenset()
     assert codes(redis) == [("job.1", "cancelled")]
 
@@ -51,7 +59,7 @@ def test_only_what_waits_can_be_cancelled_and_only_once(redis: Redis, queue: Req
     worker = a_worker(redis, "w1")
     queue.submit(named("job", 1))
     [entry] = worker.read(10, 0)
-    worker.answer(entry, a_reply(entry.request))
+    answered(worker, entry, a_reply(entry.request))
     assert not queue.cancel("acme", "job")
     assert not queue.cancel("acme", "never-heard-of")
     queue.submit(named("job", 2))
@@ -76,7 +84,7 @@ def test_a_name_is_free_again_once_its_call_has_an_answer(redis: Redis, queue: R
     [entry] = worker.read(10, 0)
     with pytest.raises(CallOutstanding):
         queue.submit(named("job", 2))
-    worker.answer(entry, a_reply(entry.request))
+    answered(worker, entry, a_reply(entry.request))
     assert queue.submit(named("job", 2)) == 1
     assert queue.cancel("acme", "job")
 
@@ -85,7 +93,7 @@ def test_a_submission_that_is_repeated_is_no_second_request(redis: Redis, queue:
     worker, request = a_worker(redis, "w1"), named("job", 1)
     assert [queue.submit(request) for _ in range(2)] == [1, 1]
     [entry] = worker.read(10, 0)
-    worker.answer(entry, a_reply(entry.request))
+    answered(worker, entry, a_reply(entry.request))
     assert queue.submit(request) == 0
     assert queue.depth() == 0
 
@@ -104,7 +112,7 @@ def test_a_request_that_another_worker_has_claimed_is_not_taken_for_cancelled(
     redis.delete(keys.worker("w1"))
     assert other.claim_abandoned()
     assert stalled.answered() == frozenset()
-    assert stalled.answer(entry, a_reply(entry.request))
+    assert answered(stalled, entry, a_reply(entry.request))
     assert other.answered() == {entry.address}
 
 

@@ -9,7 +9,7 @@ from redis import Redis
 from inference.queueing import keys
 from inference.queueing.connection import connect
 from inference.queueing.transport import QueueFull, RequestQueue
-from tests.integration.queueing.requests import REQUESTS, ROOT, a_reply, a_request, a_worker
+from tests.integration.queueing.requests import REQUESTS, ROOT, a_reply, a_request, a_worker, answered
 
 
 def test_a_full_queue_refuses_and_says_how_full_it_is(redis: Redis) -> None:
@@ -36,7 +36,7 @@ def test_who_floods_the_queue_leaves_room_for_the_others(redis: Redis) -> None:
     assert flood("second") == 3
     queue.submit(a_request("quiet", "quiet"))
     for entry in worker.read(6, 0):
-        worker.answer(entry, a_reply(entry.request))
+        answered(worker, entry, a_reply(entry.request))
     assert queue.outstanding() == {ROOT: {"second": 3, "quiet": 1}}
     assert flood("flood") == 4
 
@@ -68,7 +68,7 @@ def test_a_request_in_work_still_counts_against_the_capacity(redis: Redis) -> No
     [entry] = worker.read(10, 0)
     with pytest.raises(QueueFull):
         queue.submit(a_request("r2"))
-    worker.answer(entry, a_reply(entry.request))
+    answered(worker, entry, a_reply(entry.request))
     queue.submit(a_request("r2"))
 
 

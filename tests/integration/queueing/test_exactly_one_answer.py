@@ -23,6 +23,7 @@ from tests.integration.queueing.requests import (
     a_reply,
     a_request,
     a_worker,
+    answered,
     crash,
     replies_in,
 )
@@ -89,7 +90,7 @@ class QueueMachine(RuleBasedStateMachine):
     def answer_what_is_late_elsewhere(self, data: st.DataObject) -> None:
         worker, _ = data.draw(st.sampled_from(self.alive))
         for entry in worker.overdue_elsewhere(time.time() + 60):
-            worker.answer(entry, a_reply(entry.request, "late"))
+            answered(worker, entry, a_reply(entry.request, "late"))
 
     @precondition(lambda self: self.alive)
     @rule(data=st.data(), count=st.integers(1, 4))
@@ -116,7 +117,7 @@ class QueueMachine(RuleBasedStateMachine):
         busy = [pair for pair in self.alive + self.stalled if pair[1]]
         worker, entries = data.draw(st.sampled_from(busy))
         entry = entries.pop(data.draw(st.integers(0, len(entries) - 1)))
-        worker.answer(entry, a_reply(entry.request))
+        answered(worker, entry, a_reply(entry.request))
 
     @precondition(lambda self: self.alive)
     @rule(data=st.data(), wakes_up=st.booleans())
@@ -151,7 +152,7 @@ class QueueMachine(RuleBasedStateMachine):
         last = a_worker(self.redis, "last", *ROOTS)
         while self.queue.depth():
             for entry in last.read(10, 0) + last.claim_abandoned(10):
-                last.answer(entry, a_reply(entry.request))
+                answered(last, entry, a_reply(entry.request))
         assert {reply.id for reply in replies_in(self.redis)} == self.accepted.keys()
         self.never_two_answers_nor_an_answer_to_nothing()
 

@@ -14,7 +14,7 @@ from inference.queueing.consumer import Entry, RequestConsumer
 from inference.queueing.messages import InferInput, InferReply, ModelRef
 from inference.queueing.replies import InferClient, NoReply
 from inference.queueing.transport import QueueFull
-from tests.integration.queueing.requests import ROOT, a_reply, a_request, a_worker
+from tests.integration.queueing.requests import ROOT, a_reply, a_request, a_worker, answered
 from tests.processes import wait_until
 from tests.services import OwnValkey
 
@@ -34,7 +34,7 @@ def echo(url: str, stop: threading.Event) -> None:
         worker = a_worker(redis, "echo")
         while not stop.is_set():
             for entry in worker.read(8, 20):
-                worker.answer(entry, a_reply(entry.request, entry.request.inputs[0].text))
+                answered(worker, entry, a_reply(entry.request, entry.request.inputs[0].text))
 
 
 @pytest.fixture
@@ -111,7 +111,7 @@ def test_waiting_goes_on_after_the_server_restarts(own_server: OwnValkey) -> Non
     entry = read_one(worker)
     own_server.kill()
     own_server.start()
-    worker.answer(entry, a_reply(entry.request))
+    answered(worker, entry, a_reply(entry.request))
     asking.join(20)
     assert [reply.id for reply in answers] == [entry.request.id]
     client.close()

@@ -16,6 +16,7 @@ from tests.integration.queueing.requests import (
     a_reply,
     a_request,
     a_worker,
+    answered,
     crash,
     depth,
     replies_in,
@@ -90,7 +91,7 @@ def test_what_is_held_of_a_root_that_left_is_answered(redis: Redis, queue: Reque
     [entry] = worker.read(10, 0)
     worker.follow([OTHER_ROOT])
     assert a_worker(redis, "w2", ROOT).claim_abandoned(10) == []
-    assert worker.answer(entry, a_reply(entry.request))
+    assert answered(worker, entry, a_reply(entry.request))
     worker.follow([OTHER_ROOT])
     assert [one["name"] for one in redis.xinfo_consumers(keys.requests(ROOT), keys.GROUP)] == [b"w2"]
     assert [reply.id for reply in replies_in(redis)] == ["r1"]
@@ -118,7 +119,7 @@ def test_what_waits_and_what_is_taken_is_counted_over_all_roots(redis: Redis, qu
     assert (queue.depth(), queue.delivered()) == (3, 0)
     entries = worker.read(10, 0)
     assert (queue.depth(), queue.delivered()) == (3, 2)
-    worker.answer(entries[0], a_reply(entries[0].request))
+    answered(worker, entries[0], a_reply(entries[0].request))
     assert (queue.depth(), queue.delivered()) == (2, 1)
 
 
@@ -133,7 +134,7 @@ def test_a_name_is_taken_whatever_root_it_is_for_and_can_be_cancelled(
     assert queue.cancel("acme", "job")
     assert worker.answered() == {entry.address}
     queue.submit(a_request("job.2"))
-    assert not worker.answer(entry, a_reply(entry.request))
+    assert not answered(worker, entry, a_reply(entry.request))
     with pytest.raises(CallOutstanding):
         queue.submit(a_request("job.3", root=OTHER_ROOT))
 
@@ -145,7 +146,7 @@ def test_entries_of_two_roots_with_the_same_id_are_not_mixed_up(redis: Redis) ->
         redis.xadd(keys.requests(root), {keys.FIELD: message}, id="7-7")
     one, other = worker.read(10, 0)
     assert len(worker.held) == 2
-    assert worker.answer(one, a_reply(one.request))
+    assert answered(worker, one, a_reply(one.request))
     assert worker.held == {other.address}
     assert worker.answered() == frozenset()
 
@@ -158,8 +159,8 @@ def test_what_is_late_where_nobody_serves_it_gets_its_answer(redis: Redis, queue
     assert worker.overdue_elsewhere(now + 4) == []
     [entry] = worker.overdue_elsewhere(now + 6)
     assert (entry.request.id, entry.deliveries) == ("late", 0)
-    assert worker.answer(entry, a_reply(entry.request))
-    assert not worker.answer(entry, a_reply(entry.request))
+    assert answered(worker, entry, a_reply(entry.request))
+    assert not answered(worker, entry, a_reply(entry.request))
     assert [reply.id for reply in replies_in(redis)] == ["late"]
     assert queue.outstanding() == {ROOT: {"acme": 1}, OTHER_ROOT: {"acme": 1}}
 
@@ -195,7 +196,7 @@ def test_a_restarted_server_loses_no_request_of_any_root(own_server: OwnValkey) 
     own_server.start()
     assert queue.depth() == 4
     entries += worker.read(10, 0)
-    assert all(worker.answer(entry, a_reply(entry.request)) for entry in entries)
+    assert all(answered(worker, entry, a_reply(entry.request)) for entry in entries)
     assert sorted(reply.id for reply in replies_in(redis)) == ["taken0", "taken1", "waiting0", "waiting1"]
     assert queue.outstanding() == {}
 

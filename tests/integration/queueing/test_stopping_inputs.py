@@ -11,7 +11,7 @@ from inference.queueing.consumer import MAX_DELIVERIES, RequestConsumer
 from inference.queueing.messages import InferInput, InferReply, InferRequest, ModelRef
 from inference.queueing.replies import InferClient
 from tenants.errors import HmiError
-from tests.integration.queueing.requests import ROOT, a_worker, crash
+from tests.integration.queueing.requests import ROOT, a_worker, answered, crash
 
 POISON = "poison"
 MODEL = ModelRef("acme", "mood", 1, "d" * 64)
@@ -39,7 +39,7 @@ class Victims:
                     self.stopped += 1
                     worker = self._next()
                     break
-                worker.answer(entry, _answer(entry.request))
+                answered(worker, entry, _answer(entry.request))
 
     def _next(self) -> RequestConsumer:
         return a_worker(self._redis, f"victim{self.stopped}", ROOT)

@@ -15,6 +15,7 @@ from tests.integration.queueing.requests import (
     a_reply,
     a_request,
     a_worker,
+    answered,
     crash,
     replies_in,
 )
@@ -31,7 +32,7 @@ def test_an_answered_request_leaves_the_queue(redis: Redis, queue: RequestQueue)
     assert queue.submit(a_request("r1")) == 1
     [entry] = worker.read(10, 0)
     assert worker.held == {entry.address}
-    assert worker.answer(entry, a_reply(entry.request))
+    assert answered(worker, entry, a_reply(entry.request))
     assert [reply.id for reply in replies_in(redis)] == ["r1"]
     assert queue.depth() == 0
     assert worker.held == frozenset()
@@ -63,8 +64,8 @@ def test_only_the_first_answer_counts(redis: Redis, queue: RequestQueue) -> None
     [held] = slow.read(1, 0)
     crash(redis, "slow")
     [claimed] = quick.claim_abandoned()
-    assert quick.answer(claimed, a_reply(claimed.request, "quick"))
-    assert not slow.answer(held, a_reply(held.request, "slow"))
+    assert answered(quick, claimed, a_reply(claimed.request, "quick"))
+    assert not answered(slow, held, a_reply(held.request, "slow"))
     assert [reply.results[0]["label"] for reply in replies_in(redis)] == ["quick"]
 
 
@@ -75,7 +76,7 @@ def test_of_answers_sent_together_each_counts_unless_it_came_before(
     for name in ("r1", "r2", "r3"):
         queue.submit(a_request(name))
     entries = worker.read(10, 0)
-    assert worker.answer(entries[1], a_reply(entries[1].request, "early"))
+    assert answered(worker, entries[1], a_reply(entries[1].request, "early"))
     together = [(entry, a_reply(entry.request, "together")) for entry in entries]
     assert worker.answer_all(together) == [True, False, True]
     told = [(reply.id, reply.results[0]["label"]) for reply in replies_in(redis)]
@@ -193,7 +194,7 @@ def test_a_worker_that_owes_nothing_leaves_no_trace(redis: Redis, queue: Request
     crash(redis, "w1")
     other = a_worker(redis, "w2")
     [entry] = other.claim_abandoned()
-    other.answer(entry, a_reply(entry.request))
+    answered(other, entry, a_reply(entry.request))
     other.leave()
     worker.leave()
     assert redis.xinfo_consumers(REQUESTS, keys.GROUP) == []
@@ -221,8 +222,8 @@ def test_a_restarted_server_loses_no_accepted_request(own_server: OwnValkey) -> 
     own_server.kill()
     own_server.start()
     [waiting] = worker.read(1, 0)
-    assert worker.answer(taken, a_reply(taken.request))
-    assert worker.answer(waiting, a_reply(waiting.request))
+    assert answered(worker, taken, a_reply(taken.request))
+    assert answered(worker, waiting, a_reply(waiting.request))
     assert [reply.id for reply in replies_in(redis)] == ["taken", "waiting"]
 
 
@@ -231,7 +232,7 @@ def test_an_answer_to_a_lost_stream_does_not_count(redis: Redis, queue: RequestQ
     queue.submit(a_request("r1"))
     [entry] = worker.read(1, 0)
     redis.flushall()
-    assert not worker.answer(entry, a_reply(entry.request))
+    assert not answered(worker, entry, a_reply(entry.request))
     assert worker.held == frozenset()
 
 
@@ -240,7 +241,7 @@ def test_a_request_whose_reply_key_is_no_stream_is_let_go_of(redis: Redis, queue
     redis.set(STREAM, "taken")
     queue.submit(a_request("r1"))
     [entry] = worker.read(1, 0)
-    worker.answer(entry, a_reply(entry.request))
+    answered(worker, entry, a_reply(entry.request))
     assert queue.depth() == 0
 
 
@@ -257,9 +258,9 @@ def test_a_server_out_of_memory_refuses_an_answer_whole_and_nothing_is_lost(own_
     [entry] = worker.claim_abandoned(10)
     redis.config_set("maxmemory", 1)
     with pytest.raises(ResponseError, match="memory"):
-        worker.answer(entry, a_reply(entry.request))
+        answered(worker, entry, a_reply(entry.request))
     redis.config_set("maxmemory", 0)
-    assert worker.answer(entry, a_reply(entry.request))
+    assert answered(worker, entry, a_reply(entry.request))
     assert [reply.id for reply in replies_in(redis)] == ["bad", "good"]
 
 
