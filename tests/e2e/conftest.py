@@ -33,7 +33,7 @@ from tests.e2e.kept import Keeper
 from tests.e2e.tiny_files import TinyFiles
 from tests.e2e.world import PASSWORD, World
 from tests.integration.serving_faults.servers import Web
-from tests.processes import InferenceWorker
+from tests.processes import InferenceWorker, wait_until
 from tests.services import environment_of_services
 
 # Refusals are pages, too; and a server that streams nothing is what htmx calls an error.
@@ -146,15 +146,23 @@ def world(
 @pytest.fixture(scope="module")
 def running_worker(redis_url: str, folders: Path) -> Iterator[InferenceWorker]:
     """An inference worker in a process of its own, from the first test of a file that wants it."""
-    worker = InferenceWorker(redis_url, folders / "artifacts")
+    # Long enough that a machine may stall without taking it for dead.
+    worker = InferenceWorker(redis_url, folders / "artifacts", HMI_WORKER_LIFE_S="15")
     yield worker
     worker.kill()
 
 
 @pytest.fixture
 def inference_worker(running_worker: InferenceWorker, world: World) -> InferenceWorker:
-    """That worker, ready to answer."""
-    return running_worker.wait_until_ready()
+    """That worker, ready to answer: it may have begun before there was anything to serve."""
+
+    def serves() -> bool:
+        status = running_worker.status()
+        return status is not None and world.root.digest in status.root_digests
+
+    running_worker.wait_until_ready()
+    wait_until(serves, running_worker)
+    return running_worker
 
 
 @pytest.fixture(scope="module")

@@ -10,10 +10,13 @@ from pathlib import Path
 from django.db import connection, transaction
 from redis import Redis
 
+from inference.queueing.keys import WORKERS
 from tests.e2e.world import ArtifactFiles, World, world_build
 from tests.flushing.management.commands.flush import OF_MIGRATIONS, USED
 
 SCHEMA = "kept"
+FOREVER = -1
+"""What Redis says of a key that does not end."""
 HAVE_TRIGGERS = """
     SELECT DISTINCT tgrelid::regclass::text FROM pg_trigger
     WHERE NOT tgisinternal AND tgrelid::regclass::text = ANY(%s)
@@ -58,7 +61,9 @@ class Keeper:
         for root in roots:
             shutil.rmtree(self._folder / root.name, ignore_errors=True)
             shutil.copytree(root, self._folder / root.name)
-        keys = {key: value for key in redis.scan_iter() if (value := redis.dump(key))}
+        # What ends by itself, as a worker's heartbeat does, is not of the world.
+        lasting = [key for key in redis.scan_iter() if redis.ttl(key) == FOREVER and key != WORKERS.encode()]
+        keys = {key: value for key in lasting if (value := redis.dump(key))}
         return Kept(world, day, tables, keys)
 
     def _put_back(self, kept: Kept, redis: Redis, roots: Sequence[Path]) -> None:

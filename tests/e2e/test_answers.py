@@ -57,6 +57,7 @@ def test_mistakes_are_looked_through_saved_and_held_against_another_version(
     broken = page.get_by_role("navigation", name="Filter").get_by_role("link", name="Broken")
     broken.click()
     expect(broken).to_have_attribute("aria-current", "true")
+    page.wait_for_load_state()
     changes = rows.locator(".badge").all_text_contents()
     assert changes
     assert set(changes) == {"Broken"}

@@ -33,6 +33,7 @@ def test_hplms_and_jobs_are_found_by_name_kind_and_state(signed_in: Page, many: 
     page.get_by_role("link", name="Failed", exact=True).click()
     expect(page.get_by_role("link", name="Failed", exact=True)).to_have_attribute("aria-current", "true")
     page.get_by_role("link", name="Finished", exact=True).click()
+    expect(page.get_by_role("link", name="Finished", exact=True)).to_have_attribute("aria-current", "true")
     page.get_by_label("Kind").select_option("Evaluate")
     page.get_by_role("searchbox").fill("triage")
     page.get_by_role("button", name="Search").click()

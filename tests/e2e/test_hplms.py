@@ -32,6 +32,7 @@ def test_an_hplm_is_made_step_by_step(signed_in: Page, world: World) -> None:
     page.goto("/t/acme/hplms/new/")
     page.get_by_role("button", name="Continue").click()
     expect(page.get_by_role("alert")).to_contain_text("Choose a dataset.")
+    page.wait_for_load_state()  # until the scripts have run nobody hears of a choice
     page.get_by_label("Task").select_option("tagging")
     expect(page.get_by_text("No dataset fits")).to_be_visible()
     page.get_by_label("Task").select_option("")
@@ -84,18 +85,19 @@ def test_an_hplm_is_created_and_its_job_followed_to_its_end(signed_in: Page, wor
     report(job, 0.75, "train")
     expect(live).to_contain_text("75.0%")
     expect(signed_in.get_by_role("link", name="Whole log")).to_be_focused()
-    chart = live.get_by_role("img", name="loss, from 1 to 4, step 0 to step 3").bounding_box()
-    beside = live.locator(".events").bounding_box()
-    assert chart is not None
-    assert beside is not None
-    assert chart["width"] > 1.5 * beside["width"] > 300
-    assert chart["y"] == pytest.approx(beside["y"], abs=60), "the events stand beside it"
     signed_in.get_by_role("link", name="Evaluate").focus()
     job_succeed(job_id=job.pk, worker=WORKER, metrics={}, artifacts=[])
     expect(live).to_contain_text("Succeeded")
     expect(live).not_to_have_attribute("hx-trigger", re.compile("."))
     expect(signed_in.get_by_role("link", name="Evaluate")).to_be_focused()
     expect(signed_in.get_by_role("button", name="Cancel job")).to_have_count(0)
+    # Now nothing replaces it while it is measured.
+    chart = live.get_by_role("img", name="loss, from 1 to 4, step 0 to step 3").bounding_box()
+    beside = live.locator(".events").bounding_box()
+    assert chart is not None
+    assert beside is not None
+    assert chart["width"] > 1.5 * beside["width"] > 300
+    assert chart["y"] == pytest.approx(beside["y"], abs=60), "the events stand beside it"
 
 
 def test_a_page_that_shows_an_ended_job_asks_for_nothing_more(signed_in: Page, world: World) -> None:
@@ -133,6 +135,7 @@ def test_a_queued_job_is_cancelled_after_a_question(signed_in: Page, world: Worl
 
 def test_the_tree_shows_what_grew_from_what_and_a_node_opens_its_card(signed_in: Page) -> None:
     signed_in.get_by_role("link", name="Version tree").first.click()
+    signed_in.wait_for_load_state()  # a card opens beside the tree once the scripts have run
     tree = signed_in.locator(".tree")
     expect(tree.locator(":scope > li > .node")).to_contain_text("minilm")
     domain = tree.locator("li.domain", has_text="medicine")

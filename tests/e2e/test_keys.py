@@ -13,6 +13,7 @@ def make_key(page: Page) -> str:
     page.get_by_label("Name").fill("Help desk")
     page.get_by_role("button", name="Create key").click()
     plaintext = page.locator("#new-key").text_content()
+    page.wait_for_load_state()  # until the scripts have run a reload would send the form again
     assert plaintext is not None
     return plaintext
 
@@ -51,6 +52,7 @@ def test_a_rotated_key_goes_on_for_as_long_as_is_chosen_and_is_followed_by_anoth
     question.get_by_role("button", name="Rotate").click()
     expect(signed_in.get_by_role("heading", name=f"The key that follows {before[:8]}")).to_be_visible()
     after = signed_in.locator("#new-key").text_content()
+    signed_in.wait_for_load_state()
     assert after
     assert after != before
     signed_in.reload()

@@ -17,6 +17,13 @@ LISTEN = """window.said = []; new MutationObserver(() => {
   window.said.push(document.querySelector(".upload-state")?.textContent ?? "");
 }).observe(document, {subtree: true, childList: true});"""
 """Keeps what the page says of an upload."""
+HOLD = """const send = window.fetch; window.fetch = async (address, given = {}) => {
+  while (given.method === "PATCH" && given.headers["Upload-Offset"] > 0 && !sessionStorage.goesOn)
+    await new Promise((later) => setTimeout(later, 50));
+  return send(address, given);
+};"""
+"""Sends no piece but the first until it is told to: what comes between finds the upload half done."""
+GO_ON = "sessionStorage.goesOn = true"
 LINE = b"the patient felt dizzy in the morning, number %09d\n"
 
 
@@ -70,8 +77,10 @@ def complete(page: Page, file: Path) -> None:
 def test_an_upload_goes_on_when_the_browser_is_online_again(tab: Page, large_file: Path) -> None:
     offsets = offsets_of(tab)
     tab.add_init_script(LISTEN)
+    tab.add_init_script(HOLD)
     choose(tab, large_file)
     tab.context.set_offline(True)
+    tab.evaluate(GO_ON)
     expect(tab.get_by_text("Waiting for the connection")).to_be_visible()
     expect(tab.get_by_role("button", name="Check")).to_be_disabled()
     tab.context.set_offline(False)
@@ -82,16 +91,20 @@ def test_an_upload_goes_on_when_the_browser_is_online_again(tab: Page, large_fil
 
 
 def test_an_upload_survives_the_death_of_the_web_server(tab: Page, web: Web, large_file: Path) -> None:
+    tab.add_init_script(HOLD)
     choose(tab, large_file)
     web.kill()
+    tab.evaluate(GO_ON)
     expect(tab.get_by_text("Waiting for the connection")).to_be_visible()
     web.start()
     complete(tab, large_file)
 
 
 def test_a_file_that_is_chosen_again_after_a_reload_goes_on_where_it_was(tab: Page, large_file: Path) -> None:
+    tab.add_init_script(HOLD)
     choose(tab, large_file)
     tab.reload()
+    tab.evaluate(GO_ON)
     began = Upload.unscoped.get().pk
     offsets = offsets_of(tab)
     choose(tab, large_file)

@@ -4,31 +4,29 @@ from pathlib import Path
 
 from playwright.sync_api import Page, expect
 
-from tests.e2e.conftest import sign_in
+from tests.e2e.conftest import Enter
 from tests.e2e.test_trying import TEXT, ask
-from tests.e2e.world import PASSWORD, World
+from tests.e2e.world import World
 from tests.processes import InferenceWorker
 from tests.unit.engine.chrome_traces import lanes_of
 
 
 def test_what_a_worker_did_is_shown_and_can_be_downloaded(
-    page: Page, world: World, inference_worker: InferenceWorker
+    page: Page, enter: Enter, world: World, inference_worker: InferenceWorker
 ) -> None:
-    sign_in(page, world.owner.username)
+    enter(world.owner)
     ask(page, TEXT)
     expect(page.locator("#answer")).to_contain_text("acme/triage v1")
-    page.get_by_role("button", name="Sign out").click()
-    page.goto("/login/?next=/serving/")
-    page.get_by_label("User name").fill(world.admin.username)
-    page.get_by_label("Password").fill(PASSWORD)
-    page.get_by_role("button", name="Sign in").click()
+    enter(world.admin)
+    page.goto("/serving/")
 
     # The page fetches itself anew until the worker's next heartbeat has told of the batch.
     for lane in ("retrieval", "adapters", "compute"):
         expect(page.get_by_role("img", name=lane)).to_be_visible()
     expect(page.get_by_text("of 1 request")).to_be_visible()
     with page.expect_download() as downloading:
-        page.get_by_role("link", name="Download the trace").click()
+        # In one step, since what is shown of the workers is replaced.
+        page.get_by_role("link", name="Download the trace").evaluate("link => link.click()")
     assert downloading.value.suggested_filename == f"trace-{inference_worker.name}.json"
     lanes = lanes_of(Path(downloading.value.path()).read_text(), process=inference_worker.name)
     assert [event["name"] for event in lanes["compute"]] == ["compute 1"]

@@ -33,7 +33,8 @@ def test_signing_in_leads_to_the_page_that_was_asked_for(page: Page, world: Worl
 
 
 def test_after_signing_out_the_pages_are_closed(signed_in: Page) -> None:
-    signed_in.get_by_role("button", name="Sign out").click()
+    with signed_in.expect_navigation():
+        signed_in.get_by_role("button", name="Sign out").click()
     signed_in.goto("/t/acme/")
     expect(signed_in.get_by_role("button", name="Sign in")).to_be_visible()
 

@@ -110,7 +110,7 @@ def test_two_hplms_are_compared_on_one_text_token_by_token_and_copied(
         assert levels
     columns.nth(1).get_by_text("Ask this in a program").click()
     columns.nth(1).get_by_role("button", name="Copy").first.click()
-    copied = page.evaluate("navigator.clipboard.readText()")
+    copied = page.wait_for_function("navigator.clipboard.readText()").json_value()
     sent = json.loads(shlex.split(copied.replace(" \\\n", " "))[-1])
     assert sent == {"model": "acme/topics@default", "inputs": [text]}
     page.get_by_role("button", name="Remove triage@default").click()
