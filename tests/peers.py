@@ -24,7 +24,8 @@ def peer_python(requirements: Path) -> Path:
         fcntl.flock(lock, fcntl.LOCK_EX)
         if not (folder / READY).is_file():
             _run([sys.executable, "-m", "venv", "--clear", str(folder)])
-            _run([str(python), "-m", "pip", "install", "--quiet", "-r", str(requirements)])
+            install = ["install", "--quiet", "--retries", "10", "-r", str(requirements)]
+            _run([str(python), "-m", "pip", *install])
             (folder / READY).write_text(wanted, encoding="utf-8")
     return python
 

@@ -60,7 +60,7 @@ class InferenceWorker(Program):
 
     def __init__(self, redis_url: str, artifact_root: Path, **env: str) -> None:
         self.name = f"worker-{os.getpid()}-{next(_serial)}"
-        self._redis = Redis.from_url(redis_url)
+        self.redis = Redis.from_url(redis_url)
         own = {
             "HMI_REDIS_URL": redis_url,
             "HMI_ARTIFACT_ROOT": str(artifact_root),
@@ -75,7 +75,18 @@ class InferenceWorker(Program):
 
     def status(self) -> WorkerStatus | None:
         """What it says about itself, None while it has no heartbeat."""
-        return next((worker for worker in workers_alive(self._redis) if worker.name == self.name), None)
+        return next((worker for worker in workers_alive(self.redis) if worker.name == self.name), None)
+
+    def told(self) -> WorkerStatus:
+        """What it says about itself, as soon as it says it: a machine that stalls may let a heartbeat end."""
+        told: list[WorkerStatus] = []
+
+        def tells() -> bool:
+            told.extend([status] if (status := self.status()) else [])
+            return bool(told)
+
+        wait_until(tells, self)
+        return told[-1]
 
     def wait_until_ready(self) -> "InferenceWorker":
         """Wait until it takes requests: also again, after Valkey was emptied."""
@@ -85,8 +96,8 @@ class InferenceWorker(Program):
     def pending(self) -> int:
         """Requests it took and has not answered."""
         return sum(
-            len(self._redis.xpending_range(stream, keys.GROUP, "-", "+", 1000, consumername=self.name))
-            for stream in self._redis.scan_iter(keys.requests("*"))
+            len(self.redis.xpending_range(stream, keys.GROUP, "-", "+", 1000, consumername=self.name))
+            for stream in self.redis.scan_iter(keys.requests("*"))
         )
 
     def pause(self) -> None:
@@ -123,9 +134,12 @@ def wait_until(
 ) -> None:
     """Wait for something, and say what the program wrote if it never comes."""
     deadline, pause_s = time.monotonic() + within_s, POLL_S
-    while not happened():
+    while True:
+        late = time.monotonic() > deadline  # known before looking: whoever stalled until then looks once more
+        if happened():
+            return
         output = program.output()[-4000:] if program else ""
         assert program is None or program.process.poll() is None, f"the program ended:\n{output}"
-        assert time.monotonic() < deadline, f"it never happened:\n{output}"
+        assert not late, f"it never happened:\n{output}"
         time.sleep(pause_s)
         pause_s = min(1.1 * pause_s, LONGEST_POLL_S)  # what takes seconds is not hurried by being looked at

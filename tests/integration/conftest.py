@@ -9,6 +9,8 @@ import pytest
 from django.conf import settings as django_settings
 from redis import Redis
 
+from inference.api.rates import spending
+from inference.queueing import allowances
 from inference.queueing.connection import connect
 from tests.integration.world import World, make_world
 from tests.services import OwnValkey
@@ -27,6 +29,13 @@ def redis(redis_url: str) -> Iterator[Redis]:
     with connect(redis_url) as client:
         client.flushall()
         yield client
+
+
+@pytest.fixture
+def patient_limits(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Limits by the minute that wait for a Valkey which stalls: in the product nothing counts meanwhile."""
+    monkeypatch.setattr(allowances, "PATIENCE_S", 30.0)
+    monkeypatch.setattr(spending, "_shares", None)
 
 
 @pytest.fixture

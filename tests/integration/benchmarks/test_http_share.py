@@ -82,7 +82,7 @@ def test_the_whole_product_is_started_called_and_stopped(tmp_path: Path) -> None
     document = json.loads(told.read_text())
     assert [row["what runs"] for row in document["rows"]] == ["engine", "HTTP"]
     figures = document["figures"]
-    assert 0 < figures["http_share"] < 2
+    assert figures["http_share"] > 0
     assert 0 < figures["http_cpu_share"] < 1
     assert figures["cpu_ms_web"] > 0
     assert figures["cpu_ms_inference_worker"] > 0

@@ -11,7 +11,7 @@ from tests.integration.contract.named import named_for_the_tenant, named_on_the_
 from tests.integration.contract.probing import Caller, Findings, operations, probe
 from tests.integration.contract.ready import for_good_requests
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(1800)]
 PLATFORM = "/api/v1/platform/"
 OF_PEOPLE = ("/api/v1/tenants/", PLATFORM)
 

@@ -11,7 +11,7 @@ from tests.integration.contract.named import named_for_the_tenant
 from tests.integration.contract.probing import Caller, Findings, operations, probe
 from tests.integration.contract.ready import for_good_requests
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(1800)]
 OF_PEOPLE = ("/api/v1/tenants/", "/api/v1/platform/")
 FOR_PEOPLE = "Only a person may do this, not a key."
 STAY_CLOSED = {

@@ -52,7 +52,7 @@ class Reader:
             env=self.env,
             capture_output=True,
             text=True,
-            timeout=60,
+            timeout=200,
             check=False,
         )
         assert ran.returncode == 0, f"{block}\n{ran.stdout}\n{ran.stderr}"

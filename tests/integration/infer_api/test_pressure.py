@@ -64,7 +64,7 @@ def test_a_deadline_that_passes_is_a_timeout_and_counts(
     else:
         answer = client.post("/api/v1/infer", {**body, "timeout_s": 0.2}, format="json")
     assert (answer.status_code, answer.json()["error"]["code"]) == (504, "deadline_exceeded")
-    assert time.monotonic() - began < 5
+    assert time.monotonic() - began < 20
     assert failures(served) == before + 1
     busy.resume()
     with redis.Redis.from_url(redis_url) as connection:
@@ -77,7 +77,7 @@ def test_no_request_waits_longer_than_the_installation_allows(
     settings.HMI_INFER_DEADLINE_S = 0.2
     began = time.monotonic()
     assert ask("mood", timeout_s=3600).status_code == 504
-    assert time.monotonic() - began < 5
+    assert time.monotonic() - began < 20
 
 
 def test_without_a_ready_worker_nothing_is_accepted(

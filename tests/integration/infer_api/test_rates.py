@@ -7,6 +7,7 @@ from pytest_django import Settings
 
 from tests.integration.infer_api.conftest import Ask
 
+pytestmark = pytest.mark.usefixtures("patient_limits")
 TEXT = "a good stone"
 
 

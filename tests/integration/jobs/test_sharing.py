@@ -36,7 +36,7 @@ def build(world: World, tmp_path: Path) -> Job:
     tiny_lower(root).save(tmp_path / "lower")
     convert, job = jobs_in_order(version)
     finish(convert, {"root": tmp_path / "root", "lower": tmp_path / "lower"})
-    params = job.params | {"settings": {"piece_bytes": 1500, "fragments_per_batch": 4}}
+    params = job.params | {"settings": {"piece_bytes": 500, "fragments_per_batch": 4}}
     Job.unscoped.filter(pk=job.pk).update(params=params)
     return Job.unscoped.get(pk=job.pk)
 

@@ -94,7 +94,7 @@ class Site:
 
     def get(self, path: str) -> httpx.Response:
         """GET, without proxies of the person's environment."""
-        return httpx.get(f"{self.url}{path}", trust_env=False, timeout=10)
+        return httpx.get(f"{self.url}{path}", trust_env=False, timeout=60)
 
     def end(self) -> None:
         """Stop it in whatever state it is."""
@@ -108,7 +108,7 @@ def clean_environment() -> dict[str, str]:
     return {name: value for name, value in os.environ.items() if not name.startswith(OURS)}
 
 
-def all_gone(processes: list[psutil.Process], *, within_s: float = 10.0) -> list[psutil.Process]:
+def all_gone(processes: list[psutil.Process], *, within_s: float = 60.0) -> list[psutil.Process]:
     """Those of `processes` that still run after a while (hopefully none)."""
     deadline = time.monotonic() + within_s
     while (left := [one for one in processes if _runs(one)]) and time.monotonic() < deadline:

@@ -48,5 +48,5 @@ def clock(abandoned: Job, service_env: dict[str, str], settings: Settings, tmp_p
 
 
 def test_the_clock_has_jobs_of_dead_workers_queued_again(abandoned: Job, clock: None) -> None:
-    wait_until(lambda: state_of(abandoned) == "queued", within_s=30)
+    wait_until(lambda: state_of(abandoned) == "queued")
     assert JobEvent.unscoped.filter(job=abandoned, kind="queued").exists()

@@ -16,7 +16,7 @@ from tests.processes import CeleryWorker
 from tests.unit.tenants.files import jsonl
 from tests.unit.tiny import tiny_hplm, tiny_root
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
 HERE = Path(__file__).parent / "peers"
 PAGE = Path(__file__).resolve().parents[3] / "docs/openai.md"
 BLOCK = re.compile(r"^```python\n(.*?)^```$", re.M | re.S)
@@ -102,6 +102,7 @@ def test_it_sends_data_follows_a_fine_tuning_to_the_end_and_hears_of_errors_as_i
     assert all(len(answer["response"]["body"]["data"][0]["embedding"]) == 32 for answer in answers)
 
 
+@pytest.mark.usefixtures("patient_limits")
 def test_it_is_told_to_wait_hears_that_nobody_answers_and_cancels_what_runs(
     site: Product, service_env: dict[str, str], tmp_path: Path
 ) -> None:

@@ -14,11 +14,12 @@ from redis.exceptions import RedisError
 
 from inference.queueing import keys
 from inference.queueing.connection import connect
+from inference.queueing.messages import InferRequest
 from inference.queueing.transport import RequestQueue
 from tests.integration.queueing.requests import depth, replies_in
 from tests.integration.serving_faults.installation import Installation
 from tests.integration.serving_faults.servers import OwnValkey, private_mounts
-from tests.integration.worker.asking import assert_right, request_for
+from tests.integration.worker.asking import assert_right, request_for, stop_at_work
 from tests.processes import InferenceWorker, wait_until
 from tests.settings import home_base
 from tests.unit.tiny import tiny_texts
@@ -102,13 +103,16 @@ def test_a_queue_whose_disk_is_full_loses_nothing_and_goes_on_when_there_is_room
     queue = RequestQueue(redis, capacity=100)
     worker = InferenceWorker(full.url, world.artifact_root, HMI_BATCH_ROWS="4").wait_until_ready()
     try:
-        requests = [request_for(hplm, *tiny_texts(40, longest=60)) for hplm in world.hplms * 2]
-        for request in requests:
-            queue.submit(request)
-        wait_until(lambda: worker.pending() > 0, worker)
-        worker.pause()
+        requests: list[InferRequest] = []
+
+        def give() -> None:
+            more = [request_for(hplm, *tiny_texts(40, longest=60)) for hplm in world.hplms * 2]
+            requests.extend(more)
+            for request in more:
+                queue.submit(request)
+
+        stop_at_work(worker, give)
         taken, answered = worker.pending(), len(replies_in(redis))
-        assert taken > 0
         filler = fill(full, redis)
         with pytest.raises(RedisError):
             queue.submit(request_for(world.hplms[0], "no room for this"))

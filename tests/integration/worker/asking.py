@@ -2,6 +2,7 @@
 
 import time
 import uuid
+from collections.abc import Callable
 from dataclasses import asdict
 from typing import Any
 
@@ -9,7 +10,8 @@ from inference.hplm.predictions import Prediction, predict
 from inference.hplm.reference import outputs_alone
 from inference.queueing.messages import InferInput, InferReply, InferRequest, ModelRef
 from inference.serving.reading import Reading, read
-from tests.integration.queueing.requests import STREAM
+from tests.integration.queueing.requests import STREAM, depth
+from tests.processes import InferenceWorker, wait_until
 from tests.unit.tiny_world import TinyHplm, TinyWorld
 
 CONTEXT = "the doctor of a poor patient in the city by the river"
@@ -34,6 +36,24 @@ def request_for(
         enqueued_at=now,
         reply_to=STREAM,
     )
+
+
+def stop_at_work(worker: InferenceWorker, give: Callable[[], None]) -> None:
+    """SIGSTOP the worker at a moment when it holds requests that it has not answered, and others wait. It is
+    given more whenever it has answered all: nobody can say how long that takes."""
+
+    def stopped() -> bool:
+        if not depth(worker.redis):
+            give()
+        if not worker.pending():
+            return False
+        worker.pause()
+        if 0 < worker.pending() < depth(worker.redis):
+            return True
+        worker.resume()
+        return False
+
+    wait_until(stopped, worker)
 
 
 def assert_right(world: TinyWorld, request: InferRequest, reply: InferReply) -> None:

@@ -41,7 +41,7 @@ def test_a_worker_tells_what_it_has_answered(
 
 def test_a_port_that_makes_no_sense_stops_the_start(start_worker: Callable[..., InferenceWorker]) -> None:
     worker = start_worker(HMI_METRICS_PORT="http")
-    assert worker.process.wait(30) == 2
+    assert worker.process.wait(120) == 2
     assert "HMI_METRICS_PORT" in worker.output()
 
 
@@ -50,5 +50,5 @@ def test_a_way_to_log_that_there_is_not_stops_the_start(
     start_worker: Callable[..., InferenceWorker], name: str
 ) -> None:
     worker = start_worker(**{name: "loud"})
-    assert worker.process.wait(30) == 2
+    assert worker.process.wait(120) == 2
     assert f"{name}='loud' must be one of" in worker.output()

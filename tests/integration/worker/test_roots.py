@@ -79,10 +79,8 @@ def test_two_workers_of_different_roots_answer_each_its_own(
     assert_answered(redis, world, ours)
     assert_answered(redis, other, theirs)
     wait_until(lambda: (rows_of(first), rows_of(second)) == (30, 10))
-    assert [status.root_digests for worker in (first, second) if (status := worker.status())] == [
-        (world.root_digest,),
-        (other.root_digest,),
-    ]
+    assert first.told().root_digests == (world.root_digest,)
+    assert second.told().root_digests == (other.root_digest,)
 
 
 def test_a_worker_of_both_roots_answers_all(
@@ -121,9 +119,7 @@ def test_a_worker_that_cannot_load_a_root_leaves_its_requests_to_one_that_can(
     shutil.copytree(world.artifact_root, copy)
     (copy / "root" / other.root_digest[:2] / other.root_digest / UPPER_FILE).write_bytes(b"damaged")
     lame = start_worker(HMI_ARTIFACT_ROOT=str(copy)).wait_until_ready()
-    status = lame.status()
-    assert status is not None
-    assert status.root_digests == (world.root_digest,)
+    assert lame.told().root_digests == (world.root_digest,)
     waiting = submit(redis, other, 5)
     assert_answered(redis, world, submit(redis, world, 20))
     start_worker(HMI_ROOTS=other.root_digest).wait_until_ready()

@@ -9,7 +9,7 @@ from inference.queueing.asking import TRACE, ask
 from inference.queueing.transport import RequestQueue
 from tests.integration.queueing.requests import replies_in
 from tests.integration.worker.asking import request_for
-from tests.processes import InferenceWorker, wait_until
+from tests.processes import PATIENCE_S, InferenceWorker, wait_until
 from tests.unit.engine.chrome_traces import lanes_of
 from tests.unit.tiny_world import TinyWorld
 
@@ -23,7 +23,7 @@ def test_a_worker_tells_what_its_pipeline_did(
     for hplm in world.hplms:
         queue.submit(request_for(hplm, "the river", "stone"))
     wait_until(lambda: len(replies_in(redis)) == len(world.hplms), worker)
-    told = ask(redis, worker.name, TRACE)
+    told = ask(redis, worker.name, TRACE, within_s=PATIENCE_S)
     assert told is not None
     lanes = lanes_of(told, process=worker.name)
     side_by_side = [lanes[name] for name in lanes if name.startswith("compute")]
@@ -39,6 +39,6 @@ def test_a_worker_answers_while_it_has_done_nothing(
     redis: Redis, start_worker: Callable[..., InferenceWorker]
 ) -> None:
     worker = start_worker().wait_until_ready()
-    told = ask(redis, worker.name, TRACE)
+    told = ask(redis, worker.name, TRACE, within_s=PATIENCE_S)
     assert told is not None
     assert lanes_of(told, process=worker.name) == {"retrieval": [], "adapters": [], "compute": []}

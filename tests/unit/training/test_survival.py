@@ -22,9 +22,10 @@ pytestmark = pytest.mark.slow
 CHECKOUT = Path(__file__).resolve().parents[3]
 PATIENCE_S = 120.0
 
-# Runs a training function with checkpoints after every step, and says which step it has come to.
+# Runs a training function with checkpoints after every step, and says which step it has come to; at the one
+# where it is to be killed it waits for that.
 PROGRAM = """
-import json, sys
+import json, sys, time
 from pathlib import Path
 from workers.training.checkpoints import Checkpoints
 from workers.training.convert import ConvertSettings, convert_root
@@ -32,7 +33,9 @@ from workers.training.further_pretrain import FurtherPretrainSettings, further_p
 
 class Teller:
     def stage(self, name, total): self.name = name
-    def advance(self, step, **figures): print(self.name, step, flush=True)
+    def advance(self, step, **figures):
+        print(self.name, step, flush=True)
+        if f"{self.name} {step}" == sys.argv[5]: time.sleep(600)
     def check(self): pass
 
 kind, folder = sys.argv[1], Path(sys.argv[2])
@@ -52,8 +55,11 @@ else:
 class Job:
     """A training function in a process of its own."""
 
-    def __init__(self, kind: str, folder: Path, given: dict[str, str], settings: dict[str, Any]) -> None:
-        arguments = [kind, str(folder), json.dumps(given), json.dumps(settings)]
+    def __init__(
+        self, kind: str, folder: Path, given: dict[str, str], settings: dict[str, Any], *, until: str = ""
+    ) -> None:
+        self._until = until
+        arguments = [kind, str(folder), json.dumps(given), json.dumps(settings), until]
         self.process = subprocess.Popen(
             [sys.executable, "-c", PROGRAM, *arguments],
             cwd=CHECKOUT,
@@ -68,15 +74,15 @@ class Job:
         assert self.process.returncode == 0
         return output.splitlines()
 
-    def kill_at(self, step: str) -> set[str]:
-        """SIGKILL as soon as it tells that step; the steps it told."""
+    def killed(self) -> set[str]:
+        """SIGKILL at the step that it goes on until; the steps it told."""
         assert self.process.stdout is not None
         deadline = time.monotonic() + PATIENCE_S
         told = set()
         for line in self.process.stdout:
             assert time.monotonic() < deadline
             told.add(line.strip())
-            if step in told:
+            if self._until in told:
                 break
         self.process.send_signal(signal.SIGKILL)
         assert self.process.wait(PATIENCE_S) == -signal.SIGKILL
@@ -123,7 +129,7 @@ def _compare(
     """Kill a job and start it again: the steps `kept` are not taken a second time, and the result is that of
     a job that was never killed."""
     straight = Job(kind, folder / "straight", given, settings)
-    assert kept <= Job(kind, folder / "killed", given, settings).kill_at(killed_at)
+    assert kept <= Job(kind, folder / "killed", given, settings, until=killed_at).killed()
     assert not (folder / "killed" / "out").exists()
     assert not kept & set(Job(kind, folder / "killed", given, settings).told())
     straight.told()
