@@ -76,7 +76,8 @@ def _size(level: str) -> int:
 def expected_error(shares: NDArray[np.floating[Any]], errors: LevelErrors) -> NDArray[np.float64]:
     """Expected unexplained share [B] of texts whose fragments were answered in the shares [B, 3]: by
     themselves, by parts, by uni-grams."""
-    expected: NDArray[np.float64] = shares @ np.array([errors.full, errors.part, errors.single])
+    # A matrix product would round a text's sum by how many others there are.
+    expected: NDArray[np.float64] = (shares * [errors.full, errors.part, errors.single]).sum(axis=1)
     return expected
 
 

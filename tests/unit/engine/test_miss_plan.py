@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from inference.hplm.miss_plan import CostModel, LevelErrors, Way, expected_error, plan
@@ -65,6 +65,7 @@ counts = st.tuples(st.integers(0, 50), st.integers(0, 50), st.integers(0, 50)).f
 
 
 @given(st.lists(st.tuples(counts, st.sampled_from([*MissPolicy]), st.floats(0, 1)), min_size=1, max_size=9))
+@example([((0, 1, 7), MissPolicy.AUTO, 0.375)] * 2)  # tolerates just what it comes to
 def test_each_text_of_a_batch_gets_what_it_would_get_alone(
     texts: list[tuple[tuple[int, int, int], MissPolicy, float]],
 ) -> None:
