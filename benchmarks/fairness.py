@@ -29,10 +29,12 @@ from benchmarks import harness
 from hmi_site.embedded.valkey import Valkey
 from hmi_site.launcher.cpus import usable_cpus
 from hmi_site.services import embedded_redis_url
+from inference.engine.allocator import keep_freed_memory
 from inference.engine.batcher import BatchLimits
 from inference.engine.lanes import abreast
 from inference.engine.pipeline import Pipeline
 from inference.engine.pipelining import Pipelining
+from inference.garbage import spare_garbage_collection
 from inference.hplm.hplm import Hplm
 from inference.hplm.miss_policy import Misses, MissPolicy
 from inference.manifest import ManifestWatcher
@@ -243,10 +245,12 @@ def main(argv: Sequence[str] | None = None) -> int:
         "--threads", type=int, default=usable_cpus(), help="of PyTorch (default: all cores, as the product)"
     )
     options = parser.parse_args(argv)
+    keep_freed_memory()  # as the worker does
     torch.set_num_threads(options.threads)
     repeats, seconds = (2, 4.0) if options.quick else (6, 10.0)
     with tempfile.TemporaryDirectory() as name, queue(Path(name)) as url:
         desk = Desk(url, build(Path(name) / "artifacts"))
+        spare_garbage_collection()
         report = measure(desk, load=options.load, seconds=seconds, repeats=repeats)
     console = Console()
     console.out(harness.markdown_table(report.rows), highlight=False)

@@ -7,6 +7,7 @@ os.environ.setdefault("DJANGO_SETTINGS_MODULE", "hmi_site.settings")
 
 from django.conf import settings
 from django.core.asgi import get_asgi_application
+from django.urls import resolve
 
 from hmi_site import wsgi  # first: it sets Django up, whose models the others ask for
 from hmi_site.direct.application import Direct
@@ -14,6 +15,7 @@ from hmi_site.streams import StreamsApart, end_streams
 from hmi_site.threaded import Threaded
 from inference.api.client import close_gateway
 from inference.api.soon import close_asker
+from inference.garbage import spare_garbage_collection
 from tenants.afterwards import afterwards
 from tenants.services.usage import usage_write
 
@@ -35,3 +37,5 @@ application = Direct(
     StreamsApart(get_asgi_application(), others=with_a_thread_each, end_streams=end_streams),
     threads=ThreadPoolExecutor(LOOK_UPS, "look-ups"),
 )
+resolve("/")  # has all views imported, which else the first request would wait for
+spare_garbage_collection()

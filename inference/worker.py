@@ -5,7 +5,6 @@ database. SIGTERM and SIGINT let it answer what it has taken in, then it leaves.
 """
 
 import faulthandler
-import gc
 import json
 import logging
 import os
@@ -22,6 +21,7 @@ from redis.exceptions import RedisError
 from inference.engine.allocator import keep_freed_memory
 from inference.engine.lanes import abreast
 from inference.engine.pipeline import Pipeline
+from inference.garbage import spare_garbage_collection
 from inference.hplm.devices import pick_device, pick_dtype
 from inference.hplm.errors import HplmError
 from inference.logs import LEVELS, STYLES, log_config
@@ -93,7 +93,7 @@ class Worker:
             asking.Teller(connect(url, retries=0), name, self._answers(heart)),
         ):
             self._catalogue.refresh()
-            _spare_garbage_collection()
+            spare_garbage_collection()
             self._announce(heart, stop)
             with self._misses, closing(self._catalogue.pipeline):
                 self._server.run(stop)
@@ -202,13 +202,6 @@ class Worker:
             device_total_bytes=device_total,
             recently=self._server.recent.told(),
         ).to_json()
-
-
-def _spare_garbage_collection() -> None:
-    """What is in memory by now mostly stays: looking through all of it again and again would hold up whatever
-    is served, for a quarter of a second each time."""
-    gc.collect()
-    gc.freeze()
 
 
 def log_config_from(env: Mapping[str, str]) -> dict[str, Any]:

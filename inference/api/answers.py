@@ -1,10 +1,9 @@
 """From an inference worker's reply to what a client reads."""
 
 import logging
-from dataclasses import asdict
 from typing import Any
 
-from inference.queueing.messages import InferReply, ModelRef, PlotCounts
+from inference.queueing.messages import InferReply, ModelRef, PlotCounts, by_name
 from tenants.errors import ErrorCode, HmiError
 
 log = logging.getLogger(__name__)
@@ -20,10 +19,10 @@ def answer_of(reply: InferReply, request_id: str) -> dict[str, Any]:
         "id": request_id,
         "model": {"name": f"{model.tenant}/{model.hplm}", "version": model.version, "digest": model.digest},
         "results": list(reply.results),
-        "usage": asdict(reply.usage),
-        "plot": {**asdict(reply.plot), "hit_ratio": hit_ratio(reply.plot)},
-        "batch": asdict(reply.batch),
-        "timings_ms": asdict(reply.timings_ms),
+        "usage": by_name(reply.usage),
+        "plot": {**by_name(reply.plot), "hit_ratio": hit_ratio(reply.plot)},
+        "batch": by_name(reply.batch),
+        "timings_ms": by_name(reply.timings_ms),
     }
 
 

@@ -38,17 +38,19 @@ def fit_inputs(given: Sequence[GivenInput], *, task: str, pairs: bool) -> tuple[
 
 
 def _fit(index: int, given: GivenInput, wanted: tuple[str, ...]) -> InferInput:
-    where = f"inputs[{index}]"
-    fields = " and ".join(repr(name) for name in wanted)
     for name in given.texts:
         if name not in wanted:
-            message = f"Input {index} has {name!r}; this hPLM takes {fields}."
-            raise invalid(f"{where}.{name}", message, index=index)
+            message = f"Input {index} has {name!r}; this hPLM takes {_all_of(wanted)}."
+            raise invalid(f"inputs[{index}].{name}", message, index=index)
     for name in wanted:
         if name not in given.texts:
-            message = f"Input {index} has no {name!r}; this hPLM takes {fields}."
-            raise refusal(ErrorCode.MISSING_FIELD, f"{where}.{name}", message, index=index)
+            message = f"Input {index} has no {name!r}; this hPLM takes {_all_of(wanted)}."
+            raise refusal(ErrorCode.MISSING_FIELD, f"inputs[{index}].{name}", message, index=index)
     return InferInput(*(given.texts[name] for name in wanted))
+
+
+def _all_of(wanted: tuple[str, ...]) -> str:
+    return " and ".join(map(repr, wanted))
 
 
 def _check_input(index: int, value: object) -> GivenInput:

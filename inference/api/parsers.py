@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Mapping
-from typing import IO, Any, NoReturn
+from typing import IO, Any, Final, NoReturn
 
 from django.conf import settings
 from rest_framework.parsers import BaseParser
@@ -14,6 +14,9 @@ from tenants.receiving import release_database
 
 def _refuse_constant(name: str) -> NoReturn:
     raise ValueError(f"{name} is not JSON")
+
+
+_DECODER: Final = json.JSONDecoder(parse_constant=_refuse_constant)
 
 
 def read_json(stream: IO[bytes]) -> object:
@@ -31,7 +34,7 @@ def parse_json(raw: bytes) -> object:
         message = f"The body is not valid UTF-8 (byte {error.start})."
         raise HmiError(ErrorCode.INVALID_ENCODING, message, details={"byte": error.start}) from None
     try:
-        return json.loads(text, parse_constant=_refuse_constant)
+        return _DECODER.decode(text)
     except json.JSONDecodeError as error:
         message = f"The body is not valid JSON: {error.msg} (line {error.lineno}, column {error.colno})."
         details = {"line": error.lineno, "column": error.colno}

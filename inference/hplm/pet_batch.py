@@ -84,14 +84,14 @@ class BatchedPets:
     """The PETs of a batch's hPLMs side by side, and which row uses which.
 
     PETs of one layout form a group, which computes on its own rows alone: a row whose PET lacks a part does
-    not pay for it. What the groups need in a layer is put together when `load` asks for it, or at last when
-    the layer does.
+    not pay for it. What the groups need in a layer is put together, and taken apart by name, when `load` asks
+    for it, or at last when the layer does.
     """
 
     def __init__(self, groups: Sequence["PetGroup"], device: torch.device) -> None:
         self._groups = [group for group in groups if group.index and group.layout.width]
         self._device = device
-        self._loaded: dict[int, list[Tensor]] = {}
+        self._loaded: dict[int, BatchedLayer] = {}
 
     @classmethod
     def stack(
@@ -111,13 +111,13 @@ class BatchedPets:
     def load(self, index: int) -> list[Tensor]:
         """The groups' rows [rows of the group, width] of layer `index` on the device. Safe to repeat, not to
         run twice at once."""
-        if index not in self._loaded:
-            self._loaded[index] = [group.rows_of(index, self._device) for group in self._groups]
-        return self._loaded[index]
+        return [group.rows for group in self.layer(index).groups]
 
     def layer(self, index: int) -> "BatchedLayer":
-        parts = zip(self._groups, self.load(index), strict=True)
-        return BatchedLayer([LayerGroup(group, group.layout.views(rows)) for group, rows in parts])
+        if index not in self._loaded:
+            parts = [LayerGroup.of(group, index, self._device) for group in self._groups]
+            self._loaded[index] = BatchedLayer(parts)
+        return self._loaded[index]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -173,10 +173,17 @@ class PetGroup:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class LayerGroup:
-    """What one layer asks of a group; `tensors` by name [rows of the group, ...]."""
+    """What one layer asks of a group: `rows` [rows of the group, width], which `tensors` by name [rows of the
+    group, ...] are parts of."""
 
     group: PetGroup
+    rows: Tensor
     tensors: dict[str, Tensor]
+
+    @classmethod
+    def of(cls, group: PetGroup, index: int, device: torch.device) -> "LayerGroup":
+        rows = group.rows_of(index, device)
+        return cls(group, rows, group.layout.views(rows))
 
     def mine(self, hidden: Tensor) -> Tensor:
         """The group's rows of [B, ...]."""

@@ -54,5 +54,6 @@ def pieces(rows: int) -> Iterator[slice]:
 def _is_compiled(rows: Tensor) -> bool:
     """Whether it would be, and whether the pieces would be the same: where types are cast on the way, they
     would not."""
-    learns = torch.is_grad_enabled() or torch.is_autocast_enabled(rows.device.type)
-    return rows.device.type == "cpu" and rows.dtype != torch.float32 and not learns
+    if rows.dtype == torch.float32 or rows.device.type != "cpu":
+        return False
+    return not (torch.is_grad_enabled() or torch.is_autocast_enabled("cpu"))

@@ -15,6 +15,7 @@ __all__ = [
     "ModelRef",
     "PlotCounts",
     "ReplyError",
+    "by_name",
 ]
 
 VERSION = 5
@@ -25,10 +26,11 @@ MISS_POLICIES = ("fallback", "compute", "auto")
 
 def encode(message: Any) -> bytes:
     """ASCII JSON, so that a lone surrogate survives the trip and fails where it can be named."""
-    return json.dumps(message, default=_by_name, separators=(",", ":"), allow_nan=False).encode("ascii")
+    return json.dumps(message, default=by_name, separators=(",", ":"), allow_nan=False).encode("ascii")
 
 
-def _by_name(part: Any) -> dict[str, Any]:
+def by_name(part: Any) -> dict[str, Any]:
+    """The fields of a message, or of a part of one, as they are."""
     return {own.name: getattr(part, own.name) for own in fields(part)}
 
 
