@@ -17,6 +17,7 @@ from tests.scheduling import Scheduling, put_in_order
 from tests.services import environment_of_services, running, throwaway_postgres, throwaway_valkey
 
 FOLDERS = ("unit", "integration", "e2e", "architecture")
+SLOW_FOLDERS = ("e2e",)
 
 # How long an example takes says more about what else runs on the machine than about the code.
 hypothesis.settings.register_profile("untimed", deadline=None)
@@ -32,13 +33,15 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Scheduling |
 
 @pytest.hookimpl(wrapper=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> Iterator[None]:
-    """Mark every test by the folder it stands in, `pytest -m unit`. Several processes begin with the longest
-    of those that were chosen."""
+    """Mark every test by the folder it stands in, `pytest -m unit`, and as slow where all of its folder are.
+    Several processes begin with the longest of those that were chosen."""
     root = Path(__file__).parent
     for item in items:
         folder = item.path.relative_to(root).parts[0] if item.path.is_relative_to(root) else ""
         if folder in FOLDERS:
             item.add_marker(getattr(pytest.mark, folder))
+        if folder in SLOW_FOLDERS:
+            item.add_marker(pytest.mark.slow)
     yield
     if hasattr(config, "workerinput"):
         put_in_order(items)

@@ -66,7 +66,7 @@ OF_PROGRAMS = ("api/v1/", "v1/", "v2", "health/")
 MEANT = ("status of 500", "status of 503", "net::ERR_FAILED")
 """What the console says on pages that show a fault, or an upload whose connection broke."""
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(1500)]
+pytestmark = pytest.mark.timeout(1500)
 
 
 @pytest.fixture(scope="module")

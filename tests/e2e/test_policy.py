@@ -1,7 +1,6 @@
 """No page does what its content policy forbids, in the browser that enforces it: the fixture of the page
 fails a test whose pages do. Those of the administration are walked through in `test_gallery.py`."""
 
-import pytest
 from playwright.sync_api import Browser, Page
 from pytest_django.live_server_helper import LiveServer
 
@@ -25,7 +24,6 @@ def visit(page: Page, paths: list[str]) -> int:
     return seen
 
 
-@pytest.mark.slow
 def test_no_page_of_a_tenant_or_of_ones_own_account(page: Page, world: World) -> None:
     sign_in(page, world.owner.username)
     values = in_the_tenant(world)

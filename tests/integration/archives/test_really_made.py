@@ -16,6 +16,8 @@ from versiontree.archive.layout import PARTS
 from versiontree.services.import_ import version_import
 from workers.training.general import GENERAL_FILE as WRITTEN_BY_CONVERSIONS
 
+pytestmark = pytest.mark.slow
+
 HEAD = {"lm_head.safetensors"}
 POOLER = {"pooler.safetensors"}
 """Only checkpoints that are complete have one; this one is a language model."""

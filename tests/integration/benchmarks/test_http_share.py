@@ -18,6 +18,8 @@ from inference.engine.rows import Answered
 from tests.integration.launcher.site import CHECKOUT, clean_environment
 from versiontree.serving import manifest_publish
 
+pytestmark = pytest.mark.slow
+
 TOKENS, INPUTS = 16, 6
 SMALL = ("--quick", "--repeats", "1", "--rows", "4", "--tokens", "16", "--tenants", "2", "--clients", "4")
 
@@ -66,7 +68,6 @@ def test_about_as_many_fragments_are_in_the_table_as_phrases_are_known(
     assert 0.2 < found / (INPUTS * TOKENS) < 0.8
 
 
-@pytest.mark.slow
 @pytest.mark.timeout(600)
 def test_the_whole_product_is_started_called_and_stopped(tmp_path: Path) -> None:
     told = tmp_path / "told.json"

@@ -21,6 +21,8 @@ from versiontree.models import Job, Version
 from versiontree.services.domains import domain_update
 from versiontree.services.hplms import hplm_create
 
+pytestmark = pytest.mark.slow
+
 API = "api/v1/tenants/<slug:tenant>/"
 LISTS = {
     "": 22,
@@ -111,7 +113,6 @@ def test_lists_cost_no_more_queries_when_there_is_more_to_show(owner: Client, wo
     check_costs(owner, world, bounded(world), hplms=400, jobs=100, usage=800)
 
 
-@pytest.mark.slow
 @pytest.mark.timeout(900)
 def test_nor_does_any_page_with_ten_thousand_hplms_a_thousand_jobs_and_a_hundred_thousand_rows_of_usage(
     owner: Client, world: World

@@ -34,6 +34,8 @@ from versiontree.artifacts import StoredArtifact
 from versiontree.models import Alias, Coverage, Domain, Evaluation, Hplm, Job, JobShard, Root, Version
 from versiontree.services.domains import domain_create
 
+pytestmark = pytest.mark.slow
+
 PAGE = 25
 CHOICES = 60
 """More than any list of choices has that does not grow with a table."""
@@ -168,7 +170,6 @@ def test_what_rows_belong_to_is_searched_for_not_chosen_from_a_list() -> None:
     assert listed == []
 
 
-@pytest.mark.slow
 @pytest.mark.timeout(900)
 def test_nor_more_with_ten_thousand_rows_of_everything(staff: Client, version: Version) -> None:
     check(staff, version, CHOICES, 10_000)

@@ -10,6 +10,8 @@ from django.test import Client
 
 from tests.integration.world import World
 
+pytestmark = pytest.mark.slow
+
 PRODUCTION = {
     "HMI_HTTPS": "true",
     "HMI_HOST": "0.0.0.0",

@@ -5,9 +5,13 @@ import uuid
 from itertools import dropwhile
 from pathlib import Path
 
+import pytest
+
 from tests.integration.jobs.world import World
 from tests.processes import CeleryWorker, wait_until
 from workers.tasks import run_job
+
+pytestmark = pytest.mark.slow
 
 
 def test_a_worker_logs_as_the_site_does(world: World, service_env: dict[str, str], tmp_path: Path) -> None:

@@ -17,6 +17,8 @@ from tests.integration.routes.conf import address
 from tests.integration.routes.places import in_the_tenant, on_the_platform
 from tests.integration.routes.table import API, API_OF_A_TENANT, OPENAI, Methods
 
+pytestmark = pytest.mark.slow
+
 _ESTIMATES = ("estimate/domain", "domains/<int:domain_id>/estimate")
 MAKES_NOTHING = {
     *("corpora/preview", "datasets/preview", "estimate", *_ESTIMATES),

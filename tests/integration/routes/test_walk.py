@@ -14,6 +14,8 @@ from tests.integration.routes.conf import address, routes
 from tests.integration.routes.conftest import Places
 from tests.integration.routes.table import ACCOUNTS, ADMIN, DECLARED
 
+pytestmark = pytest.mark.slow
+
 METHODS = ("GET", "POST", "PUT", "PATCH", "DELETE")
 PEOPLE = [field.name for field in fields(Codes)]
 MIGHTIEST = ("owner", "admin")

@@ -17,6 +17,8 @@ from tests.integration.routes.conf import address, routes
 from tests.integration.routes.conftest import Places
 from tests.integration.routes.table import ADMIN
 
+pytestmark = pytest.mark.slow
+
 SIGN_IN = ("/admin/login/?next=", "/login/?next=")
 OTHERS = ("stranger", "viewer", "developer")
 """They ask for a third each: what is refused to an owner is refused to those who may less."""

@@ -13,6 +13,8 @@ from tests.integration.queueing.requests import STREAM
 from tests.integration.serving_faults.installation import PASSWORD, Installation
 from tests.processes import wait_until
 
+pytestmark = pytest.mark.slow
+
 TEXT = "the quince jelly of a patient"
 WRONG_PASSWORD = "sloe and hawthorn"
 FAKE_KEY = "abcdefgh." + "Z9" * 16

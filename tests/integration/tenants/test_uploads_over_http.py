@@ -22,6 +22,8 @@ from tests.integration.tenants.tus import PIECE
 from tests.integration.world import World, make_world
 from tests.processes import wait_until
 
+pytestmark = pytest.mark.slow
+
 MEBIBYTE = 1024**2
 PIECES, PIECE_BYTES = 32, 64 * MEBIBYTE
 SIZE = PIECES * PIECE_BYTES
@@ -174,7 +176,6 @@ def rest_of(at: int, kills: Web | None) -> Iterator[bytes]:
             sent += MEBIBYTE
 
 
-@pytest.mark.slow
 def test_two_gibibytes_arrive_though_the_server_dies_twice_and_are_not_held_in_memory(
     web: Web, key: str
 ) -> None:

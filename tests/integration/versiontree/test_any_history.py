@@ -28,7 +28,7 @@ from versiontree.services.jobs import (
 )
 from versiontree.services.transitions import job_move
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.slow, pytest.mark.django_db]
 _serial = count(1)
 
 

@@ -24,7 +24,7 @@ from versiontree.services.hplms import hplm_create, hplm_delete, hplm_update
 from versiontree.services.jobs import job_cancel, job_retry
 from versiontree.services.transitions import version_move
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.slow, pytest.mark.django_db]
 _serial = count(1)
 
 

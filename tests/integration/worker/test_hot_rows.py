@@ -12,6 +12,8 @@ from tests.integration.worker.desk import Desk
 from tests.unit.tiny import tiny_texts
 from tests.unit.tiny_world import TinyWorld
 
+pytestmark = pytest.mark.slow
+
 PLENTY = 1 << 40
 
 

@@ -13,6 +13,8 @@ from tests.integration.worker.test_metrics import HOST, scrape
 from tests.processes import InferenceWorker, wait_until
 from tests.unit.tiny_world import TinyWorld
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture
 def port() -> Iterator[int]:

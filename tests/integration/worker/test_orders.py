@@ -20,6 +20,8 @@ from tests.integration.worker.test_following import alter
 from tests.processes import PATIENCE_S, InferenceWorker, wait_until
 from tests.unit.tiny_world import TinyHplm, TinyWorld
 
+pytestmark = pytest.mark.slow
+
 Start = Callable[..., InferenceWorker]
 
 

@@ -13,6 +13,8 @@ from tests.processes import InferenceWorker, wait_until
 from tests.unit.tiny import tiny_texts
 from tests.unit.tiny_world import TinyWorld
 
+pytestmark = pytest.mark.slow
+
 
 def test_batches_are_timed_for_a_second_when_a_root_is_loaded_unless_it_is_set() -> None:
     env = {"HMI_REDIS_URL": "unix:///x", "HMI_ARTIFACT_ROOT": "/x"}

@@ -19,6 +19,8 @@ from tests.processes import InferenceWorker, wait_until
 from tests.unit.tiny import tiny_texts
 from tests.unit.tiny_world import TinyHplm, TinyWorld, tiny_world
 
+pytestmark = pytest.mark.slow
+
 Start = Callable[..., InferenceWorker]
 
 

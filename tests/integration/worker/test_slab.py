@@ -33,6 +33,8 @@ from tests.unit.engine.shelf import Shelf, use
 from tests.unit.tiny import tiny_texts
 from tests.unit.tiny_world import TinyWorld
 
+pytestmark = pytest.mark.slow
+
 Start = Callable[..., InferenceWorker]
 FILLING = "tests.integration.worker.filling"
 MIB = 1024**2
@@ -78,7 +80,6 @@ def test_two_workers_of_one_folder_both_serve(redis: Redis, world: TinyWorld, st
     assert {path.name for path in folder.iterdir()} == {"float32-0", "float32-1"}
 
 
-@pytest.mark.slow
 def test_workers_killed_while_slots_are_filled_leave_nothing_wrong(
     redis: Redis, world: TinyWorld, start_worker: Start
 ) -> None:
@@ -104,7 +105,6 @@ def test_workers_killed_while_slots_are_filled_leave_nothing_wrong(
     assert (status.slot_mismatches, status.last_error) == (0, "")
 
 
-@pytest.mark.slow
 def test_whenever_it_is_killed_each_slot_is_whole_or_empty(tmp_path: Path) -> None:
     draw, most = random.Random(8), 0
     for _ in range(12):
@@ -123,7 +123,6 @@ def test_whenever_it_is_killed_each_slot_is_whole_or_empty(tmp_path: Path) -> No
     assert most > 1
 
 
-@pytest.mark.slow
 def test_on_a_full_disk_it_goes_on_with_the_slots_that_it_has(tmp_path: Path) -> None:
     """Slabs that would take all of the disk leave a part of it, and do with what they have when others take
     that. Where there is no room at all, memory takes their place."""

@@ -13,6 +13,8 @@ from tests.processes import PATIENCE_S, InferenceWorker, wait_until
 from tests.unit.engine.chrome_traces import lanes_of
 from tests.unit.tiny_world import TinyWorld
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.mark.parametrize("pipeline", ["fine", "off"])
 def test_a_worker_tells_what_its_pipeline_did(

@@ -14,7 +14,7 @@ from benchmarks.peers.errors import PeerError, PeerFailed, PeerUnavailable
 from benchmarks.peers.program import Bench
 from benchmarks.peers.schemes import Batch, Loop, Settings
 
-pytestmark = pytest.mark.unit
+pytestmark = [pytest.mark.slow, pytest.mark.unit]
 LOOP = Settings(
     scheme="loop", layers=2, hidden=16, heads=2, inner=32, vocab=50, positions=32, tenants=3, dtype="float32"
 )

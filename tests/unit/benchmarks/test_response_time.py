@@ -10,7 +10,7 @@ import pytest
 from benchmarks import response_time
 from benchmarks.serving.world import ENCODERS, Encoder
 
-pytestmark = pytest.mark.unit
+pytestmark = [pytest.mark.slow, pytest.mark.unit]
 SMALL = {
     "--encoder": "tiny",
     "--device": "cpu",

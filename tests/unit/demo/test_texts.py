@@ -10,6 +10,8 @@ from hmi_site.demo.splits import near_copy_groups
 from hmi_site.demo.tasks import TASKS, DemoTask
 from hmi_site.demo.texts import DemoTexts, collect_texts, prose_corpus
 
+pytestmark = pytest.mark.slow
+
 SIZE = DemoSize(0.02)
 
 

@@ -6,6 +6,8 @@ import sys
 
 import pytest
 
+pytestmark = pytest.mark.slow
+
 BATCHES = """
 import resource, sys
 from concurrent.futures import ThreadPoolExecutor

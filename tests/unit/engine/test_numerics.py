@@ -30,6 +30,8 @@ from tests.unit.engine.numerics import (
 from tests.unit.engine.worlds import EngineWorld
 from tests.unit.tiny import LAYERS, tiny_texts
 
+pytestmark = pytest.mark.slow
+
 number_formats = pytest.mark.parametrize("dtype", DTYPES, ids=str)
 
 

@@ -20,6 +20,8 @@ from workers.training.convert import ConvertSettings, convert_root
 from workers.training.general import read_general
 from workers.training.progress import Cancelled, Reporter
 
+pytestmark = pytest.mark.slow
+
 SMALL = ConvertSettings(
     precision="float32",
     ridge_tokens=4000,

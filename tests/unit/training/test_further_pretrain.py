@@ -21,6 +21,8 @@ from workers.training.masking import hide, masked_batch
 from workers.training.progress import Cancelled, Reporter
 from workers.training.sequences import alone, pair
 
+pytestmark = pytest.mark.slow
+
 SMALL = FurtherPretrainSettings(
     precision="float32",
     head_tokens=10_000,

@@ -19,6 +19,8 @@ from workers.training.evaluate import EvaluateSettings, evaluate
 from workers.training.fine_tune import FineTuneSettings, fine_tune
 from workers.training.lookup import LowerWay
 
+pytestmark = pytest.mark.slow
+
 FILLERS = WORDS[30:60]
 SIGNS = {"happy": "joy", "blood": "medicine", "poor": "need"}
 SETTINGS = FineTuneSettings(

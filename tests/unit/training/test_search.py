@@ -21,6 +21,8 @@ from workers.training.fine_tune import FineTuneSettings, fine_tune
 from workers.training.prepared import outputs_of
 from workers.training.progress import Cancelled, Reporter
 
+pytestmark = pytest.mark.slow
+
 SETTINGS = FineTuneSettings(
     precision="float32", lora=4, learning_rate=5e-3, trials=2, epochs=2, minimum_steps=0, batch=8
 )
