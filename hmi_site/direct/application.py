@@ -18,7 +18,7 @@ from hmi_site.direct.answers import Answer
 from hmi_site.direct.plain import PlainCall, plain
 from hmi_site.errors import unexpected
 from hmi_site.patience import Patience
-from hmi_site.threaded import HANG_UP, TOO_SLOW
+from hmi_site.threaded import HANG_UP, next_message
 from inference.api.infer import conclude
 from inference.api.question import Question
 from inference.api.rates.shares import Limit
@@ -155,17 +155,14 @@ def _look_up(call: PlainCall, body: bytes, request_id: str) -> Question | None:
 
 async def _read(receive: Receive, size: int) -> tuple[bytes, Message | None]:
     """A body of that size, or what there is of it and what came in its place."""
-    message, patience = await receive(), Patience()
-    body = message.get("body", b"")
-    try:
-        while message["type"] == REQUEST and message.get("more_body") and len(body) <= size:
-            begun = time.monotonic()
-            message = await asyncio.wait_for(receive(), patience.left_s)
-            piece = message.get("body", b"")
-            patience.came(len(piece), after_s=time.monotonic() - begun)
-            body += piece
-    except TimeoutError:
-        message = {"type": TOO_SLOW}
+    message: Message = {"type": REQUEST, "more_body": True}
+    body, patience = b"", Patience()
+    while message["type"] == REQUEST and message.get("more_body") and len(body) <= size:
+        begun = time.monotonic()
+        message = await next_message(receive, patience)
+        piece = message.get("body", b"")
+        patience.came(len(piece), after_s=time.monotonic() - begun)
+        body += piece
     return body, message if message["type"] != REQUEST else None
 
 

@@ -14,12 +14,10 @@ ON_HANG_UP = "hmi.on_hang_up"
 the caller hangs up before the answer."""
 
 
-def cancel_on_hang_up(
-    environ: Mapping[str, Any], cancel: Callable[[], bool], *, request_id: str
-) -> Callable[[], None]:
-    """To be called once there is something to cancel."""
-    watch = environ.get(ON_HANG_UP)
-    return partial(watch, partial(hung_up, cancel, request_id)) if watch else lambda: None
+def cancel_on_hang_up(environ: Mapping[str, Any], cancel: Callable[[], bool], *, request_id: str) -> None:
+    """From now on there is something to cancel."""
+    if (watch := environ.get(ON_HANG_UP)) is not None:
+        watch(partial(hung_up, cancel, request_id))
 
 
 def hung_up(cancel: Callable[[], bool], request_id: str) -> None:

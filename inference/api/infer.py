@@ -17,7 +17,7 @@ from inference.api.question import Question
 from inference.api.rates.spending import tokens_spent
 from inference.api.validation import REQUEST_ID_HEADER
 from inference.queueing.log_fields import reply_fields
-from inference.queueing.messages import InferReply
+from inference.queueing.messages import InferReply, InferRequest
 from inference.queueing.replies import NoReply
 from inference.queueing.transport import CallOutstanding, QueueFull
 from tenants.errors import ErrorCode, HmiError
@@ -35,12 +35,14 @@ def infer(asked: Question, *, environ: Mapping[str, Any] | None = None) -> dict[
     `rate_limited`, and `conflict`, `worker_unavailable` or `queue_full` when nothing was accepted; after that
     `cancelled`, `deadline_exceeded` and whatever the inference worker reports.
     """
-    take_back = partial(cancel, tenant=asked.tenant, request_id=asked.request_id)
-    on_accepted = cancel_on_hang_up(environ or {}, take_back, request_id=asked.request_id)
+
+    def watch(request: InferRequest) -> None:
+        cancel_on_hang_up(environ or {}, partial(take_back, asked, request), request_id=asked.request_id)
+
     release_database()
     reply = None
     with suppress(NoReply), tokens_spent(asked.limits.tokens, asked.guessed_tokens) as tokens:
-        reply = _ask(asked, on_accepted)
+        reply = _ask(asked, watch)
         tokens.spent = reply.usage.tokens
     return conclude(asked, reply)
 
@@ -67,13 +69,19 @@ def cancel(*, tenant: Tenant, request_id: str) -> bool:
         return gateway().client.queue.cancel(tenant.slug, request_id)
 
 
+def take_back(asked: Question, request: InferRequest) -> bool:
+    """`cancel`, but never what was asked by the same name since."""
+    with reaching_the_queue():
+        return gateway().client.queue.cancel(asked.tenant.slug, asked.request_id, request=request.id)
+
+
 def name_taken(asked: Question) -> HmiError:
     """What a caller is told whose other request has the same name."""
     message = f"The request {asked.request_id} has no answer yet; another one needs another id."
     return HmiError(ErrorCode.CONFLICT, message, param=REQUEST_ID_HEADER)
 
 
-def _ask(asked: Question, on_accepted: Callable[[], None]) -> InferReply:
+def _ask(asked: Question, on_accepted: Callable[[InferRequest], None]) -> InferReply:
     with reaching_the_queue():
         door = gateway()
         door.admit(asked.asking)

@@ -15,7 +15,7 @@ from redis.exceptions import RedisError
 from inference.api.admission import no_room
 from inference.api.client import Gateway, gateway, reaching_the_queue
 from inference.api.hang_ups import hung_up
-from inference.api.infer import cancel, name_taken
+from inference.api.infer import name_taken, take_back
 from inference.api.question import Question
 from inference.queueing.messages import InferReply, InferRequest
 from inference.queueing.replies import GRACE_S
@@ -81,8 +81,7 @@ class Call:
         self._tell(lambda: self._reply.set_result(reply))
 
     def _take_back(self) -> None:
-        named = partial(cancel, tenant=self.asked.tenant, request_id=self.asked.request_id)
-        self._later.submit(hung_up, named, self.asked.request_id)
+        self._later.submit(hung_up, partial(take_back, self.asked, self.request), self.asked.request_id)
 
     def _tell(self, end: Callable[[], None]) -> None:
         try:

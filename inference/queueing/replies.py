@@ -140,11 +140,11 @@ class InferClient:
         model: ModelRef,
         inputs: tuple[InferInput, ...],
         *,
-        on_accepted: Callable[[], None] | None = None,
+        on_accepted: Callable[[InferRequest], None] | None = None,
         **how: Unpack[How],
     ) -> InferReply:
         """The answer to ``inputs``, which the worker drops with ``deadline_exceeded`` after the seconds that
-        ``how`` says. ``on_accepted`` is called when it may be cancelled.
+        ``how`` says. ``on_accepted`` is told of the request when it may be cancelled.
 
         Raises QueueFull and CallOutstanding; NoReply when there is no answer at all; redis errors when there
         is no server.
@@ -154,7 +154,7 @@ class InferClient:
         with self.expecting(request, waiter):
             self.queue.submit(request)
             if on_accepted is not None:
-                on_accepted()
+                on_accepted(request)
             waiter.arrived.wait(seconds + GRACE_S)
         if waiter.reply is None:
             raise NoReply(f"no answer to {request.id} within {seconds:g} s")

@@ -182,10 +182,15 @@ end
 for _, member in ipairs(redis.call('ZRANGE', KEYS[2], '-inf', now - ARGV[3], 'BYSCORE')) do forget(member) end
 redis.call('HSET', KEYS[1], 'answer', ARGV[2])
 redis.call('PEXPIRE', KEYS[1], ARGV[3])
-redis.call('ZADD', KEYS[2], now, #ARGV[2] .. ' ' .. KEYS[1])
-local total = redis.call('INCRBY', KEYS[3], #ARGV[2])
+-- One that the server evicted may be among them still.
+local new = redis.call('ZADD', KEYS[2], now, #ARGV[2] .. ' ' .. KEYS[1])
+local total = redis.call('INCRBY', KEYS[3], new * #ARGV[2])
 while total > tonumber(ARGV[4]) do
   local oldest = redis.call('ZRANGE', KEYS[2], 0, 0)[1]
+  if not oldest then
+    redis.call('DEL', KEYS[3])
+    break
+  end
   redis.call('DEL', (string.gsub(oldest, '^%d+ ', '')))
   total = forget(oldest)
 end

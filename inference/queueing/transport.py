@@ -90,13 +90,16 @@ class RequestQueue:
             return CallOutstanding(request.call)
         return int(depth) if accepted else QueueFull(int(depth), int(own[0]))
 
-    def cancel(self, tenant: str, name: str) -> bool:
+    def cancel(self, tenant: str, name: str, *, request: str = "") -> bool:
         """Answer the tenant's call of this name with ``cancelled``, whether or not a worker has taken it.
-        False when it is unknown or has its answer."""
+        False when it is unknown or has its answer, or is not the ``request`` that is meant, of several that
+        had the name one after the other."""
         mark: Any = self._redis.hmget(keys.call(tenant, name), ["request", "root", "entry", "reply_to"])
         if None in mark:
             return False
         request_id, root, entry, reply_to = (value.decode() for value in mark)
+        if request not in ("", request_id):
+            return False
         reply = InferReply.failure(request_id, NO_MODEL, CANCELLED, "The request was cancelled.")
         return send_answer(self._redis, Address(root, entry), tenant, reply_to, reply)
 

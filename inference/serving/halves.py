@@ -101,7 +101,10 @@ class Halves:
         links, broken = follow(now.links, named, lambda name: self._link(manifest, tables, named[name]))
         chains = Chains(manifest, roots, tables, links)
         timed = roots if self._measuring else ()
-        costs, unmeasured = follow(now.costs, timed, lambda root: self._measured(chains, root))
+        known: dict[str, CostModel | None] = {
+            root: cost for root, cost in now.costs.items() if cost is not None
+        }
+        costs, unmeasured = follow(known, timed, lambda root: self._measured(chains, root))
         return replace(chains, costs=costs, error=lacking or broken or unmeasured)
 
     def swap(self, chains: Chains) -> None:

@@ -188,8 +188,9 @@ class Server:
         """Fill the window: wait for the first request as long as one may be idle, and then for company.
 
         The window is many batches wide, so that one tenant's flood in front of the stream does not hide the
-        others. It has an end because what this worker holds no other can take until it dies. Of the
-        background little is taken, and only when nothing else waits.
+        others. It has an end because what this worker holds no other can take until it dies. What asks for a
+        revision that is still to come takes no place in it: others go on. Of the background little is taken,
+        and only when nothing else waits.
         """
         wait_ms = int(idle_s * 1000)
         # A request may have many rows: not more requests at a time than a batch has rows.
@@ -202,16 +203,13 @@ class Server:
                 # times a second.
                 time.sleep(company_s)
             wait_ms, company_s = 0, 0.0
-        behind = len(self._background) + self._early_rows(background=True)
+        early = sum(len(entry.request.inputs) for entry in self._early if entry.is_background)
+        behind = len(self._background) + early
         if not self._backlog and behind < BATCHES_BEHIND * self._limits.rows:
             self._admit_all(self._consumer.read_background(), self._background)
 
     def _room(self) -> int:
-        return self._pace.backlog_rows - len(self._backlog) - self._early_rows(background=False)
-
-    def _early_rows(self, *, background: bool) -> int:
-        early = [entry for entry in self._early if entry.is_background == background]
-        return sum(len(entry.request.inputs) for entry in early)
+        return self._pace.backlog_rows - len(self._backlog)
 
     def _admit_all(self, entries: list[Entry], backlog: Backlog) -> None:
         self._catalogue.keep_up()  # a request may name what was published while it was waited for

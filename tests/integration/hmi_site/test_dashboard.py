@@ -60,6 +60,7 @@ def read(client: Client, address: str) -> str:
     return " ".join(plain(answer).split())
 
 
+@pytest.mark.slow
 def test_all_pages_look_right_while_nothing_runs_and_while_the_queue_is_away(
     staff: Client, settings: Any
 ) -> None:

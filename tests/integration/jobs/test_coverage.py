@@ -22,6 +22,8 @@ from versiontree.selectors import build_inputs
 from workers import coverage
 from workers.coverage import coverage_measure
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture
 def world(db: None, artifact_root: Path, upload_root: Path, tmp_path: Path) -> World:

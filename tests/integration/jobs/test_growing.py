@@ -23,6 +23,8 @@ from versiontree.services.domains import domain_create, domain_update
 from versiontree.services.grow import domain_grow
 from workers.runner import run_job
 
+pytestmark = pytest.mark.slow
+
 OFTEN, RARE, LONELY = (7, 8, 9), (9, 8, 7), (8, 8, 8)
 
 

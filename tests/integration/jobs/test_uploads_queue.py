@@ -16,6 +16,8 @@ from tests.e2e.world import World, corpus_file, world_build
 from tests.processes import CeleryWorker, wait_until
 from versiontree.coverages import coverage_ask, coverages_of
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture
 def world(

@@ -89,6 +89,19 @@ def test_a_name_is_free_again_once_its_call_has_an_answer(redis: Redis, queue: R
     assert queue.cancel("acme", "job")
 
 
+def test_who_is_late_to_take_a_request_back_does_not_take_the_next_one_of_its_name(
+    redis: Redis, queue: RequestQueue
+) -> None:
+    worker, (first, again) = a_worker(redis, "w1"), (named("job", 1), named("job", 2))
+    queue.submit(first)
+    [entry] = worker.read(10, 0)
+    answered(worker, entry, a_reply(entry.request))
+    queue.submit(again)
+    assert not queue.cancel("acme", "job", request=first.id)
+    assert queue.cancel("acme", "job", request=again.id)
+    assert codes(redis) == [("job.1", "ok"), ("job.2", "cancelled")]
+
+
 def test_a_submission_that_is_repeated_is_no_second_request(redis: Redis, queue: RequestQueue) -> None:
     worker, request = a_worker(redis, "w1"), named("job", 1)
     assert [queue.submit(request) for _ in range(2)] == [1, 1]

@@ -104,3 +104,17 @@ def test_answers_that_have_expired_take_no_room(redis: Redis, monkeypatch: pytes
     kept.keep(again, b"new")  # as of now nothing expires, however long this took
     assert redis.get(keys.KEPT_BYTES) == b"103"
     assert redis.zcard(keys.KEPT) == 2
+
+
+def test_answers_that_the_server_evicted_do_not_make_it_refuse_others(redis: Redis) -> None:
+    kept = KeptAnswers(redis, most_bytes=250)
+    for _ in range(3):
+        evicted = turn(kept, "a")
+        kept.keep(evicted, b"x" * 100)
+        redis.delete(evicted.key)
+    assert redis.get(keys.KEPT_BYTES) == b"100"
+    redis.delete(keys.KEPT)
+    for name in "bcd":
+        kept.keep(turn(kept, name), name.encode() * 100)
+    assert kept.begin("acme", "d", body="b", seconds=30) == b"d" * 100
+    assert int(redis.get(keys.KEPT_BYTES) or 0) <= 250

@@ -6,13 +6,16 @@ from typing import Any
 import pytest
 from redis import Redis
 
+from inference.engine.batcher import BatchLimits
 from inference.hplm.hplm import WEIGHTS_FILE
 from inference.hplm.misses import Misses, MissPolicy
 from inference.hplm.plot import VECTORS_FILE
-from inference.hplm.root import UPPER_FILE
+from inference.hplm.root import LOWER_FILE, UPPER_FILE
 from inference.queueing.messages import InferReply, InferRequest
 from inference.serving import catalogue
 from inference.serving.halves import Chains
+from inference.serving.pace import Pace
+from inference.serving.server import Server
 from tests.integration.queueing.requests import replies_in
 from tests.integration.worker.asking import assert_right, request_for
 from tests.integration.worker.desk import Desk
@@ -109,6 +112,21 @@ def test_a_request_for_what_was_just_published_waits_until_it_is_read(
     assert_right(world, new, answered(desk, new))
 
 
+def test_requests_for_what_was_just_published_hold_up_nobody_however_many_they_are(
+    desk: Desk, world: TinyWorld, unread: HeldFile
+) -> None:
+    pace = Pace(idle_wait_s=0.002, backlog_rows=4)
+    desk.server = Server(desk.consumer, desk.catalogue, limits=BatchLimits(rows=2), pace=pace)
+    many = [request_for(of_domain(world), *["the river"] * 3) for _ in range(4)]
+    for request in (*many, old := request_for(under_root(world), "the river")):
+        desk.queue.submit(request)
+    assert answered(desk, old).ok
+    assert desk.queue.depth() == len(many)
+    unread.release()
+    for request in many:
+        assert_right(world, request, answered(desk, request))
+
+
 def test_a_request_for_what_was_just_published_waits_no_longer_than_its_deadline(
     desk: Desk, world: TinyWorld, unread: HeldFile
 ) -> None:
@@ -155,6 +173,22 @@ def test_a_root_with_one_other_byte_is_not_served_until_it_is_as_it_was(desk: De
     [reply] = desk.ask(request := request_for(under_root(world), "river"))
     assert_right(world, request, reply)
     assert desk.catalogue.last_error == ""
+
+
+def test_a_root_whose_lower_layers_could_not_be_timed_is_timed_once_they_can(
+    redis_url: str, world: TinyWorld, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level("INFO", logger="inference.serving.halves")
+    restore = alter(world, "root", world.root_digest, LOWER_FILE)
+    desk, timed = Desk(redis_url, world, misses=Misses(MissPolicy.AUTO)), list[int]()
+    for revision in (1, 2, 3):
+        desk.step()
+        assert desk.catalogue.manifest.revision == revision
+        timed.append(sum("CostModel" in message for message in caplog.messages))
+        restore()
+        world.publish(revision=revision + 1)
+    assert timed == [0, 1, 1]
+    desk.close()
 
 
 def test_a_damaged_hplm_is_read_once_until_its_files_change(desk: Desk, world: TinyWorld) -> None:

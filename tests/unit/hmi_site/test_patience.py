@@ -12,7 +12,7 @@ from hmi_site.patience import LEAST_BYTES, WAIT_S, Patience
 from hmi_site.threaded import TOO_SLOW, Message
 from tenants.errors import HmiError
 from tests.unit.hmi_site.slow_clock import slow_down
-from tests.unit.hmi_site.test_threaded import Environ, Server, Start, piece
+from tests.unit.hmi_site.test_threaded import END, Environ, Server, Start, piece
 
 PIECES = st.lists(st.tuples(st.integers(0, 2 * LEAST_BYTES), st.floats(0, 2 * WAIT_S)))
 ENDLESS = 1000
@@ -67,3 +67,27 @@ def test_a_plain_request_that_comes_too_slowly_is_handed_on_as_one() -> None:
     body, end = asyncio.run(_read(receive, ENDLESS))
     assert len(body) < ENDLESS
     assert end == {"type": TOO_SLOW}
+
+
+def test_a_body_of_which_nothing_comes_is_not_waited_for_for_ever(monkeypatch: pytest.MonkeyPatch) -> None:
+    refused: list[str] = []
+
+    def application(environ: Environ, start_response: Start) -> Iterable[bytes]:
+        with pytest.raises(HmiError) as error:
+            environ["wsgi.input"].read()
+        refused.append(str(error.value.code))
+        start_response("408 Request Timeout", [])
+        return iter([b""])
+
+    monkeypatch.setattr("hmi_site.threaded.Patience", lambda: Patience(left_s=0.01))
+    server = Server(END)
+    server.ask(application)
+    assert (refused, server.sent[0]["status"]) == (["body_too_slow"], 408)
+
+
+def test_a_plain_request_without_a_body_is_handed_on(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def nothing() -> Message:
+        return await asyncio.Future[Message]()
+
+    monkeypatch.setattr("hmi_site.direct.application.Patience", lambda: Patience(left_s=0.01))
+    assert asyncio.run(_read(nothing, ENDLESS)) == (b"", {"type": TOO_SLOW})
