@@ -24,7 +24,7 @@ up: setup ## run everything in the foreground; Ctrl-C stops it
 demo: setup ## build the demo if absent, send requests, print the report, stop
 	@HMI_FOLLOW_PARENT=1 exec $(RUN) -m benchmarks.demo_report $(ARGS)
 
-test: setup ## the tests, on services of their own, but for the slow ones
+test: setup ## the tests but for the slow ones, on services of their own (ARGS="-m unit" runs some)
 	@exec $(RUN) -m pytest -n auto --maxprocesses 4 --dist loadfile -m "not slow" $(ARGS)
 
 slow: setup ## the tests that take longer: in a browser, of processes that are killed, of trainings, the whole demo
