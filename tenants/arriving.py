@@ -2,12 +2,14 @@
 
 Several writers may be at one file: a connection that broke without a word still has a thread that waits for
 it, while its client is back already. So every piece goes to the place it belongs to, or nowhere: whoever
-finds the file at another length than expected has been overtaken, and stops.
+finds the file at another length than expected has been overtaken, and stops. So does whoever finds another
+file at the path, or one that is complete (``seal``): it may be read, or be on its way into the store.
 """
 
 import fcntl
 import hashlib
 import os
+import stat
 import tempfile
 from base64 import b64encode
 from collections.abc import Iterable, Iterator
@@ -15,6 +17,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import IO
 
+from tenants.disk import READ_ONLY, told_when_full
 from tenants.errors import ErrorCode, HmiError
 from tenants.storage import CHUNK_BYTES, Readable
 
@@ -37,26 +40,33 @@ def expect(path: Path, at: int) -> None:
 def append(path: Path, pieces: Iterable[bytes], *, at: int, most: int) -> int:
     """Write pieces from ``at`` on, each on disk before the next is asked for; returns the file's new length.
 
-    Raises ``conflict`` where the file does not end at ``at``, then or later, and ``body_too_large`` beyond
-    ``most``: then nothing that was written stays.
+    Raises ``conflict`` where the file does not end at ``at``, then or later, or is complete; ``not_found``
+    where it is gone; ``out_of_disk``; and ``body_too_large`` beyond ``most``: then nothing that was written
+    stays.
     """
     begin = at
-    try:
-        file = path.open("r+b")
-    except FileNotFoundError as error:
-        raise _gone() from error
-    with file:
+    with _opened(path) as file, told_when_full():
         _expect(_length(file), at)
         for piece in pieces:
             with _locked(file):
+                _check_is_growing(file, path)
                 _expect(_length(file), at)
                 if at + len(piece) > most:
                     file.truncate(begin)
                     raise _too_large()
-                file.write(piece)
-                file.flush()
-            at += len(piece)
+                at = _write(file, piece, at)
     return at
+
+
+def seal(path: Path, size: int) -> None:
+    """Have nobody write to the file any more, whoever has it open; more than once does no harm.
+
+    Raises ``conflict`` unless it has this size, ``not_found`` when it is gone.
+    """
+    with _opened(path) as file, _locked(file):
+        _check_is_at(file, path)
+        _expect(_length(file), size)
+        os.fchmod(file.fileno(), READ_ONLY)
 
 
 def pieces_of(stream: Readable) -> Iterator[bytes]:
@@ -85,12 +95,13 @@ def verified(
             param="Upload-Checksum",
         )
     found = hashlib.new(algorithm, usedforsecurity=False)
-    with tempfile.TemporaryFile(dir=folder) as aside:
+    with told_when_full(), tempfile.TemporaryFile(dir=folder, buffering=0) as aside:
+        written = 0
         for piece in pieces:
-            if aside.tell() + len(piece) > most:
+            if written + len(piece) > most:
                 raise _too_large()
             found.update(piece)
-            aside.write(piece)
+            written = _write(aside, piece, written)
         if found.digest() != digest:
             raise HmiError(
                 ErrorCode.CHECKSUM_MISMATCH,
@@ -100,6 +111,48 @@ def verified(
             )
         aside.seek(0)
         yield pieces_of(aside)
+
+
+def _opened(path: Path) -> IO[bytes]:
+    """Without a buffer: what could not be written is not tried again when the file is closed."""
+    try:
+        try:
+            return path.open("r+b", buffering=0)
+        except PermissionError:  # it is complete: found out, as by root, before anything is written
+            return path.open("rb", buffering=0)
+    except FileNotFoundError as error:
+        raise _gone() from error
+
+
+def _write(file: IO[bytes], piece: bytes, at: int) -> int:
+    """Write the whole piece; returns where the next one begins."""
+    file.seek(at)
+    left = memoryview(piece)
+    while left:  # on a disk that is almost full a write is short before it fails
+        left = left[file.write(left) :]
+    return at + len(piece)
+
+
+def _check_is_at(file: IO[bytes], path: Path) -> None:
+    """``not_found`` unless the path still leads to this file."""
+    try:
+        there = path.stat()
+    except FileNotFoundError as error:
+        raise _gone() from error
+    if not os.path.samestat(os.fstat(file.fileno()), there):
+        raise _gone()
+
+
+def _check_is_growing(file: IO[bytes], path: Path) -> None:
+    """``conflict`` where the file is complete, ``not_found`` where the path leads elsewhere."""
+    _check_is_at(file, path)
+    if stat.S_IMODE(os.fstat(file.fileno()).st_mode) == READ_ONLY:
+        raise HmiError(
+            ErrorCode.CONFLICT,
+            "This upload is complete; its bytes do not change any more.",
+            param="Upload-Offset",
+            details={"offset": _length(file)},
+        )
 
 
 @contextmanager

@@ -1,4 +1,7 @@
-"""Uploaded files on disk, addressed by content: ``<root>/ab/<sha256>``, written once, never changed."""
+"""Uploaded files on disk, addressed by content: ``<root>/ab/<sha256>``, written once, never changed.
+
+What a client may still write to is never moved there: it is copied, and the checksum is that of the copy.
+"""
 
 import hashlib
 from collections.abc import Iterator
@@ -9,7 +12,8 @@ from typing import Protocol
 
 from django.conf import settings
 
-from tenants.errors import ErrorCode
+from tenants.disk import READ_ONLY, copy, told_when_full
+from tenants.errors import ErrorCode, HmiError
 from tenants.formats.failures import bad_file
 from tenants.workspaces import sweep, sync, workspace
 
@@ -63,18 +67,21 @@ class UploadStore:
 
     @contextmanager
     def workspace(self) -> Iterator[Path]:
-        """A folder of its own for one upload; those that killed processes left behind go first."""
-        sweep(self.root, older_than_s=ABANDONED_AFTER_S)
-        with workspace(self.root) as folder:
-            yield folder
+        """A folder of its own for one upload; those that killed processes left behind go first. A disk that
+        is full meanwhile is told as ``out_of_disk``."""
+        with told_when_full():
+            sweep(self.root, older_than_s=ABANDONED_AFTER_S)
+            with workspace(self.root) as folder:
+                yield folder
 
     def place(self, source: Path, measured: Measured) -> Path:
-        """Move a finished file to its place; one that is there already stays. Survives power loss."""
+        """Move a finished file, of which the caller alone knows, to its place. Survives power loss.
+
+        It takes the place of one that is there already: that one may have been damaged since.
+        """
         target = self.path(measured.sha256)
-        if target.is_file() and target.stat().st_size == measured.size:
-            source.unlink()
-            return target
         target.parent.mkdir(parents=True, exist_ok=True)
+        source.chmod(READ_ONLY)
         sync(source)
         source.replace(target)
         sync(target.parent)
@@ -118,3 +125,24 @@ def measure(path: Path) -> Measured:
     """Checksum and size of a file on disk."""
     with path.open("rb") as stream:
         return Measured(hashlib.file_digest(stream, "sha256").hexdigest(), path.stat().st_size)
+
+
+def copied(kept: Kept, target: Path, *, name: str) -> None:
+    """Make a new file of one that others may have open, or that lies in the store.
+
+    Raises ``corrupt_artifact`` where it is not what was measured.
+    """
+    copy(kept.path, target)
+    verify(Kept(target, kept.measured), name=name)
+
+
+def verify(kept: Kept, *, name: str) -> None:
+    """Raises ``corrupt_artifact`` unless the file is what was measured once. Reads all of it."""
+    if not kept.path.is_file() or measure(kept.path) != kept.measured:
+        raise damaged(name)
+
+
+def damaged(name: str) -> HmiError:
+    """A file on this server is not what was sent. ``name`` is what its owner calls it."""
+    message = f"{name} is damaged on this server. Send it again, or ask an administrator to restore it."
+    return HmiError(ErrorCode.CORRUPT_ARTIFACT, message)

@@ -1,5 +1,6 @@
 """What a takeout holds of the tenant itself, file by file: never whole in memory."""
 
+import hashlib
 import json
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -23,7 +24,7 @@ from tenants.models import (
     WebhookEndpoint,
 )
 from tenants.selectors import quota_of
-from tenants.storage import CHUNK_BYTES, stored_path
+from tenants.storage import CHUNK_BYTES, damaged, stored_path
 
 ROWS_AT_ONCE: Final = 2_000
 
@@ -56,14 +57,19 @@ def json_part(name: str, content: Any) -> Part:
 
 
 def file_chunks(path: Path, what: str) -> Iterator[bytes]:
-    """The bytes of a stored file; ``corrupt_artifact`` when it is not there."""
+    """The bytes of a file that lies under its sha256; ``corrupt_artifact`` when it is not there, and at its
+    end when it is another."""
+    digest = hashlib.sha256()
     try:
         with path.open("rb") as stream:
             while chunk := stream.read(CHUNK_BYTES):
+                digest.update(chunk)
                 yield chunk
     except FileNotFoundError as error:
         message = f"The file of {what} is missing on this server; an administrator must look."
         raise HmiError(ErrorCode.CORRUPT_ARTIFACT, message) from error
+    if digest.hexdigest() != path.name:
+        raise damaged(f"The file of {what}")
 
 
 _MEMBERS: Final = ("user__username", "user__email", "role", "created_at")

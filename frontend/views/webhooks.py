@@ -11,7 +11,7 @@ from django.views.decorators.http import require_GET, require_POST
 from frontend.access import TenantRequest, tenant_page
 from frontend.forms.keys import USUAL_OVERLAP
 from frontend.forms.webhooks import OVERLAPS, RotateForm, WebhookForm
-from frontend.pages import go, show
+from frontend.pages import act, go, show
 from frontend.paging import page_of
 from frontend.presenters.webhooks import delivery_rows, webhook_row, webhook_rows
 from frontend.refusals import attempt
@@ -85,9 +85,10 @@ def rotate(request: TenantRequest, endpoint_id: UUID) -> HttpResponse:
 @tenant_page(Role.DEVELOPER)
 def test(request: TenantRequest, endpoint_id: UUID) -> HttpResponse:
     """Send a test event."""
-    webhook_test(endpoint=webhook_of(request.place.tenant, endpoint_id), actor=request.user)
+    endpoint = webhook_of(request.place.tenant, endpoint_id)
     said = "A test is on its way. Load the page again to see what came of it."
-    return go(request, "webhook", endpoint_id, said=said)
+    act(request, lambda: webhook_test(endpoint=endpoint, actor=request.user), said=said)
+    return go(request, "webhook", endpoint_id)
 
 
 @require_POST
@@ -95,16 +96,20 @@ def test(request: TenantRequest, endpoint_id: UUID) -> HttpResponse:
 def replay(request: TenantRequest, endpoint_id: UUID, delivery_id: UUID) -> HttpResponse:
     """Send an event once more."""
     delivery = delivery_of(webhook_of(request.place.tenant, endpoint_id), delivery_id)
-    delivery_replay(delivery=delivery, actor=request.user)
-    return go(request, "webhook", endpoint_id, said="The event is sent again.")
+    said = "The event is sent again."
+    act(request, lambda: delivery_replay(delivery=delivery, actor=request.user), said=said)
+    return go(request, "webhook", endpoint_id)
 
 
 @require_POST
 @tenant_page(Role.DEVELOPER)
 def delete(request: TenantRequest, endpoint_id: UUID) -> HttpResponse:
     """Delete it, with its log."""
-    webhook_delete(endpoint=webhook_of(request.place.tenant, endpoint_id), actor=request.user)
-    return go(request, "webhooks", said="The webhook is deleted.")
+    endpoint = webhook_of(request.place.tenant, endpoint_id)
+    said = "The webhook is deleted."
+    if act(request, lambda: webhook_delete(endpoint=endpoint, actor=request.user), said=said):
+        return go(request, "webhook", endpoint_id)
+    return go(request, "webhooks")
 
 
 def _create(request: TenantRequest, form: WebhookForm) -> tuple[WebhookEndpoint, str]:

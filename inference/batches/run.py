@@ -21,9 +21,9 @@ from inference.queueing.replies import InferClient
 from tenants.errors import ErrorCode, HmiError
 from tenants.models import File, FilePurpose
 from tenants.services.alone import alone
-from tenants.services.files import file_create
+from tenants.services.files import file_create, file_kept
 from tenants.services.usage import usage_write
-from tenants.storage import Kept, measure, stored_path
+from tenants.storage import Kept, measure, verify
 from versiontree.models import Batch
 from versiontree.models.batch import MOST_LINES, BatchForm
 from versiontree.resolving import resolve_model
@@ -96,9 +96,12 @@ def _go_on(batch: Batch, slice_s: float) -> None:
 
 
 def _source(batch: Batch) -> Path:
+    """The file that it is of. Raises ``not_found``, ``corrupt_artifact`` (it is not what was sent)."""
     if batch.input is None:
         raise HmiError(ErrorCode.NOT_FOUND, "The file of the batch was deleted.")
-    return stored_path(batch.input.sha256)
+    kept = file_kept(batch.input)
+    verify(kept, name=batch.filename)
+    return kept.path
 
 
 def _count(batch: Batch, source: Path) -> None:
@@ -156,14 +159,11 @@ def _keep(batch: Batch) -> None:
         if not size or getattr(batch, f"{kind}_id") is not None or not path.exists():
             continue
         os.truncate(path, size)
-        moved = path.with_suffix(".kept")  # the store takes it: this one is there until a row says so
-        moved.unlink(missing_ok=True)
-        moved.hardlink_to(path)
         file_create(
             tenant=batch.tenant,
             purpose=FilePurpose.BATCH_OUTPUT,
             filename=f"{stem}-{kind}.jsonl",
-            stream=Kept(moved, measure(moved)),
+            stream=Kept(path, measure(path)),
             actor=None,
             life=KEPT_FOR,
             frees_bytes=NEVER_REFUSED,

@@ -17,7 +17,7 @@ def alone(name: str) -> Iterator[bool]:
     It holds a lock of the database session, which ends with the process: whoever is killed leaves the way
     free, and no clock has to be trusted.
     """
-    key = uuid5(_OURS, name).int & (2**63 - 1)
+    key = _key(name)
     with connection.cursor() as cursor:
         cursor.execute("SELECT pg_try_advisory_lock(%s)", [key])
         ours = bool(cursor.fetchone()[0])
@@ -27,3 +27,13 @@ def alone(name: str) -> Iterator[bool]:
         if ours:
             with connection.cursor() as cursor:
                 cursor.execute("SELECT pg_advisory_unlock(%s)", [key])
+
+
+def one_at_a_time(name: str) -> None:
+    """Wait until nobody else holds what this names, and hold it until the transaction ends."""
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT pg_advisory_xact_lock(%s)", [_key(name)])
+
+
+def _key(name: str) -> int:
+    return uuid5(_OURS, name).int & (2**63 - 1)

@@ -32,15 +32,16 @@ def file_create(
     frees_bytes: int = 0,
     then: Callable[[File], object] = lambda _: None,
 ) -> File:
-    """Keep what the stream brings, or move a file that is on disk already to its place.
+    """Keep what the stream brings, or a copy of a file that is on disk already.
 
     ``life``: how long; without it, until it is deleted. In the transaction that stores it ``then`` is called,
-    which frees so many bytes of the quota. Raises ``empty_file``, ``file_too_large``, ``quota_exceeded``;
-    then neither row nor file remains. Not within a transaction.
+    which frees so many bytes of the quota. Raises ``empty_file``, ``file_too_large``, ``quota_exceeded``,
+    ``out_of_disk`` and ``corrupt_artifact`` (it is not what was measured); then neither row nor file remains.
+    Not within a transaction.
     """
     name = clean_filename(filename)
     with upload_store().workspace() as workspace:
-        source, received = take_in(stream, workspace, filename=name, key="file")
+        source, received = take_in(stream, workspace, filename=name, key="file", copies=True)
         measured = Measured(received["sha256"], received["size_bytes"])
         if not measured.size:
             raise bad_file(ErrorCode.EMPTY_FILE, "the file is empty.", file=name)

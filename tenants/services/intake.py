@@ -11,19 +11,26 @@ from django.db import connection, transaction
 from tenants.formats.lines import Source
 from tenants.models import Corpus, DatasetSplit, File, Tenant
 from tenants.scope import platform_scope
-from tenants.storage import Kept, Measured, Readable, receive, upload_store
+from tenants.storage import Kept, Measured, Readable, copied, receive, upload_store, verify
 
 
 def take_in(
-    stream: Readable | Kept, workspace: Path, *, filename: str, key: str
+    stream: Readable | Kept, workspace: Path, *, filename: str, key: str, copies: bool = False
 ) -> tuple[Source, dict[str, Any]]:
-    """Stream an upload to the workspace, unless it is on disk; where it lies, and what the report says."""
-    name = clean_filename(filename)
-    if isinstance(stream, Kept):
-        path, measured = stream.path, stream.measured
-    else:
-        path = workspace / f"{key}.upload"
+    """Stream an upload to the workspace; where it lies, and what the report says. What is on disk is read
+    where it is, unless ``copies``: what is to be moved must be the workspace's own.
+
+    Raises ``file_too_large`` and ``corrupt_artifact``.
+    """
+    name, path = clean_filename(filename), workspace / f"{key}.upload"
+    if not isinstance(stream, Kept):
         measured = receive(stream, path, name=name, limit=settings.HMI_UPLOAD_MAX_BYTES)
+    elif copies:
+        copied(stream, path, name=name)
+        measured = stream.measured
+    else:
+        verify(stream, name=name)
+        path, measured = stream.path, stream.measured
     return Source(path, name), {"filename": name, "sha256": measured.sha256, "size_bytes": measured.size}
 
 

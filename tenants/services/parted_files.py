@@ -1,10 +1,8 @@
 """Files that come in parts: announced, their parts taken in any order, put together, cancelled."""
 
 import hashlib
-import shutil
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from datetime import timedelta
-from pathlib import Path
 from typing import BinaryIO, Final
 from uuid import UUID
 
@@ -29,7 +27,7 @@ from tenants.services.uploads import (
     upload_kept,
     uploads_spend,
 )
-from tenants.storage import CHUNK_BYTES, Kept, Readable, measure, upload_store
+from tenants.storage import CHUNK_BYTES, Readable, damaged
 
 RETRY_AFTER_S: Final = 2
 
@@ -99,7 +97,8 @@ def parted_file_complete(
     """Put the parts together in this order; those that are not named are thrown away.
 
     Raises ``not_found`` (a part), ``conflict`` (no more pending), ``invalid_field`` (not as many bytes as
-    announced), ``checksum_mismatch``, and ``conflict`` while another call does so. Not within a transaction.
+    announced), ``checksum_mismatch``, ``out_of_disk``, ``corrupt_artifact`` (a part is not what was sent),
+    and ``conflict`` while another call does so. Not within a transaction.
     """
     with alone(f"upload {parted.pk}") as ours:
         if not ours:
@@ -130,18 +129,16 @@ def _complete(parted: PartedFile, parts: Sequence[UUID], actor: User | ApiKey, m
             raise _over()
         uploads_spend(there.values())
 
-    with upload_store().workspace() as workspace:
-        whole = _put_together(chosen, workspace / "whole", md5)
-        return file_create(
-            tenant=parted.tenant,
-            purpose=parted.purpose,
-            filename=parted.filename,
-            stream=Kept(whole, measure(whole)),
-            actor=actor,
-            life=None if parted.life_s is None else timedelta(seconds=parted.life_s),
-            frees_bytes=sum(upload.size_bytes for upload in there.values()),
-            then=conclude,
-        )
+    return file_create(
+        tenant=parted.tenant,
+        purpose=parted.purpose,
+        filename=parted.filename,
+        stream=_Whole(chosen, md5),
+        actor=actor,
+        life=None if parted.life_s is None else timedelta(seconds=parted.life_s),
+        frees_bytes=sum(upload.size_bytes for upload in there.values()),
+        then=conclude,
+    )
 
 
 @transaction.atomic
@@ -163,24 +160,36 @@ def _parts(parted: PartedFile) -> QuerySet[Upload]:
     return uploads_unexpired(parted.tenant).filter(mark=parted.mark)
 
 
-def _put_together(parts: Sequence[Upload], whole: Path, md5: str) -> Path:
+class _Whole:
+    """The parts one after the other, to be read once. At the end: ``checksum_mismatch`` unless they have this
+    md5, where one is given."""
+
+    def __init__(self, parts: Sequence[Upload], md5: str) -> None:
+        self._pieces = _pieces(parts, md5)
+
+    def read(self, _: int, /) -> bytes:
+        """The next piece."""
+        return next(self._pieces, b"")
+
+
+def _pieces(parts: Sequence[Upload], md5: str) -> Iterator[bytes]:
     found = hashlib.md5(usedforsecurity=False)
-    with whole.open("xb") as out:
-        for part in parts:
-            with _opened(part) as stream:
-                if not md5:
-                    shutil.copyfileobj(stream, out, CHUNK_BYTES)
-                    continue
-                while chunk := stream.read(CHUNK_BYTES):
+    for part in parts:
+        digest = hashlib.sha256()
+        with _opened(part) as stream:
+            while chunk := stream.read(CHUNK_BYTES):
+                digest.update(chunk)
+                if md5:
                     found.update(chunk)
-                    out.write(chunk)
+                yield chunk
+        if digest.hexdigest() != part.sha256:
+            raise damaged(f"The part {part.pk.hex}")
     if md5 and found.hexdigest() != md5.lower():
         raise HmiError(
             ErrorCode.CHECKSUM_MISMATCH,
             f"The parts together have the md5 {found.hexdigest()}, not {md5}. They are still here.",
             param="md5",
         )
-    return whole
 
 
 def _opened(part: Upload) -> BinaryIO:

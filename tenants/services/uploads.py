@@ -15,7 +15,7 @@ from django.core.files import File as Local
 from django.db import transaction
 from django.utils import timezone
 
-from tenants.arriving import append, arrived, expect, pieces_of, verified
+from tenants.arriving import append, arrived, expect, pieces_of, seal, verified
 from tenants.errors import ErrorCode, HmiError
 from tenants.models import ApiKey, Tenant, Upload, User
 from tenants.receiving import release_database
@@ -105,8 +105,8 @@ def upload_append(
     """Take what the stream brings as the bytes from ``offset`` on; returns how many are here now.
 
     A stream that breaks off leaves what it brought, unless a checksum was to vouch for the whole piece. The
-    last byte completes the upload. Raises ``conflict`` (another offset), ``checksum_mismatch`` and
-    ``body_too_large``.
+    last byte completes the upload. Raises ``conflict`` (another offset, or it is complete already),
+    ``checksum_mismatch``, ``body_too_large`` and ``out_of_disk``.
     """
     if promised_sha256:
         Upload.unscoped.filter(pk=upload.pk).update(promised_sha256=promised_sha256.lower())
@@ -131,7 +131,8 @@ def upload_append(
 
 
 def upload_complete(*, upload: Upload) -> None:
-    """Compare a file that is all here with what was promised of it; more than once does no harm.
+    """Compare a file that is all here with what was promised of it; more than once does no harm. From now on
+    nobody writes to it.
 
     Raises ``conflict`` when something is missing; ``checksum_mismatch``, and then the upload is gone.
     """
@@ -146,6 +147,7 @@ def upload_complete(*, upload: Upload) -> None:
             param="file",
             details={"offset": here, "size": upload.size_bytes},
         )
+    seal(path, upload.size_bytes)
     sync(path)
     measured = measure(path)
     if upload.promised_sha256 not in ("", measured.sha256):

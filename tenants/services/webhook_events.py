@@ -2,17 +2,25 @@
 what happened is, whoever dies."""
 
 import secrets
+from collections import Counter
 from collections.abc import Iterable, Mapping
+from datetime import datetime
 from functools import partial
-from typing import Any
+from typing import Any, Final
+from uuid import UUID
 
 from django.db import transaction
+from django.db.models import Count
 from django.utils import timezone
 
-from tenants.models import EventKind, Tenant, WebhookDelivery, WebhookEndpoint
+from tenants.errors import ErrorCode, HmiError
+from tenants.models import DeliveryState, EventKind, Tenant, WebhookDelivery, WebhookEndpoint
 from tenants.services.audit import Actor, audit_record
 from tenants.services.webhooks import host_of, webhook_locked
 from tenants.signals import webhooks_due
+
+MOST_WAITING: Final = 1_000
+"""Deliveries that wait for one endpoint: a receiver that is away for long fills no more of the database."""
 
 
 def endpoints_for(tenant_id: int, kind: EventKind) -> list[WebhookEndpoint]:
@@ -28,10 +36,13 @@ def endpoints_for(tenant_id: int, kind: EventKind) -> list[WebhookEndpoint]:
 def event_tell(*, endpoints: Iterable[WebhookEndpoint], kind: EventKind, data: Mapping[str, Any]) -> None:
     """Have these endpoints of one tenant hear of an event; call it inside the transaction of the event.
 
+    Where ``MOST_WAITING`` wait already, it is only written to the log, as failed: it can be replayed later.
     ``data`` says what it is about by ids, names and links: whoever hears of it asks the API for the rest.
     """
     now, event_id = timezone.now(), _new_id()
     payload = {"type": kind.value, "timestamp": now.isoformat(), "data": dict(data)}
+    told = list(endpoints)
+    waiting = _waiting(told)
     rows = [
         WebhookDelivery(
             tenant=endpoint.tenant,
@@ -39,9 +50,9 @@ def event_tell(*, endpoints: Iterable[WebhookEndpoint], kind: EventKind, data: M
             event_id=event_id,
             kind=kind,
             payload=payload,
-            next_attempt_at=now,
+            **({"next_attempt_at": now} if waiting[endpoint.pk] < MOST_WAITING else _not_sent(now)),
         )
-        for endpoint in endpoints
+        for endpoint in told
     ]
     if rows:
         WebhookDelivery.unscoped.bulk_create(rows)
@@ -50,8 +61,12 @@ def event_tell(*, endpoints: Iterable[WebhookEndpoint], kind: EventKind, data: M
 
 @transaction.atomic
 def webhook_test(*, endpoint: WebhookEndpoint, actor: Actor) -> WebhookDelivery:
-    """Send a test to the endpoint, whatever kinds it wants; one that is turned off gets it once it is on."""
+    """Send a test to the endpoint, whatever kinds it wants; one that is turned off gets it once it is on.
+
+    Raises ``quota_exceeded`` while too many deliveries wait there.
+    """
     found = webhook_locked(endpoint)
+    _check_number(found)
     data = {**links_of(found.tenant), "webhook": str(found.pk)}
     event_tell(endpoints=[found], kind=EventKind.TEST, data=data)
     _record("webhook.test", found, actor, {})
@@ -60,8 +75,12 @@ def webhook_test(*, endpoint: WebhookEndpoint, actor: Actor) -> WebhookDelivery:
 
 @transaction.atomic
 def delivery_replay(*, delivery: WebhookDelivery, actor: Actor) -> WebhookDelivery:
-    """Send an event once more, with the same id, from the first try on; the log keeps both."""
+    """Send an event once more, with the same id, from the first try on; the log keeps both.
+
+    Raises ``quota_exceeded`` while too many deliveries wait there.
+    """
     found = webhook_locked(delivery.endpoint)
+    _check_number(found)
     again = WebhookDelivery(
         tenant=found.tenant,
         endpoint=found,
@@ -81,6 +100,31 @@ def links_of(tenant: Tenant, **places: str) -> dict[str, Any]:
     above = f"/api/v1/tenants/{tenant.slug}"
     links = {name: f"{above}/{place}" for name, place in places.items()}
     return {"tenant": tenant.slug, "links": links or {"tenant": above}}
+
+
+def _waiting(endpoints: Iterable[WebhookEndpoint]) -> Counter[UUID]:
+    """Endpoint -> how many deliveries wait for it."""
+    waiting = WebhookDelivery.unscoped.filter(endpoint__in=endpoints, state=DeliveryState.WAITING).order_by()
+    return Counter(dict(waiting.values("endpoint").annotate(n=Count("pk")).values_list("endpoint", "n")))
+
+
+def _check_number(endpoint: WebhookEndpoint) -> None:
+    there = _waiting([endpoint])[endpoint.pk]
+    if there >= MOST_WAITING:
+        raise HmiError(
+            ErrorCode.QUOTA_EXCEEDED,
+            f"{there:,} deliveries wait for this webhook; send more when its receiver has taken some.",
+            details={"quota": "waiting deliveries", "limit": MOST_WAITING, "used": there},
+        )
+
+
+def _not_sent(now: datetime) -> dict[str, Any]:
+    """Of a delivery that has no place in the queue."""
+    error = (
+        f"Not sent: {MOST_WAITING:,} deliveries waited for this webhook already. Replay it if you need it."
+    )
+    tried = {"at": now.isoformat(), "ms": 0, "status": None, "error": error, "excerpt": ""}
+    return {"state": DeliveryState.FAILED, "finished_at": now, "tries": [tried]}
 
 
 def _new_id() -> str:

@@ -1,8 +1,9 @@
 """Sending what waits for endpoints, until it is taken or the last try is over.
 
 A worker holds an endpoint for as long as one try can take, so an endpoint is sent to by one worker at a time,
-the oldest first, and a slow one delays no other. A worker that dies between sending and writing that down
-leaves the delivery to be sent again: at least once.
+the oldest first, and a slow one delays no other. A tenant has few endpoints sent to at a time, and the tenant
+that was served longest ago is next, so its slow receivers leave threads to the others. A worker that dies
+between sending and writing that down leaves the delivery to be sent again: at least once.
 """
 
 import json
@@ -14,11 +15,12 @@ from datetime import datetime, timedelta
 from typing import Final
 
 from django.db import transaction
-from django.db.models import F, OuterRef, Q, Subquery
+from django.db.models import Count, F, OuterRef, Q, Subquery
 from django.utils import timezone
 
 from tenants.errors import HmiError
 from tenants.models import DeliveryState, WebhookDelivery, WebhookEndpoint
+from tenants.services.alone import one_at_a_time
 from tenants.services.audit import audit_record
 from tenants.services.webhooks import host_of, secrets_of
 from tenants.webhooks.posting import Answer, Resolve, by_name, post
@@ -38,6 +40,8 @@ FAILING_FOR: Final = timedelta(days=5)
 """Without any success, an endpoint is then turned off."""
 KEPT: Final = timedelta(days=30)
 GONE: Final = 410
+ENDPOINTS_AT_ONCE: Final = 2
+"""Of one tenant."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,19 +63,27 @@ def webhooks_send(*, for_s: float, resolve: Resolve = by_name) -> int:
 
 @transaction.atomic
 def delivery_claim() -> Claim | None:
-    """Take an endpoint that nobody sends to, and the delivery that has been due there longest."""
+    """Take an endpoint that nobody sends to, of the tenant that was served longest ago, and the delivery that
+    has been due there longest. None when nothing is due, or only of tenants with ``ENDPOINTS_AT_ONCE``.
+    """
+    one_at_a_time("webhook claim")  # so that two claims do not both find a tenant's last place free
     now = timezone.now()
     due = WebhookDelivery.unscoped.filter(state=DeliveryState.WAITING, next_attempt_at__lte=now).order_by(
         "next_attempt_at", "created_at"
     )
     first_due = Subquery(due.filter(endpoint=OuterRef("pk")).values("next_attempt_at")[:1])
     free = WebhookEndpoint.unscoped.filter(
-        Q(sending_until=None) | Q(sending_until__lt=now), disabled_at=None, tenant__suspended_at=None
+        Q(sending_until=None) | Q(sending_until__lte=now), disabled_at=None, tenant__suspended_at=None
     )
+    held = WebhookEndpoint.unscoped.filter(sending_until__gt=now).order_by().values("tenant")
+    busy = held.annotate(held=Count("pk")).filter(held__gte=ENDPOINTS_AT_ONCE).values("tenant")
+    last = WebhookEndpoint.unscoped.filter(tenant=OuterRef("tenant"), sending_until__isnull=False)
+    served_at = Subquery(last.order_by("-sending_until").values("sending_until")[:1])
     endpoint = (
-        free.annotate(due_at=first_due)
+        free.exclude(tenant__in=busy)
+        .annotate(due_at=first_due, served_at=served_at)
         .filter(due_at__isnull=False)
-        .order_by("due_at")
+        .order_by(F("served_at").asc(nulls_first=True), "due_at")
         .select_for_update(skip_locked=True, no_key=True, of=("self",))
         .first()
     )
@@ -111,7 +123,7 @@ def delivery_record(*, claim: Claim, answer: Answer) -> bool:
         return False
     now = timezone.now()
     _log_try(delivery, answer, now)
-    endpoint.sending_until = None
+    endpoint.sending_until = now  # free, and the tenant was served just now
     if answer.ok:
         endpoint.failing_since = None
     else:

@@ -14,6 +14,7 @@ from tenants.models.webhook import SUBSCRIBABLE
 from tenants.sealing import seal, unseal
 from tenants.services.audit import Actor, audit_record, person
 from tenants.services.quotas import quota_lock
+from tenants.webhooks.posting import TOTAL_S
 from tenants.webhooks.signing import new_secret
 from tenants.webhooks.urls import clean_url
 
@@ -104,8 +105,14 @@ def webhook_rotate(
 
 @transaction.atomic
 def webhook_delete(*, endpoint: WebhookEndpoint, actor: Actor) -> None:
-    """Delete it, with the log of what was sent there and what waits."""
+    """Delete it, with the log of what was sent there and what waits.
+
+    Raises ``conflict`` while a request is on its way there, which counts as one of its tenant's.
+    """
     found = webhook_locked(endpoint)
+    if found.sending_until is not None and found.sending_until > timezone.now():
+        message = "An event is being sent there. Delete it in a moment; turn it off first if more waits."
+        raise HmiError(ErrorCode.CONFLICT, message, param="endpoint_id", retry_after=int(TOTAL_S))
     _record("webhook.delete", found, actor, {})
     found.delete()
 

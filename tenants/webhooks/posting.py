@@ -1,9 +1,12 @@
 """One request to an endpoint: only to addresses that were checked, within a time, reading a little."""
 
 import asyncio
+import socket
 import ssl
+import threading
 import time
 from collections.abc import Awaitable, Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import lru_cache
 from socket import SOCK_STREAM, gaierror
@@ -43,9 +46,33 @@ class Answer:
 
 
 async def by_name(host: str, port: int) -> list[str]:
-    """As the system resolves names."""
-    found = await asyncio.get_running_loop().getaddrinfo(host, port, type=SOCK_STREAM)
-    return [str(address[0]) for *_, address in found]
+    """As the system resolves names.
+
+    Whoever stops waiting leaves the look-up to end by itself. The event loop would wait for its own threads,
+    for as long as a name server is silent.
+    """
+    loop = asyncio.get_running_loop()
+    found: asyncio.Future[list[str]] = loop.create_future()
+
+    def settle(addresses: list[str] | OSError | ValueError) -> None:
+        if found.cancelled():
+            return
+        if isinstance(addresses, list):
+            found.set_result(addresses)
+        else:
+            found.set_exception(addresses)
+
+    def look_up() -> None:
+        answer: list[str] | OSError | ValueError
+        try:
+            answer = [str(address[0]) for *_, address in socket.getaddrinfo(host, port, type=SOCK_STREAM)]
+        except (OSError, ValueError) as error:
+            answer = error
+        with suppress(RuntimeError):  # the loop is closed: nobody waits any more
+            loop.call_soon_threadsafe(settle, answer)
+
+    threading.Thread(target=look_up, name="look-up", daemon=True).start()
+    return await found
 
 
 class CheckedTransport(httpx.AsyncBaseTransport):

@@ -28,7 +28,7 @@ from tenants.services.audit import Actor, audit_record, person
 from tenants.services.datasets import dataset_delete, dataset_upload
 from tenants.services.files import file_kept
 from tenants.services.quotas import quota_lock
-from tenants.storage import Kept, measure, upload_store
+from tenants.storage import Kept, measure, upload_store, verify
 from versiontree.bases import base_named, base_version
 from versiontree.fine_tunings import ENDED, own_jobs, standing_of
 from versiontree.models import FineTuning, FineTuningState, Hplm, Version
@@ -226,6 +226,7 @@ def _rows(file: File, target: Path, options: dict[str, Any]) -> Kept:
     columns = columns_of(source)
     if "columns" not in options and is_conversation(columns):
         options.setdefault("task", task_of(columns))
+        verify(kept, name=file.filename)
         write_texts(source, target, columns)
         return Kept(target, measure(target))
     if "task" not in options:

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable
 from itertools import chain
 from pathlib import Path
 from typing import Final
-from uuid import UUID
+from uuid import UUID, uuid4
 
 from tenants.errors import ErrorCode, HmiError
 from tenants.models import Takeout
@@ -57,7 +57,10 @@ def takeout_run(*, takeout_id: UUID) -> None:
         if takeout is None:
             return
         path = takeout_path(takeout)
-        partial = path.with_name(path.name + PARTIAL)
+        for left in path.parent.glob(f"{path.name}.*{PARTIAL}"):  # of a process that died
+            left.unlink(missing_ok=True)
+        # Of its own name: one that was only held up may still write to its file.
+        partial = path.with_name(f"{path.name}.{uuid4().hex}{PARTIAL}")
         try:
             size = _make(takeout, partial)
             if size is not None:

@@ -31,8 +31,9 @@ def run(job: Job, store: ArtifactStore, workspace: Path, reporter: Reporter) -> 
     from workers.training.build_plot import plot_report
     from workers.training.corpus import require_texts
 
-    require_texts(corpus_file(job))
-    parts, staging = _parts(job, store), job_staging(store, job.pk)
+    corpus = corpus_file(job)
+    require_texts(corpus)
+    parts, staging = _parts(job, store, corpus), job_staging(store, job.pk)
     work = shard_work(job, store, parts)
     chosen, out = staging / "chosen", workspace / "plot"
 
@@ -62,7 +63,7 @@ def run(job: Job, store: ArtifactStore, workspace: Path, reporter: Reporter) -> 
 
 def shard_work(job: Job, store: ArtifactStore, parts: "PlotParts | None" = None) -> ShardWork:
     """What anybody does with one shard of this job."""
-    own = parts or _parts(job, store)
+    own = parts or _parts(job, store, corpus_file(job))
     chosen = job_staging(store, job.pk) / "chosen"
 
     def work(shard: JobShard, folder: Path, told: Told) -> Mapping[str, Any]:
@@ -74,7 +75,7 @@ def shard_work(job: Job, store: ArtifactStore, parts: "PlotParts | None" = None)
     return work
 
 
-def _parts(job: Job, store: ArtifactStore) -> "PlotParts":
+def _parts(job: Job, store: ArtifactStore, corpus: Path) -> "PlotParts":
     from workers.training.plot_shards import PlotInputs, PlotParts, PlotSettings
 
     inputs = build_inputs(job.version)
@@ -82,7 +83,7 @@ def _parts(job: Job, store: ArtifactStore) -> "PlotParts":
         PlotInputs(
             root=artifact_folder(store, inputs.root),
             lower=artifact_folder(store, inputs.lower),
-            corpus=corpus_file(job),
+            corpus=corpus,
             alpha=job.params["alpha"],
             all_unigrams=job.params["all_unigrams"],
             settings=PlotSettings(

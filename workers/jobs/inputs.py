@@ -1,21 +1,24 @@
-"""The files a job works on."""
+"""The files a job works on: a job never reads other bytes than those it was made with."""
 
 from pathlib import Path
 
 from tenants.errors import ErrorCode, HmiError
-from tenants.storage import upload_store
+from tenants.storage import damaged, measure, stored_path
 from versiontree.artifacts import ArtifactStore
 from versiontree.models import Artifact, Job
 
 
 def corpus_file(job: Job) -> Path:
-    """The canonical file of the corpus the job was made with."""
+    """The canonical file of the corpus the job was made with. Reads all of it, to verify it.
+
+    Raises ``not_found``, ``corrupt_artifact``.
+    """
     corpus = job.params["corpus"]
     return _upload(corpus["sha256"], f"the corpus {corpus['name']!r}")
 
 
 def dataset_file(job: Job, split: str) -> Path:
-    """The canonical file of one split of the dataset the job was made with."""
+    """The canonical file of one split of the dataset the job was made with, as ``corpus_file``."""
     dataset = job.params["dataset"]
     return _upload(dataset["splits"][split], f"the {split} split of the dataset {dataset['name']!r}")
 
@@ -28,9 +31,11 @@ def artifact_folder(store: ArtifactStore, artifact: Artifact | None) -> Path:
 
 
 def _upload(sha256: str, what: str) -> Path:
-    path = upload_store().path(sha256)
+    path = stored_path(sha256)
     if not path.is_file():
         raise HmiError(
             ErrorCode.NOT_FOUND, f"The file of {what} is gone: it was deleted after the job was made."
         )
+    if measure(path).sha256 != sha256:
+        raise damaged(f"The file of {what}")
     return path

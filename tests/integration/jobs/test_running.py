@@ -1,5 +1,6 @@
 """Running a job: what it leaves when it ends well, badly, twice or not at all."""
 
+import hashlib
 import shutil
 import threading
 from pathlib import Path
@@ -140,8 +141,13 @@ def test_a_delivery_for_a_job_that_is_gone_does_nothing(world: World, fine_tune:
 
 def test_a_bad_dataset_fails_with_its_code_and_leaves_no_artifact(fine_tune: Job, upload_root: Path) -> None:
     before = set(Artifact.objects.values_list("digest", flat=True))
-    train = fine_tune.params["dataset"]["splits"]["train"]
-    (upload_root / train[:2] / train).write_text('{"text": "good", "label": "good"}\n{"text": "no label"}\n')
+    bad = b'{"text": "good", "label": "good"}\n{"text": "no label"}\n'
+    sha256 = hashlib.sha256(bad).hexdigest()
+    (upload_root / sha256[:2]).mkdir(exist_ok=True)
+    (upload_root / sha256[:2] / sha256).write_bytes(bad)
+    params = fine_tune.params
+    params["dataset"]["splits"]["train"] = sha256
+    Job.unscoped.filter(pk=fine_tune.pk).update(params=params)
     run_job(fine_tune.pk)
     fine_tune.refresh_from_db()
     assert (fine_tune.state, fine_tune.error_code) == ("failed", ErrorCode.MALFORMED_ROW)
@@ -188,6 +194,19 @@ def test_a_dataset_that_was_deleted_meanwhile_is_named(fine_tune: Job, upload_ro
     fine_tune.refresh_from_db()
     assert (fine_tune.state, fine_tune.error_code) == ("failed", ErrorCode.NOT_FOUND)
     assert "'moods'" in fine_tune.error_message
+
+
+@pytest.mark.parametrize("split", ["train", "dev", "test"])
+def test_nothing_is_trained_on_a_file_that_was_changed(fine_tune: Job, upload_root: Path, split: str) -> None:
+    sha256 = fine_tune.params["dataset"]["splits"][split]
+    file = upload_root / sha256[:2] / sha256
+    lines = file.read_bytes().splitlines(keepends=True)
+    file.chmod(0o644)
+    file.write_bytes(b"".join(reversed(lines)))  # rows as good as the others, and as many bytes
+    run_job(fine_tune.pk)
+    fine_tune.refresh_from_db()
+    assert (fine_tune.state, fine_tune.error_code) == ("failed", ErrorCode.CORRUPT_ARTIFACT)
+    assert f"the {split} split of the dataset 'moods' is damaged" in fine_tune.error_message
 
 
 def test_a_crash_tells_the_tenant_little_and_the_administrator_where(fine_tune: Job) -> None:

@@ -5,7 +5,8 @@ from typing import Any
 
 import pytest
 
-from tenants.models import Dataset
+from tenants.models import Dataset, File
+from tenants.storage import stored_path
 from tests.integration.openai_api.conftest import Caller
 from tests.integration.openai_api.tuning import asked, begin, now, version_of
 from tests.unit.tenants.files import jsonl, texts
@@ -58,6 +59,22 @@ def test_rows_of_each_form_become_a_dataset(
     canonical = "".join(path.read_text() for path in splits).replace(": ", ":").replace(", ", ",")
     assert line in canonical
     assert "Say how it is." not in canonical
+
+
+@pytest.mark.parametrize("rows", [CHAT, TAGS])
+def test_nothing_is_tuned_on_a_file_that_was_changed(
+    client: Caller, root: Version, upload_root: Path, rows: Any
+) -> None:
+    job, datasets = asked(client, jsonl(rows)), Dataset.unscoped.count()
+    file = stored_path(File.unscoped.get().sha256)
+    lines = file.read_bytes().splitlines(keepends=True)
+    file.chmod(0o644)
+    file.write_bytes(b"".join(reversed(lines)))  # rows as good as the others
+    begin(job)
+    shown = now(client, job)
+    assert (shown["status"], shown["error"]["code"]) == ("failed", "corrupt_artifact")
+    assert "rows.jsonl" in shown["error"]["message"]
+    assert Dataset.unscoped.count() == datasets
 
 
 @pytest.mark.parametrize(

@@ -3,6 +3,7 @@
 import contextlib
 import os
 import signal
+from collections.abc import Callable
 from pathlib import Path
 
 import psutil
@@ -105,10 +106,15 @@ class Web(Killable):
 
     def start(self) -> None:
         """Returns once it answers."""
-        self._child, ready = children.web(self._address, self._port)
-        self._child.env = {**self._child.env, **self._env}
-        self._child.log = self._log
+        self._child, ready = self.prepared()
         start(self._child, ready)
+
+    def prepared(self) -> tuple[Child, Callable[[], bool]]:
+        """The process, and what says that it answers."""
+        child, ready = children.web(self._address, self._port)
+        child.env = {**child.env, **self._env}
+        child.log = self._log
+        return child, ready
 
     def output(self) -> str:
         """What it has written so far."""

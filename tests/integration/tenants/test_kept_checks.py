@@ -45,6 +45,7 @@ def checked(committed: World, large: None, nudged: list[UUID]) -> Callable[..., 
 
 def spoil(path: Path) -> None:
     """Other content of the same length."""
+    path.chmod(0o644)
     path.write_bytes(path.read_bytes()[::-1])
 
 

@@ -190,8 +190,7 @@ def test_a_failure_of_the_disk_leaves_no_row(
         return place(store, source, measured)
 
     monkeypatch.setattr(UploadStore, "place", full)
-    with pytest.raises(OSError, match="No space left"):
-        put_dataset(world)
+    refused(ErrorCode.OUT_OF_DISK, lambda: put_dataset(world))
     assert nothing_is_left(upload_root)
 
 

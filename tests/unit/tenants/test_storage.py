@@ -3,13 +3,15 @@
 import hashlib
 import io
 import os
+import tempfile
 import time
 from pathlib import Path
 
 import pytest
 
+from tenants.disk import copy
 from tenants.errors import ErrorCode
-from tenants.storage import Measured, UploadStore, measure, receive
+from tenants.storage import Kept, Measured, UploadStore, copied, measure, receive, verify
 from tests.unit.tenants.files import refused
 
 CONTENT = b"some text\n"
@@ -29,13 +31,57 @@ def test_a_file_is_placed_under_its_checksum(store: UploadStore) -> None:
     assert (store.root / DIGEST[:2] / DIGEST).read_bytes() == CONTENT
 
 
+def put(store: UploadStore) -> Path:
+    with store.workspace() as workspace:
+        return store.place(
+            workspace / "a", receive(io.BytesIO(CONTENT), workspace / "a", name="a.txt", limit=100)
+        )
+
+
 def test_the_same_content_is_stored_once(store: UploadStore) -> None:
-    places = []
-    for _ in range(2):
-        with store.workspace() as workspace:
-            measured = receive(io.BytesIO(CONTENT), workspace / "a", name="a.txt", limit=100)
-            places.append(store.place(workspace / "a", measured).stat().st_ino)
-    assert places[0] == places[1]
+    assert put(store) == put(store)
+    assert [path for path in store.root.rglob("*") if path.is_file()] == [store.path(DIGEST)]
+
+
+def test_a_stored_file_is_read_only_and_can_still_be_discarded(store: UploadStore) -> None:
+    assert put(store).stat().st_mode & 0o777 == 0o444
+    assert put(store).stat().st_mode & 0o777 == 0o444
+    store.discard(DIGEST)
+    assert not store.path(DIGEST).exists()
+
+
+def test_a_stored_file_that_was_damaged_is_replaced(store: UploadStore) -> None:
+    for content in (CONTENT[::-1], b""):
+        damaged = put(store)
+        damaged.chmod(0o644)
+        damaged.write_bytes(content)
+        assert put(store).read_bytes() == CONTENT
+
+
+@pytest.mark.parametrize("folder", ["/dev/shm", "/tmp"])
+def test_a_copy_has_the_same_bytes_and_a_life_of_its_own_on_any_disk(tmp_path: Path, folder: str) -> None:
+    source = tmp_path / "source"
+    source.write_bytes(os.urandom(3_000_000))
+    with tempfile.TemporaryDirectory(dir=folder) as elsewhere:
+        target = Path(elsewhere) / "target"
+        copy(source, target)
+        assert target.read_bytes() == source.read_bytes()
+        source.write_bytes(b"changed")
+        assert target.stat().st_size == 3_000_000
+        with pytest.raises(FileExistsError):
+            copy(source, target)
+
+
+def test_a_copy_that_is_not_what_was_measured_is_refused(tmp_path: Path) -> None:
+    source = tmp_path / "source"
+    source.write_bytes(CONTENT)
+    kept = Kept(source, measure(source))
+    copied(kept, tmp_path / "same", name="a.txt")
+    source.write_bytes(CONTENT[::-1])
+    error = refused(ErrorCode.CORRUPT_ARTIFACT, lambda: copied(kept, tmp_path / "other", name="a.txt"))
+    assert error.message.startswith("a.txt is damaged")
+    source.unlink()
+    refused(ErrorCode.CORRUPT_ARTIFACT, lambda: verify(kept, name="a.txt"))
 
 
 def test_a_workspace_is_gone_even_after_a_failure(store: UploadStore) -> None:

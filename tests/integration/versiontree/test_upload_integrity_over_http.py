@@ -1,0 +1,134 @@
+"""Uploads to the web server as the launcher starts it: two writers at one file, and a disk that is full."""
+
+import socket
+from collections.abc import Iterator
+from pathlib import Path
+
+import httpx
+import pytest
+from django.conf import settings as django_settings
+
+from hmi_site.launcher.ports import choose_port
+from tenants.models import File
+from tenants.services.api_keys import api_key_create
+from tenants.storage import stored_path
+from tests.integration.serving_faults.servers import Web, private_mounts
+from tests.integration.tenants.tus import PIECE
+from tests.integration.versiontree import grove
+from tests.integration.versiontree.grove import Household
+from tests.processes import wait_until
+from tests.services import start
+from versiontree.models import Version
+
+pytestmark = [pytest.mark.slow, pytest.mark.django_db(transaction=True)]
+
+DISK = 'mount -t tmpfs -o size=4m tmpfs "$0" && exec "$@"'
+MEBIBYTE = 1024**2
+LINE = b'"' + b"x" * (MEBIBYTE - 3) + b'"\n'
+
+
+class SmallDisk(Web):
+    """A web server whose folder of uploads has four megabytes."""
+
+    def start(self) -> None:
+        """Returns once it answers."""
+        self._child, ready = self.prepared()
+        mounted = [*private_mounts(), DISK, str(django_settings.HMI_UPLOAD_ROOT)]
+        self._child.command = [*mounted, *self._child.command]
+        start(self._child, ready)
+
+
+@pytest.fixture
+def web(
+    request: pytest.FixtureRequest, service_env: dict[str, str], upload_root: Path, tmp_path: Path
+) -> Iterator[Web]:
+    """The web server, of the class that the test asks for."""
+    kind: type[Web] = getattr(request, "param", Web)
+    port = choose_port("127.0.0.1", 18_640)
+    environment = {**service_env, "HMI_UPLOAD_ROOT": str(upload_root)}
+    with port.claim:
+        web = kind(port.address, port.number, environment, tmp_path / "web.log")
+        web.start()
+        yield web
+        web.stop()
+
+
+@pytest.fixture
+def key(upload_root: Path, root: Version, acme: Household) -> str:
+    """Of a tenant with an hPLM that answers batches."""
+    grove.ready_hplm(root, "spam", acme)
+    return api_key_create(tenant=acme.tenant, name="k", scopes=["infer", "manage"], created_by=acme.owner)[1]
+
+
+@pytest.fixture
+def wire(web: Web, key: str) -> Iterator[httpx.Client]:
+    """A client of the tenant's."""
+    headers = {"X-Api-Key": key, "Tus-Resumable": "1.0.0"}
+    with httpx.Client(base_url=f"{web.url}/api/v1/", headers=headers, trust_env=False, timeout=60) as client:
+        yield client
+
+
+def upload(wire: httpx.Client, size: int) -> str:
+    made = wire.post("uploads", headers={"Upload-Length": str(size), "Upload-Metadata": "filename YQ=="})
+    assert made.status_code == 201, made.text
+    return made.headers["Location"].rpartition("/")[2]
+
+
+def patch(wire: httpx.Client, key: str, content: bytes, offset: int = 0) -> httpx.Response:
+    headers = {"Upload-Offset": str(offset), "Content-Type": PIECE}
+    return wire.patch(f"uploads/{key}", content=content, headers=headers)
+
+
+def offset_of(wire: httpx.Client, key: str) -> int:
+    return int(wire.head(f"uploads/{key}").headers["Upload-Offset"])
+
+
+def batch(wire: httpx.Client, key: str) -> httpx.Response:
+    return wire.post("batches", json={"model": "spam", "upload": key})
+
+
+def half_sent(wire: httpx.Client, key: str, *, offset: int, size: int, content: bytes) -> socket.socket:
+    """A piece of so many bytes, of which these came."""
+    to = wire.base_url
+    head = (
+        f"PATCH {to.path}uploads/{key} HTTP/1.1\r\nHost: {to.host}:{to.port}\r\n"
+        f"X-Api-Key: {wire.headers['X-Api-Key']}\r\nContent-Type: {PIECE}\r\nUpload-Offset: {offset}\r\n"
+        f"Content-Length: {size}\r\n\r\n"
+    )
+    connection = socket.create_connection((to.host, to.port or 80), timeout=60)
+    connection.sendall(head.encode() + content)
+    wait_until(lambda: offset_of(wire, key) == offset + len(content))
+    return connection
+
+
+def test_the_stored_file_stays_what_it_is_while_others_write_to_the_upload(wire: httpx.Client) -> None:
+    key = upload(wire, 2 * MEBIBYTE)
+    with half_sent(wire, key, offset=0, size=2 * MEBIBYTE, content=LINE) as first:
+        with half_sent(wire, key, offset=MEBIBYTE, size=MEBIBYTE + 1, content=LINE) as second:
+            assert batch(wire, key).status_code == 201
+            second.sendall(b"!")
+            refused = second.recv(65_536)
+        first.sendall(b"evil" * (MEBIBYTE // 4))
+        overtaken = first.recv(65_536)
+    assert stored_path(File.unscoped.get().sha256).read_bytes() == LINE * 2
+    assert {answer.split()[1] for answer in (refused, overtaken)} <= {b"404", b"409"}
+
+
+@pytest.mark.parametrize("web", [SmallDisk], indirect=True)
+def test_a_full_disk_is_told_as_such_and_leaves_nothing_behind(web: Web, wire: httpx.Client) -> None:
+    large = upload(wire, 5 * MEBIBYTE)
+    full = patch(wire, large, LINE * 5)
+    assert (full.status_code, full.json()["error"]["code"]) == (422, "out_of_disk")
+    assert 3 * MEBIBYTE < offset_of(wire, large) <= 4 * MEBIBYTE, "what fitted is gone on from"
+    assert wire.delete(f"uploads/{large}").status_code == 204
+
+    key = upload(wire, 3 * MEBIBYTE)
+    assert patch(wire, key, LINE * 3).status_code == 204
+    no_room_for_both = batch(wire, key)
+    assert (no_room_for_both.status_code, no_room_for_both.json()["error"]["code"]) == (422, "out_of_disk")
+    assert not File.unscoped.exists()
+    assert wire.delete(f"uploads/{key}").status_code == 204
+
+    small = upload(wire, MEBIBYTE)
+    assert patch(wire, small, LINE).status_code == 204
+    assert batch(wire, small).status_code == 201, "there is room again"
