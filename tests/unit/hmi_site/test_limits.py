@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from hmi_site import settings
+from hmi_site.lockout import SEVERAL_ADDRESSES
 from hmi_site.patience import WAIT_S
 from inference.queueing.kept_answers import KEPT_S, MOST_BYTES_OF_TENANT
 from tenants.formats.dataset import MOST_LABELS, MOST_ROWS
