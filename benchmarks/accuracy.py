@@ -29,7 +29,7 @@ from benchmarks.methods import (
     Method,
     train_whole,
 )
-from benchmarks.runs import Runs, bench_dir, fingerprint
+from benchmarks.runs import Runs, bench_dir, made_folder
 from benchmarks.workbench import Converted, Workbench
 from inference.hplm.json_files import read_artifact_json
 from inference.hplm.root import LOWER_FILE, ROOT_FILE, UPPER_FILE
@@ -153,7 +153,7 @@ class Accuracy:
     def _tune(
         self, inputs: Inputs, settings: FineTuneSettings, method: Method, key: dict[str, Any]
     ) -> dict[str, Any]:
-        out = bench_dir() / "hplms" / fingerprint(key)
+        out = made_folder("hplms", key)
         report = fine_tune(
             root=inputs.root,
             plots=inputs.plots,

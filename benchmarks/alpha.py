@@ -15,7 +15,7 @@ from rich.console import Console
 
 from benchmarks import harness
 from benchmarks.data import DATASETS, Dataset, canonical
-from benchmarks.runs import Runs, bench_dir, fingerprint
+from benchmarks.runs import Runs, bench_dir, made_folder
 from benchmarks.workbench import Converted, Workbench
 from inference.hplm.json_files import read_artifact_json
 from workers.training.evaluate import EvaluateSettings, evaluate
@@ -50,7 +50,7 @@ def measure(dataset: Dataset, vectors: str, epochs: int, console: Console) -> ha
     settings = FineTuneSettings(epochs=epochs)
     widest = tables(bench, converted, dataset, ALPHAS[0], "float16")
     key = {"dataset": dataset.name, "settings": asdict(settings), "root": converted.key}
-    hplm = bench_dir() / "hplms" / fingerprint({"alpha": key})
+    hplm = made_folder("hplms", {"alpha": key})
     if not hplm.is_dir():
         fine_tune(
             root=converted.root,

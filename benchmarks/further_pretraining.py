@@ -17,7 +17,7 @@ from rich.console import Console
 
 from benchmarks import harness
 from benchmarks.data import BIOMEDICAL, DATASETS, GENERAL, Dataset, canonical, corpus
-from benchmarks.runs import Runs, bench_dir, fingerprint
+from benchmarks.runs import Runs, bench_dir, fingerprint, made_folder
 from benchmarks.whole_lm import (
     VARIANTS,
     Domain,
@@ -121,7 +121,7 @@ class FurtherPretraining:
         """The original model, some of its layers having learnt."""
         settings = replace(self.learning, learning_rate=FULL_CONTEXT_RATE)
         key = {"root": "as published", "learning": learning, "settings": asdict(settings)}
-        folder = bench_dir() / "further" / fingerprint(key)
+        folder = made_folder("further", key)
 
         def made() -> dict[str, Any]:
             return self._learn(converted, learning, settings, folder)
@@ -157,7 +157,7 @@ class FurtherPretraining:
     def _domain(self, converted: Converted) -> Converted:
         """The product's own: the root with the local lower half that has learnt, and the report."""
         key = {"root": converted.key, "domain": asdict(self.learning)}
-        folder = bench_dir() / "further" / fingerprint(key)
+        folder = made_folder("further", key)
 
         def made() -> dict[str, Any]:
             return further_pretrain(
@@ -238,7 +238,7 @@ class FurtherPretraining:
                     plots=tables,
                     dataset=files,
                     task=dataset.task,
-                    out=bench_dir() / "hplms" / fingerprint(whole_key),
+                    out=made_folder("hplms", whole_key),
                     settings=settings,
                     reporter=self.bench.reporter,
                     lower=lower,

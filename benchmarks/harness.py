@@ -29,8 +29,15 @@ def arguments(description: str) -> argparse.ArgumentParser:
     """The options that every benchmark takes; a benchmark may add its own."""
     parser = argparse.ArgumentParser(description=description)
     parser.add_argument("--quick", action="store_true", help="a smaller run of the same shape")
-    parser.add_argument("--json", type=Path, metavar="FILE", help="write rows and figures to FILE")
+    parser.add_argument("--json", type=output_file, metavar="FILE", help="write rows and figures to FILE")
     return parser
+
+
+def output_file(name: str) -> Path:
+    """The file that an option names. Its folder is made now, not when the run has ended."""
+    path = Path(name)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    return path
 
 
 def write_json(report: Report, path: Path) -> None:

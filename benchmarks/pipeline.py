@@ -7,7 +7,6 @@ import json
 import sys
 import time
 from collections.abc import Sequence
-from pathlib import Path
 
 import numpy as np
 
@@ -34,8 +33,10 @@ MODES = {
 def main(argv: Sequence[str] | None = None) -> int:
     """Measure, print the table, write trace and picture where wanted."""
     parser = shared.arguments(__doc__ or "")
-    parser.add_argument("--picture", type=Path, metavar="FILE", help="figure 17, as SVG")
-    parser.add_argument("--trace", type=Path, metavar="FILE", help="the same for Chrome or Perfetto")
+    parser.add_argument("--picture", type=harness.output_file, metavar="FILE", help="figure 17, as SVG")
+    parser.add_argument(
+        "--trace", type=harness.output_file, metavar="FILE", help="the same for Chrome or Perfetto"
+    )
     options = parser.parse_args(argv)
     on = shared.machine(options)
     world = shared.world(options, on)

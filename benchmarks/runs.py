@@ -24,6 +24,13 @@ def bench_dir() -> Path:
     return folder
 
 
+def made_folder(kind: str, key: dict[str, Any]) -> Path:
+    """Where what is made for this key lies, or will lie once it is made: the folder above it is there."""
+    folder = bench_dir() / kind
+    folder.mkdir(exist_ok=True)
+    return folder / fingerprint(key)
+
+
 class Runs:
     """The runs of one benchmark."""
 

@@ -8,7 +8,7 @@ from rich.console import Console
 
 from benchmarks import harness
 from benchmarks.data import DATASETS, canonical
-from benchmarks.runs import Runs, bench_dir, fingerprint
+from benchmarks.runs import Runs, bench_dir, made_folder
 from benchmarks.workbench import Converted, Workbench
 from inference.hplm.fragments import level_name
 from workers.training.evaluate import EvaluateSettings, evaluate
@@ -73,7 +73,7 @@ def _tune(
     dataset = DATASETS[dataset_name]
     files = canonical(dataset, bench_dir() / "data" / dataset.name)
     table = bench.table(converted, "general", ALPHA)
-    out = bench_dir() / "hplms" / fingerprint(key)
+    out = made_folder("hplms", key)
     report = fine_tune(
         root=converted.root,
         plots=[table],

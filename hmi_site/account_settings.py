@@ -62,6 +62,7 @@ MFA_TOTP_ISSUER = "HMI"
 MFA_TOTP_TOLERANCE = 1  # of 30 seconds: clocks of telephones differ
 MFA_ALLOW_UNVERIFIED_EMAIL = True  # many people have none here
 
+AXES_HANDLER = "hmi_site.lockout.Lockout"
 AXES_LOCKOUT_PARAMETERS = [["username", "ip_address"]]
 AXES_USERNAME_CALLABLE = "hmi_site.lockout.account_name"
 AXES_LOCKOUT_CALLABLE = "hmi_site.lockout.locked_out"

@@ -11,6 +11,7 @@ from django.urls import resolve
 
 from hmi_site import wsgi  # first: it sets Django up, whose models the others ask for
 from hmi_site.direct.application import Direct
+from hmi_site.ready_file import tell_ready
 from hmi_site.streams import StreamsApart, end_streams
 from hmi_site.threaded import Threaded
 from inference.api.client import close_gateway
@@ -39,3 +40,4 @@ application = Direct(
 )
 resolve("/")  # has all views imported, which else the first request would wait for
 spare_garbage_collection()
+tell_ready()

@@ -2,7 +2,6 @@
 
 import os
 from logging.config import dictConfig
-from pathlib import Path
 from typing import Any
 
 from celery import Celery
@@ -10,11 +9,10 @@ from celery.signals import beat_init, celeryd_init, setup_logging, worker_proces
 from django.conf import settings
 
 from hmi_site.embedded.lifeline import die_with_launcher
+from hmi_site.ready_file import tell_ready
 from tenants.scope import process_of_platform
 
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "hmi_site.settings")
-
-READY_FILE = "HMI_READY_FILE"
 
 app = Celery("hmi_site")
 app.config_from_object("django.conf:settings", namespace="CELERY")
@@ -42,7 +40,6 @@ def tie_pool_process(**_: Any) -> None:
 
 @worker_ready.connect
 @beat_init.connect
-def tell_ready(**_: Any) -> None:
-    """Tell the launcher, which named a file for it, that this process takes work."""
-    if file := os.environ.get(READY_FILE):
-        Path(file).touch()
+def takes_work(**_: Any) -> None:
+    """The launcher waits for this."""
+    tell_ready()

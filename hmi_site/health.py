@@ -1,6 +1,8 @@
 """Is this process alive, and can it serve? For load balancers, the launcher and people."""
 
 import logging
+import threading
+import time
 from collections.abc import Callable
 
 import redis
@@ -15,20 +17,24 @@ from inference.queueing.status import WorkerStatus, workers_alive
 log = logging.getLogger(__name__)
 
 TIMEOUT_S = 2.0
+SEEN_FOR_S = 1.0
+"""What was found is told for so long: anybody may ask, as often as they like."""
+
+Parts = dict[str, str]
 
 
 @never_cache
 @require_safe
 def live(request: HttpRequest) -> JsonResponse:  # noqa: ARG001 - a view
     """200 as long as this process answers at all."""
-    return JsonResponse({"status": "live", "home": settings.HMI_RUNTIME_DIR.name})
+    return JsonResponse({"status": "live"})
 
 
 @never_cache
 @require_safe
 def ready(request: HttpRequest) -> JsonResponse:  # noqa: ARG001 - a view
     """200 when the database and Redis answer and an inference worker is ready, else 503 and which is not."""
-    parts = _parts()
+    parts = _readiness.parts()
     good = _is_good(parts)
     return JsonResponse({"status": "ready" if good else "not ready", **parts}, status=200 if good else 503)
 
@@ -44,7 +50,7 @@ def oip_live(request: HttpRequest) -> JsonResponse:  # noqa: ARG001 - a view
 @require_safe
 def oip_ready(request: HttpRequest) -> JsonResponse:  # noqa: ARG001 - a view
     """`ready`, as the Open Inference Protocol has it."""
-    good = _is_good(_parts())
+    good = _is_good(_readiness.parts())
     return JsonResponse({"ready": good}, status=200 if good else 503)
 
 
@@ -54,11 +60,35 @@ def ready_workers() -> list[WorkerStatus]:
         return [worker for worker in workers_alive(client) if worker.state == "ready"]
 
 
-def _parts() -> dict[str, str]:
+class Readiness:
+    """What the parts of the product were found to be, looked at by one thread at a time and at most once in
+    SEEN_FOR_S. For any threads."""
+
+    def __init__(self) -> None:
+        self._looking = threading.Lock()
+        self._found: Parts = {}
+        self._found_at = float("-inf")
+
+    def parts(self) -> Parts:
+        """By name; while another thread looks, what was found before."""
+        if time.monotonic() - self._found_at > SEEN_FOR_S and self._looking.acquire(blocking=not self._found):
+            try:
+                if time.monotonic() - self._found_at > SEEN_FOR_S:  # nobody has looked while this one waited
+                    self._found = _parts()
+                    self._found_at = time.monotonic()
+            finally:
+                self._looking.release()
+        return self._found
+
+
+_readiness = Readiness()
+
+
+def _parts() -> Parts:
     return {"database": _state(_database), "redis": _state(_redis), "inference_worker": _state(_worker)}
 
 
-def _is_good(parts: dict[str, str]) -> bool:
+def _is_good(parts: Parts) -> bool:
     return all(state == "ok" for state in parts.values())
 
 

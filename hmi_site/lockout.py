@@ -3,9 +3,13 @@
 from typing import Any
 
 from allauth.account.signals import password_reset
+from axes.attempts import get_cool_off_threshold
+from axes.handlers.database import AxesDatabaseHandler
+from axes.helpers import get_client_username
+from axes.models import AccessAttempt
 from axes.utils import reset
 from django.conf import settings
-from django.db.models import Q
+from django.db.models import Q, Sum
 from django.http import HttpRequest, HttpResponse
 
 from hmi_site.errors import answer
@@ -13,6 +17,24 @@ from tenants.errors import ErrorCode, HmiError
 from tenants.models import User
 
 LONGEST_NAME = 150
+SEVERAL_ADDRESSES = 10
+"""From all addresses together so many times as many passwords are tried as from one. Less would let anybody
+keep anybody else out with few addresses."""
+
+
+class Lockout(AxesDatabaseHandler):  # type: ignore[misc]
+    """Counts what was tried from one address and, more patiently, from all."""
+
+    def get_failures(self, request: HttpRequest, credentials: dict[str, Any] | None = None) -> int:
+        """As axes compares it with the limit: the greater of the failures of the name and address, and the
+        tenth part of those of the name from any address."""
+        of_name = AccessAttempt.objects.filter(
+            username=get_client_username(request, credentials),
+            attempt_time__gte=get_cool_off_threshold(request),
+        )
+        everywhere: int = of_name.aggregate(tried=Sum("failures_since_start"))["tried"] or 0
+        here: int = super().get_failures(request, credentials)
+        return max(here, everywhere // SEVERAL_ADDRESSES)
 
 
 def account_name(request: HttpRequest, credentials: dict[str, Any] | None) -> str:
@@ -34,7 +56,8 @@ def locked_out(request: HttpRequest, *_: Any) -> HttpResponse:
     """What somebody sees who has tried too often."""
     minutes = settings.HMI_LOCKOUT_MIN
     message = (
-        f"There were {settings.HMI_LOCKOUT_FAILURES} wrong passwords for this user name from your address."
+        f"There were {settings.HMI_LOCKOUT_FAILURES} wrong passwords for this user name from your address, or"
+        f" {SEVERAL_ADDRESSES * settings.HMI_LOCKOUT_FAILURES} from several."
         f" Wait {minutes} {'minute' if minutes == 1 else 'minutes'} and try again, or choose a new password"
         " by e-mail, which ends the wait; so can an administrator."
     )

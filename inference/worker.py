@@ -43,6 +43,8 @@ from inference.serving.turn_watch import TurnWatch
 log = logging.getLogger("inference.worker")
 
 LOST_WAIT_S = 1.0
+LOAD_AHEAD_S = 5.0
+"""For so long what is published is loaded before it is asked for, and at the start run once."""
 
 
 class Worker:
@@ -72,6 +74,7 @@ class Worker:
             pipeline=Pipeline(abreast(settings.pipelining, device)),
             metrics=self._metrics,
             profile_s=settings.profile_s,
+            ahead_s=LOAD_AHEAD_S,
         )
         # A connection of its own: a thread counts while the loop answers.
         self._misses = MissCounter(connect(settings.redis_url, retries=0))
@@ -85,7 +88,8 @@ class Worker:
         )
 
     def run(self, stop: threading.Event) -> None:
-        """Load, announce, serve, drain. Ready means: every root has computed a batch here."""
+        """Load, announce, serve, drain. Ready means: every root has computed a batch here, and what a first
+        request needs has been loaded and run."""
         url, name = self._settings.redis_url, self._settings.name
         with (
             Exporter(self._metrics.registry, self._exporter),
@@ -93,6 +97,7 @@ class Worker:
             asking.Teller(connect(url, retries=0), name, self._answers(heart)),
         ):
             self._catalogue.refresh()
+            self._catalogue.warm_up()
             spare_garbage_collection()
             self._announce(heart, stop)
             with self._misses, closing(self._catalogue.pipeline):

@@ -7,7 +7,7 @@ from uuid import UUID
 
 from django.conf import settings
 from django.contrib.auth.models import AnonymousUser
-from django.db.models import Case, Count, F, OuterRef, Q, QuerySet, Subquery, Sum, Value, When
+from django.db.models import Case, Count, F, OuterRef, QuerySet, Subquery, Sum, Value, When
 from django.db.models.functions import Coalesce, Now
 
 from tenants.api_key_selectors import api_keys_working
@@ -97,9 +97,10 @@ def member_of(tenant: Tenant, member_id: int) -> Membership:
 
 
 def has_address(user: User, email: str) -> bool:
-    """Whether the address is the user's own, or one that they have confirmed."""
-    confirmed = Q(emailaddress__email__iexact=email, emailaddress__verified=True)
-    return User.objects.filter(Q(email__iexact=email) | confirmed, pk=user.pk).exists()
+    """Whether the address is one that the user has confirmed. What an account only says of itself anybody
+    can say."""
+    confirmed = User.objects.filter(emailaddress__email__iexact=email, emailaddress__verified=True)
+    return confirmed.filter(pk=user.pk).exists()
 
 
 def invitations_of(tenant: Tenant) -> QuerySet[Invitation]:

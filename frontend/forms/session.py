@@ -72,7 +72,7 @@ class SignUpForm(Plain, account.SignupForm):
         with transaction.atomic():
             user: User = super().save(request)
             if self.invitation is not None:
-                invitation_accept(invitation=self.invitation, user=user)
+                invitation_accept(invitation=self.invitation, user=user, new_account=True)
                 forget(request)
         return user
 

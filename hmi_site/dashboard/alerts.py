@@ -1,13 +1,16 @@
 """What somebody should look at, and where."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from datetime import datetime
 
 from django.urls import reverse
+from django.utils import timezone
 
 from hmi_site.dashboard.disk import Store
 from hmi_site.dashboard.serving import RootRow
 from hmi_site.dashboard.work import Jobs
+from hmi_site.launcher.restarts import Restart
 from inference.api.serving import Serving
 
 
@@ -60,3 +63,12 @@ def disk_alerts(stores: list[Store]) -> Iterator[Alert]:
         if store.is_nearly_full:
             told = f"{store.name}: the disk is {store.percent} % full, {store.free} are free."
             yield Alert(told, "danger", reverse("admin:versiontree_artifact_changelist"))
+
+
+def restart_alerts(restarts: Iterable[Restart]) -> Iterator[Alert]:
+    """Which processes of the product have ended by themselves."""
+    for one in restarts:
+        times = "once" if one.times == 1 else f"{one.times:,} times"
+        last = timezone.localtime(datetime.fromisoformat(one.last_at))
+        told = f"{one.name[0].upper()}{one.name[1:]}: started again {times}; at {last:%H:%M} it {one.how}."
+        yield Alert(told, "warning", reverse("admin:serving-workers"))

@@ -1,5 +1,6 @@
 """The embedded PostgreSQL: a foreground child on a unix socket, with its data in HMI_HOME."""
 
+import contextlib
 import importlib.util
 import shutil
 import signal
@@ -192,7 +193,8 @@ def program_version(programs: Path) -> int:
 
 
 def await_old_server(data: Path) -> None:
-    """Wait for the server of a launcher that was killed; forget a server that is gone.
+    """Wait for the server of a launcher that was killed; forget a server that is gone, and end what is left
+    of one that was killed itself: a session that is busy does not notice, and holds the memory they share.
 
     Only the holder of the home's lock may call this. PostgreSQL itself refuses to start when the process id
     in its lock file is alive again as something else, which is common after a container restarts.
@@ -202,6 +204,7 @@ def await_old_server(data: Path) -> None:
     while lock.exists():
         server = _running_server(lock, data)
         if server is None:
+            _end_sessions(data)
             lock.unlink(missing_ok=True)
             return
         if time.monotonic() > deadline:
@@ -215,3 +218,19 @@ def _running_server(lock: Path, data: Path) -> psutil.Process | None:
         return process if Path(process.cwd()) == data.resolve() else None
     except (OSError, ValueError, psutil.Error):
         return None
+
+
+def _end_sessions(data: Path) -> None:
+    """Of a server that is gone. Each is in a process group of its own."""
+    sessions = [process for process in psutil.process_iter() if _runs_in(process, data)]
+    for session in sessions:
+        with contextlib.suppress(psutil.Error):
+            session.kill()
+    psutil.wait_procs(sessions, timeout=OLD_SERVER_WAIT_S)
+
+
+def _runs_in(process: psutil.Process, folder: Path) -> bool:
+    try:
+        return process.name() == "postgres" and Path(process.cwd()) == folder.resolve()
+    except (OSError, psutil.Error):
+        return False

@@ -6,15 +6,19 @@ import shutil
 import signal
 import subprocess
 import sys
+import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+
+import psutil
 
 from hmi_site.embedded import lifeline
 
 LOG_LIMIT_BYTES = 16 * 1024**2
 LAST_LINES = 15
 KILL_WAIT_S = 10.0
+GONE_POLL_S = 0.02
 
 
 class ChildError(RuntimeError):
@@ -101,12 +105,19 @@ class Child:
             return
         with contextlib.suppress(subprocess.TimeoutExpired):
             self.process.wait(self.stop_timeout_s)
-        self._kill_group()
-        self.process.wait(KILL_WAIT_S)
+        self.kill_group()
 
-    def _kill_group(self) -> None:
+    def kill_group(self) -> None:
+        """Kill it and whatever is left of its group, and return when they are gone. Harmless when it has not
+        started."""
+        if self.process is None:
+            return
         with contextlib.suppress(ProcessLookupError, PermissionError):
             os.killpg(self.pid, signal.SIGKILL)
+        self.process.wait(KILL_WAIT_S)
+        deadline = time.monotonic() + KILL_WAIT_S
+        while _runs_in_group(self.pid) and time.monotonic() < deadline:
+            time.sleep(GONE_POLL_S)
 
 
 def tied_command(
@@ -133,6 +144,15 @@ def run_tied(
         cwd="/",
         check=False,
     )
+
+
+def _runs_in_group(group: int) -> bool:
+    """Whether a process of the group still runs: one that has ended may wait for whoever reaps orphans."""
+    for process in psutil.process_iter():
+        with contextlib.suppress(OSError, psutil.Error):
+            if os.getpgid(process.pid) == group and process.status() != psutil.STATUS_ZOMBIE:
+                return True
+    return False
 
 
 def plain_environment() -> dict[str, str]:

@@ -35,8 +35,9 @@ def make_private(folder: Path) -> None:
 
 
 def remove_leftovers(folder: Path) -> None:
-    """Remove what stopped processes left in the folder, and the folder if that empties it."""
-    for file in (file for kind in ("ready", "sock", "json") for file in folder.glob(f"*.{kind}")):
+    """Remove what processes that were stopped or killed left there, and the folder if that empties it."""
+    kinds = ("*.ready", "*.sock", "*.json", ".s.PGSQL.*")
+    for file in (file for kind in kinds for file in folder.glob(kind)):
         file.unlink(missing_ok=True)
     with contextlib.suppress(OSError):
         folder.rmdir()

@@ -5,18 +5,18 @@ import os
 import secrets
 import ssl
 import sys
-from collections.abc import Callable
 from pathlib import Path
 
 import httpx
 import redis
 from django.conf import settings
 
-from hmi_site.celery import READY_FILE
 from hmi_site.embedded.lifeline import SUPERVISED
 from hmi_site.embedded.process import Child
 from hmi_site.health import ready_workers
 from hmi_site.launcher.cpus import training_threads, usable_cpus
+from hmi_site.launcher.supervisor import Ready
+from hmi_site.ready_file import READY_FILE
 
 TRAINING_NICENESS = 10
 DEFAULT_QUEUE_PROCESSES = 2
@@ -24,7 +24,6 @@ WEBHOOKS_AT_ONCE = 8
 BATCHES_AT_ONCE = 2
 WEB_POOL = 32
 WEB_STOP_S = 10
-Ready = Callable[[], bool]
 _NO_CERTIFICATES = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
 """To load the usual ones takes longer than to ask a server on this machine, which has none."""
 
@@ -106,6 +105,7 @@ def web(address: str, port: int) -> tuple[Child, Ready]:
     """The web server: one process with many threads, since a thread waits for each infer request."""
     host = f"[{address}]" if ":" in address else address
     threads = str(settings.HMI_WEB_THREADS)
+    loaded = _ready_file("web")
     child = _python(
         "web",
         [
@@ -118,9 +118,11 @@ def web(address: str, port: int) -> tuple[Child, Ready]:
         HMI_WEB_THREADS=threads,
         HMI_LIVE_STREAMS=str(settings.HMI_LIVE_STREAMS),
         HMI_DB_POOL=str(settings.HMI_DB_POOL or WEB_POOL),
+        **{READY_FILE: str(loaded)},
     )
     child.stop_timeout_s = WEB_STOP_S + 5
-    return child, lambda: _answers(f"http://{host}:{port}/health/live")
+    # The file: this one has the port. Else a server of somebody else might answer in its place.
+    return child, lambda: loaded.exists() and _answers(f"http://{host}:{port}/health/live")
 
 
 def _log_config_file() -> Path:
@@ -135,8 +137,7 @@ _QUIET = ("--without-gossip", "--without-mingle", "--loglevel", "INFO")
 
 
 def _celery(name: str, *arguments: str, nice: int = 0, **env: str) -> tuple[Child, Ready]:
-    ready_file = Path(settings.HMI_RUNTIME_DIR) / f"{name.replace(' ', '-')}.ready"
-    ready_file.unlink(missing_ok=True)
+    ready_file = _ready_file(name)
     child = _python(
         name,
         ["-m", "celery", "--quiet", "-A", "hmi_site", *arguments],
@@ -145,6 +146,13 @@ def _celery(name: str, *arguments: str, nice: int = 0, **env: str) -> tuple[Chil
     child.nice = nice
     child.stop_timeout_s = 30.0  # a running job hands itself back to the queue at its next check
     return child, ready_file.exists
+
+
+def _ready_file(name: str) -> Path:
+    """What the process that is to be started touches once it takes work; not there yet."""
+    file = Path(settings.HMI_RUNTIME_DIR) / f"{name.replace(' ', '-')}.ready"
+    file.unlink(missing_ok=True)
+    return file
 
 
 def _python(name: str, arguments: list[str], **env: str) -> Child:
@@ -175,10 +183,8 @@ def _works(name: str) -> bool:
 
 
 def _answers(url: str) -> bool:
-    """Whether the server at `url` is up, and ours."""
+    """Whether a server is up there."""
     try:
-        answer = httpx.get(url, timeout=3.0, trust_env=False, verify=_NO_CERTIFICATES)
-        body = answer.json()
-    except (httpx.HTTPError, ValueError):
+        return httpx.get(url, timeout=3.0, trust_env=False, verify=_NO_CERTIFICATES).is_success
+    except httpx.HTTPError:
         return False
-    return isinstance(body, dict) and body.get("home") == settings.HMI_RUNTIME_DIR.name

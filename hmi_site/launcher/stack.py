@@ -20,14 +20,14 @@ from hmi_site.embedded.process import Child, ChildError
 from hmi_site.embedded.runtime_dir import RuntimeDirError, make_private, remove_leftovers
 from hmi_site.embedded.valkey import Valkey
 from hmi_site.launcher import children, migrations
-from hmi_site.launcher.children import Ready
 from hmi_site.launcher.interrupts import ChildEnded, Interrupts, Stopped, raising
 from hmi_site.launcher.lock import HomeLock
 from hmi_site.launcher.ports import choose_port
+from hmi_site.launcher.restarts import FILE_NAME as RESTARTS
+from hmi_site.launcher.supervisor import READY_WITHIN_S, Service, Supervisor, wake_main_thread
 from hmi_site.services import EMBEDDED_ADMIN, EMBEDDED_DATABASE, EMBEDDED_ROLE, VALKEY_SOCKET
 from versiontree.serving import manifest_publish
 
-START_TIMEOUT_S = 300.0
 POLL_S = 0.03
 CHECK_EVERY_S = 5.0
 DEATH_SHOWS_WITHIN_S = 1.0
@@ -38,15 +38,17 @@ class Stack:
     """All processes of the product, in four waves, each ready before the next starts.
 
     PostgreSQL; Valkey; the inference worker, the Celery workers and beat; the web server. Leaving the block
-    stops them in reverse. Two things interrupt the block: a child that ends raises ChildError (naming it,
-    with the end of its log) out of the `with`; Ctrl-C and SIGTERM leave it quietly. Use it once, in the main
-    thread.
+    stops them in reverse. A child that ends before all are ready raises ChildError, naming it, with the end
+    of its log; one that ends later is started again, see `Supervisor`. Two things interrupt the block: one
+    that ends again and again raises ChildError out of the `with`; Ctrl-C and SIGTERM leave it quietly. Use it
+    once, in the main thread.
     """
 
     def __init__(self, console: Console) -> None:
         self.console = console
         self.url = ""
-        self._waves: list[list[Child]] = []
+        self._waves: list[list[Service]] = []
+        self._supervisor: Supervisor | None = None
         self._sockets: list[Path] = []
         self._resources = contextlib.ExitStack()
         self._interrupts = Interrupts()
@@ -56,6 +58,7 @@ class Stack:
         self._resources.enter_context(raising(self._interrupts, child_ended=self._child_ended))
         try:
             self._start()
+            self._supervise()
         except BaseException as error:  # noqa: BLE001 - whatever it is, nothing stays behind
             self._interrupts.armed = False
             explained = self._explained(error) or _as_child_error(error)
@@ -76,23 +79,38 @@ class Stack:
         return isinstance(error, Stopped)
 
     def wait(self) -> None:
-        """Sleep until something interrupts the block; logs are kept from filling the disk."""
+        """Sleep until something interrupts the block; logs are kept from filling the disk. Raises ChildError
+        when nobody can reach a child any more."""
+        missing: set[Path] = set()
         while True:
-            self.check()
+            self._check_failure()
             for child in self._children():
                 child.trim_log()
-            time.sleep(CHECK_EVERY_S)
-
-    def check(self) -> None:
-        """Raise ChildError if a child has ended, or nobody can reach one any more."""
-        for child in self._children():
-            child.check_alive()
-        for socket in self._sockets:
-            if not socket.exists():
+            before, missing = missing, self._missing_sockets()
+            for socket in before & missing:
                 raise ChildError(
                     f"{socket} has been removed, so nothing can connect there any more.\n"
                     "Start again; if something cleans that folder, set HMI_RUNTIME_DIR to another."
                 )
+            time.sleep(CHECK_EVERY_S)
+
+    def _missing_sockets(self) -> set[Path]:
+        """None while a server is being started again. One that ends removes its socket shortly before."""
+        if self._supervisor is None or not self._supervisor.all_up:
+            return set()
+        return {socket for socket in self._sockets if not socket.exists()}
+
+    def _check_failure(self) -> None:
+        """Raise what the supervisor has given up for."""
+        if self._supervisor is not None and self._supervisor.failure is not None:
+            raise self._supervisor.failure
+
+    def _supervise(self) -> None:
+        """From now on a child that ends is started again."""
+        services = [service for wave in self._waves for service in wave]
+        file = settings.HMI_RUNTIME_DIR / RESTARTS
+        self._supervisor = Supervisor(services, self.console, file, on_failure=wake_main_thread)
+        self._supervisor.begin()
 
     def _start(self) -> None:
         try:
@@ -109,13 +127,13 @@ class Stack:
         self._say("Database", f"{applied} migrations applied" if applied else "up to date")
         manifest_publish()
         self._start_wave(
-            children.inference_worker(),
-            children.training_worker(),
-            children.default_worker(),
-            children.uploads_worker(),
-            children.webhook_worker(),
-            children.batch_worker(),
-            children.beat(),
+            Service(children.inference_worker),
+            Service(children.training_worker),
+            Service(children.default_worker),
+            Service(children.uploads_worker),
+            Service(children.webhook_worker),
+            Service(children.batch_worker),
+            Service(children.beat),
         )
         self._start_web(lock)
         connections.close_all()
@@ -133,8 +151,8 @@ class Stack:
             binaries=settings.HMI_POSTGRES_BIN,
         )
         with self.console.status("Preparing PostgreSQL"):
-            child = server.prepare()
-        self._start_wave((child, server.ready))
+            service = Service(lambda: (server.prepare(), server.ready))
+        self._start_wave(service)
         self._sockets.append(settings.HMI_RUNTIME_DIR / f".s.PGSQL.{PORT}")
         server.create_database(EMBEDDED_DATABASE, owner=EMBEDDED_ROLE)
 
@@ -149,7 +167,7 @@ class Stack:
             log=settings.HMI_LOG_ROOT / "valkey.log",
             binary=settings.HMI_REDIS_BIN,
         )
-        self._start_wave((server.prepare(), server.ready))
+        self._start_wave(Service(lambda: (server.prepare(), server.ready)))
         self._sockets.append(settings.HMI_RUNTIME_DIR / VALKEY_SOCKET)
 
     def _start_web(self, lock: HomeLock) -> None:
@@ -159,67 +177,78 @@ class Stack:
             self.console.print(f"Port {taken} is taken.")
         if port.taken:
             self.console.print(f"Using port {port.number} instead.")
-        self._start_wave(children.web(port.address, port.number))
+        self._start_wave(Service(lambda: children.web(port.address, port.number)))
         shown = f"[{settings.HMI_HOST}]" if ":" in settings.HMI_HOST else settings.HMI_HOST
         self.url = f"http://{'localhost' if shown in {'0.0.0.0', '[::]'} else shown}:{port.number}"  # noqa: S104
         lock.tell(url=self.url)
 
-    def _start_wave(self, *wave: tuple[Child, Ready]) -> None:
+    def _start_wave(self, *wave: Service) -> None:
         """Start these together and wait until each is ready; what depends on them comes in the next wave."""
         began = time.monotonic()
-        self._waves.append([child for child, _ in wave])
-        for child, _ in wave:
+        self._waves.append([*wave])
+        for service in wave:
             with self._interrupts.held():  # else one that has started may not be known by its process id
-                child.start()
-        waiting = list(wave)
+                service.child.start()
+        waiting = [*wave]
         while waiting:
-            with self.console.status(f"Starting {', '.join(child.name for child, _ in waiting)}"):
-                done = self._await_any(waiting, until=began + START_TIMEOUT_S)
-            for child, ready in done:
-                waiting.remove((child, ready))
-                self._say(child.name, f"ready in {time.monotonic() - began:.1f} s")
+            with self.console.status(f"Starting {', '.join(service.name for service in waiting)}"):
+                done = self._await_any(waiting, until=began + READY_WITHIN_S)
+            for service in done:
+                waiting.remove(service)
+                self._say(service.name, f"ready in {time.monotonic() - began:.1f} s")
 
-    def _await_any(self, waiting: list[tuple[Child, Ready]], *, until: float) -> list[tuple[Child, Ready]]:
-        while not (done := [(child, ready) for child, ready in waiting if ready()]):
-            for child, _ in waiting:
-                child.check_alive()
+    def _await_any(self, waiting: list[Service], *, until: float) -> list[Service]:
+        while not (done := [service for service in waiting if service.ready()]):
+            for service in waiting:
+                service.child.check_alive()
                 if time.monotonic() > until:
                     raise ChildError(
-                        f"{child.name} is not ready after {START_TIMEOUT_S:.0f} s.\n{child.last_lines()}"
+                        f"{service.name} is not ready after {READY_WITHIN_S:.0f} s.\n"
+                        f"{service.child.last_lines()}"
                     )
             time.sleep(POLL_S)
         return done
 
     def _children(self) -> list[Child]:
-        return [child for wave in self._waves for child in wave]
+        return [service.child for wave in self._waves for service in wave]
 
     def _say(self, name: str, state: str) -> None:
         self.console.print(f"  [green]✓[/green] {name[0].upper()}{name[1:]}: {state}", highlight=False)
 
     def _child_ended(self) -> bool:
+        """Whether one has ended that is not started again."""
+        if self._supervisor is not None:
+            return self._supervisor.failure is not None
         return any(child.exit_code() is not None for child in self._children())
 
-    def _explained(self, error: BaseException) -> ChildError | None:
+    def _explained(self, error: BaseException) -> Exception | None:
         """The end of a child, where that is what `error` comes from; a lost connection shows first."""
         if isinstance(error, ChildError) or not isinstance(error, (Exception, ChildEnded)):
             return None
+        if self._supervisor is not None:
+            return self._supervisor.failure
         deadline = time.monotonic() + DEATH_SHOWS_WITHIN_S
         while not self._child_ended() and time.monotonic() < deadline:
             time.sleep(POLL_S)
         try:
-            self.check()
+            for child in self._children():
+                child.check_alive()
         except ChildError as ended:
             return ended
         return None
 
     def _stop(self) -> None:
         connections.close_all()
+        if self._supervisor is not None:
+            self._supervisor.stop()
         for wave in reversed(self._waves):
-            with self.console.status(f"Stopping {', '.join(child.name for child in wave)}"):
-                for child in wave:
-                    child.ask_to_stop()
-                for child in wave:
-                    child.await_end()
+            with self.console.status(f"Stopping {', '.join(service.name for service in wave)}"):
+                for service in wave:
+                    service.child.ask_to_stop()
+                for service in wave:
+                    service.child.await_end()
+        if self._supervisor is not None:
+            self._supervisor.release()
         self._waves.clear()
         self._resources.close()
 

@@ -105,6 +105,13 @@ class HplmCache:
         """Whether it has a slot now."""
         return digest in self._slots
 
+    @property
+    def is_roomy(self) -> bool:
+        """Whether an eighth of the room or more holds nothing."""
+        with self._lock:
+            limit = self._slabs.limit()
+            return limit - self._slabs.held_bytes >= limit / 8 > 0
+
     def pin(self, digests: Collection[str]) -> None:
         """Let these stay once they are there, and no others."""
         self._pinned = frozenset(digests)

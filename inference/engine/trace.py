@@ -62,6 +62,11 @@ class Trace:
         taken = {track for (other, _), track in self._tracks.items() if other == lane}
         return next(track for track in count() if track not in taken)
 
+    def forget(self) -> None:
+        """Begin anew."""
+        with self._lock:
+            self._spans.clear()
+
     def spans(self, since: float = 0.0) -> list[Span]:
         """Those that ended after a time of `time.perf_counter`, by their beginning."""
         with self._lock:

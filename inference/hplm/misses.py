@@ -144,7 +144,9 @@ def _contributions(part: Part, layout: Layout, parts: Composition) -> Tensor:
     ]
     if not resident and not len(part.computed):
         return vectors(copied, layout, parts)
-    table = torch.cat([copied[: rows.copied], *resident])
+    looked_up = copied[: rows.copied]
+    # Not by `cat` where there is one: under autocast it refuses the table's float16 on a CPU.
+    table = torch.cat([looked_up, *resident]) if resident else looked_up
     if not len(part.computed):
         return vectors(table, layout, parts)
     assert half.local is not None

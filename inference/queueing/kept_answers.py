@@ -13,6 +13,8 @@ KEPT_S = 600
 MOST_BYTES_EACH = 1024**2
 MOST_BYTES = 64 * 1024**2
 """Of all answers together; the oldest make room."""
+MOST_BYTES_OF_TENANT = 8 * 1024**2
+"""Of a tenant's answers; its own oldest make room, so that a tenant with many leaves others theirs."""
 
 
 class InFlight(Exception):
@@ -34,9 +36,12 @@ class Turn:
 class KeptAnswers:
     """Answers by tenant and idempotency key."""
 
-    def __init__(self, redis: Redis, *, most_bytes: int = MOST_BYTES) -> None:
+    def __init__(
+        self, redis: Redis, *, most_bytes: int = MOST_BYTES, most_bytes_of_tenant: int = MOST_BYTES_OF_TENANT
+    ) -> None:
         self._redis = redis
         self._most_bytes = most_bytes
+        self._most_bytes_of_tenant = most_bytes_of_tenant
 
     def begin(self, tenant: str, key: str, *, body: str, seconds: float) -> Turn | bytes:
         """The answer that was given, or the turn to give one. ``body`` stands for what is asked. Whoever
@@ -60,7 +65,9 @@ class KeptAnswers:
             self.release(turn)
             return
         given: list[Argument] = [turn.owner, answer, int(1000 * KEPT_S), self._most_bytes]
-        run(self._redis, scripts.KEEP, [turn.key, keys.KEPT, keys.KEPT_BYTES], given)
+        given += [self._most_bytes_of_tenant, keys.KEPT_PREFIX, keys.KEPT_OF_PREFIX]
+        touched = [turn.key, keys.KEPT, keys.KEPT_BYTES, keys.KEPT_BYTES_OF]
+        run(self._redis, scripts.KEEP, touched, given)
 
     def release(self, turn: Turn) -> None:
         """Nothing was answered: the next call with the key is as good as the first."""

@@ -164,8 +164,10 @@ end
 return redis.call('HMGET', KEYS[1], 'body', 'owner', 'answer')
 """
 
-# KEYS: the answer to a key, all answers by time, their bytes. ARGV: who answers, the answer, its life in ms,
-# most bytes. Forgets those that have expired, then the oldest until there is room.
+# KEYS: the answer to a key, all answers by time, their bytes, the bytes of each tenant. ARGV: who answers,
+# the answer, its life in ms, most bytes, most bytes of a tenant, the prefix of the names of answers, that of
+# the names of a tenant's own answers by time. Forgets those that have expired, then the oldest of the tenant
+# and the oldest of all until there is room.
 KEEP = """
 if redis.call('HGET', KEYS[1], 'owner') ~= ARGV[1] or redis.call('HEXISTS', KEYS[1], 'answer') == 1 then
   return 0
@@ -173,27 +175,46 @@ end
 local time = redis.call('TIME')
 local now = time[1] * 1000 + math.floor(time[2] / 1000)
 
+local function tenant_of(name)
+  return string.match(string.sub(name, #ARGV[6] + 1), '^[^:]*')
+end
+
 -- The key may be in use again when its answer has expired.
 local function forget(member)
+  local bytes, name = string.match(member, '^(%d+) (.*)$')
+  local tenant = tenant_of(name)
   redis.call('ZREM', KEYS[2], member)
-  return redis.call('DECRBY', KEYS[3], string.match(member, '^%d+'))
+  if redis.call('ZREM', ARGV[7] .. tenant, member) == 1 then
+    if redis.call('HINCRBY', KEYS[4], tenant, -bytes) <= 0 then redis.call('HDEL', KEYS[4], tenant) end
+  end
+  redis.call('DECRBY', KEYS[3], bytes)
+end
+
+local function make_room(answers, sum, most)
+  while sum() > tonumber(most) do
+    local oldest = redis.call('ZRANGE', answers, 0, 0)[1]
+    if not oldest then return end
+    redis.call('DEL', (string.gsub(oldest, '^%d+ ', '')))
+    forget(oldest)
+  end
 end
 
 for _, member in ipairs(redis.call('ZRANGE', KEYS[2], '-inf', now - ARGV[3], 'BYSCORE')) do forget(member) end
 redis.call('HSET', KEYS[1], 'answer', ARGV[2])
 redis.call('PEXPIRE', KEYS[1], ARGV[3])
+local member = #ARGV[2] .. ' ' .. KEYS[1]
+local tenant = tenant_of(KEYS[1])
+local own = ARGV[7] .. tenant
+-- Of what the server evicted, no sum is kept.
+if redis.call('EXISTS', KEYS[2]) == 0 then redis.call('DEL', KEYS[3]) end
+if redis.call('EXISTS', own) == 0 then redis.call('HDEL', KEYS[4], tenant) end
 -- One that the server evicted may be among them still.
-local new = redis.call('ZADD', KEYS[2], now, #ARGV[2] .. ' ' .. KEYS[1])
-local total = redis.call('INCRBY', KEYS[3], new * #ARGV[2])
-while total > tonumber(ARGV[4]) do
-  local oldest = redis.call('ZRANGE', KEYS[2], 0, 0)[1]
-  if not oldest then
-    redis.call('DEL', KEYS[3])
-    break
-  end
-  redis.call('DEL', (string.gsub(oldest, '^%d+ ', '')))
-  total = forget(oldest)
-end
+redis.call('INCRBY', KEYS[3], redis.call('ZADD', KEYS[2], now, member) * #ARGV[2])
+redis.call('HINCRBY', KEYS[4], tenant, redis.call('ZADD', own, now, member) * #ARGV[2])
+redis.call('PEXPIRE', own, 2 * ARGV[3])
+
+make_room(own, function() return tonumber(redis.call('HGET', KEYS[4], tenant) or 0) end, ARGV[5])
+make_room(KEYS[2], function() return tonumber(redis.call('GET', KEYS[3]) or 0) end, ARGV[4])
 return 1
 """
 

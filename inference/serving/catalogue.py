@@ -15,7 +15,7 @@ from inference.engine.packed import PackedHplm
 from inference.engine.pipeline import Pipeline
 from inference.engine.pipelining import SYNCHRONISED
 from inference.engine.residency import HplmCache
-from inference.engine.rows import ModelIdentity
+from inference.engine.rows import ModelIdentity, Row
 from inference.engine.slab_room import SlabRoom
 from inference.engine.slabs import open_slabs
 from inference.hplm.errors import HplmError
@@ -34,6 +34,7 @@ from inference.serving.refusals import Refusals
 log = logging.getLogger(__name__)
 
 LOWER_BYTES = 2 * 1024**3
+WARM_UP_TEXT = "Is it warm?"
 AGAIN_AFTER_S = 10.0
 """A revision whose preparation failed as a whole is tried again then."""
 
@@ -90,7 +91,10 @@ class Catalogue:
         profile_s: float = PROFILE_S,
         device_bytes: int = 0,
         limits: BatchLimits | None = None,
+        ahead_s: float = 0.0,
     ) -> None:
+        """``ahead_s``: for so long, with each revision, what its hPLMs need is loaded before they are asked
+        for, beside what is served."""
         self.device = device
         self.dtype = dtype
         self.misses = misses or Misses()
@@ -114,8 +118,9 @@ class Catalogue:
         nothing = Manifest(artifact_root=watcher.artifact_root)
         self._now = Revision(nothing, {}, {}, Chains(nothing), "")
         self._next: Ahead[Revision | None] = Ahead("next revision")
-        self._bringing: Ahead[None] = Ahead("pinned hPLMs")
-        self._pins_due = False
+        self._bringing: Ahead[None] = Ahead("hPLMs ahead of requests")
+        self._bring_due = False
+        self._ahead_s = ahead_s
         self._failure = ""
         self._again_at = math.inf
 
@@ -163,29 +168,67 @@ class Catalogue:
         if not self._next.under_way and (self._watcher.is_new() or time.monotonic() >= self._again_at):
             self._again_at = math.inf
             self._next.begin(self._prepare)
-        self._bring_pins()
+        self._bring()
         return swapped
 
     @property
     def is_bringing(self) -> bool:
-        """Whether pinned hPLMs are being loaded beside what is served."""
+        """Whether hPLMs are being loaded beside what is served."""
         return self._bringing.under_way
 
-    def _bring_pins(self) -> None:
-        """Have the pinned hPLMs of a new revision loaded beside what is served."""
-        self._bringing.take()
-        if self._pins_due and not self._bringing.under_way:
-            self._pins_due = False
-            self._bringing.begin(self._load_pinned)
-
-    def _load_pinned(self) -> None:
-        for hplm in self.manifest.to_stay():
-            if self.cache.holds(hplm.digest):
-                continue
+    def warm_up(self) -> None:
+        """Have what is served loaded as far as there is time and room, and compute one text along every
+        chain, so that no first request waits for that. What fails is logged, for a request to be told."""
+        self._bringing.take(wait=True)
+        until = time.monotonic() + self._ahead_s
+        of_chains = {chain_name(hplm): hplm for hplm in self.manifest.hplms.values()}
+        for hplm in of_chains.values():
+            if time.monotonic() >= until:
+                break
             try:
-                self.cache.release(self.cache.acquire(_identity(hplm)))
-            except Exception as error:  # noqa: BLE001 - it is asked for again when somebody needs it
-                log.warning("the pinned %s cannot be loaded: %s", _identity(hplm), error)
+                self._run_once(hplm)
+            except Exception as error:  # noqa: BLE001 - it is served as far as it can be
+                log.warning("no text could be computed for %s: %s", identity_of(hplm), error)
+        self.pipeline.trace.forget()
+
+    def _run_once(self, hplm: ServedHplm) -> None:
+        """One text by all that the engine does, on every thread that computes, and counted nowhere."""
+        route = self.route(identity_of(hplm))
+        encoding = route.executor.root.tokenizer.encode(WARM_UP_TEXT)
+        rows = [
+            Row(policy, encoding.ids, encoding.types, identity_of(hplm), route.chain, Misses(policy))
+            for policy in (self.misses.policy, MissPolicy.FALLBACK)
+        ]
+        executor = Executor(route.executor.root, self.halves, self.cache, pipeline=self.pipeline)
+        for flight in [executor.begin(rows) for _ in range(executor.abreast)]:
+            executor.finish(flight)
+
+    def _bring(self) -> None:
+        """Have the hPLMs of a new revision loaded beside what is served."""
+        self._bringing.take()
+        if self._bring_due and not self._bringing.under_way:
+            self._bring_due = False
+            self._bringing.begin(self._load_ahead)
+
+    def _load_ahead(self) -> None:
+        """The pinned hPLMs; then the lower layers and the other hPLMs that nobody has to make room for."""
+        until = time.monotonic() + self._ahead_s
+        for hplm in self.manifest.to_stay():
+            self._load_unless_held(hplm)
+        if self.misses.policy is not MissPolicy.FALLBACK:
+            self.halves.bring(until)
+        for hplm in self.manifest.hplms.values():
+            if time.monotonic() >= until or not self.cache.is_roomy:
+                return
+            self._load_unless_held(hplm)
+
+    def _load_unless_held(self, hplm: ServedHplm) -> None:
+        if self.cache.holds(hplm.digest):
+            return
+        try:
+            self.cache.release(self.cache.acquire(identity_of(hplm)))
+        except Exception as error:  # noqa: BLE001 - it is asked for again when somebody needs it
+            log.warning("%s cannot be loaded ahead of requests: %s", identity_of(hplm), error)
 
     def _swap(self, wait: bool) -> bool:
         try:
@@ -200,7 +243,7 @@ class Catalogue:
         self._now, self._failure = revision, ""
         self.halves.swap(revision.chains)
         self.cache.pin(revision.manifest.pinned)
-        self._pins_due = True
+        self._bring_due = True
         served = len(revision.executors), len(revision.manifest.hplms)
         log.info("revision %d: %d roots, %d hPLMs", revision.manifest.revision, *served)
         return True
@@ -287,5 +330,6 @@ class Catalogue:
         return executor
 
 
-def _identity(hplm: ServedHplm) -> ModelIdentity:
+def identity_of(hplm: ServedHplm) -> ModelIdentity:
+    """What rows for it ask for."""
     return ModelIdentity(hplm.tenant, hplm.hplm, hplm.version, hplm.digest)

@@ -1,6 +1,7 @@
 """The lower halves of everything that is served: chains of tables, and the lower layers behind them."""
 
 import logging
+import time
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -112,6 +113,16 @@ class Halves:
         self._now = chains
         lowers = {link.lower for link in chains.links.values()}
         self.lowers.keep({f"local/{digest}" for digest in lowers} | {f"full/{root}" for root in chains.roots})
+
+    def bring(self, until: float) -> None:
+        """Load the lower layers behind what is served until then, in monotonic seconds, while they take at
+        most half of their budget: the rest is for what is asked for."""
+        now = self._now
+        for link in now.links.values():
+            if time.monotonic() >= until or 2 * self.lowers.used_bytes >= self.lowers.budget_bytes:
+                return
+            self._local(now, link.lower, Use(), wait=True)
+            self._full(now, link.root, Use(), wait=True)
 
     def half(self, chain: str, *, computing: bool) -> LowerHalf:
         """The lower half behind the chain, with what computes where it is wanted, loaded, and there is room

@@ -65,8 +65,9 @@ def invitation_withdraw(*, invitation: Invitation, actor: User) -> bool:
 
 
 @transaction.atomic
-def invitation_accept(*, invitation: Invitation, user: User) -> Membership:
-    """Make the user, who must have the address, a member.
+def invitation_accept(*, invitation: Invitation, user: User, new_account: bool = False) -> Membership:
+    """Make the user, who must have confirmed the address, a member; a `new_account` has just been made for
+    the invitation, with its address and no other.
 
     Used, withdrawn or run out: ``invitation_over``; of another address, or of a tenant that is suspended:
     ``forbidden``; a member already: ``conflict``.
@@ -75,7 +76,8 @@ def invitation_accept(*, invitation: Invitation, user: User) -> Membership:
         found = _locked(invitation)
         invitation_check_open(invitation=found)
         require_active(found.tenant)
-        _check_address(found, user)
+        if not new_account:
+            _check_address(found, user)
         membership = member_add(tenant=found.tenant, user=user, role=found.role, actor=user)
         _end(found, InvitationState.ACCEPTED, accepted_by=user)
         _record("invitation.accept", found, user)

@@ -4,6 +4,8 @@ from argparse import ArgumentParser
 from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError
+from django.db import DatabaseError, connections
+from redis.exceptions import RedisError
 from rich.console import Console
 
 from hmi_site.demo.tree import DemoSummary, demo_build, demo_summary
@@ -36,11 +38,13 @@ class Command(BaseCommand):
 
 
 def _demo(console: Console) -> DemoSummary | None:
-    """The demo, built if need be. The site serves without it, so its failure is said, and no more."""
+    """The demo, built if need be. The site serves without it, so its failure is said, and no more; nor does
+    a server that was started again meanwhile end anything else."""
     try:
         demo_build(console)
-    except DemoError as error:
+    except (DemoError, DatabaseError, RedisError) as error:
         console.print(f"[red]The demo is not complete.[/red] {error}", highlight=False)
+        connections.close_all()
         console.print("The next start takes it up again; --no-demo goes without.")
         return None
     return demo_summary()

@@ -19,6 +19,14 @@ from tests.integration.world import World
 NEW = {"username": "newcomer", "password1": "a long enough one", "password2": "a long enough one"}
 
 
+@pytest.fixture(autouse=True)
+def confirmed(world: World) -> EmailAddress:
+    """The stranger has confirmed the address of their account."""
+    return EmailAddress.objects.create(
+        user=world.stranger, email="stranger@example.org", verified=True, primary=True
+    )
+
+
 def link_for(world: World, email: str, role: str = "developer") -> str:
     _, token = invitation_create(tenant=world.tenant, email=email, role=role, actor=world.owner)
     return f"/invitations/{token}/"
@@ -74,6 +82,17 @@ def test_another_account_is_told_whose_the_invitation_is_and_is_not_let_in(
     page = opened(client, link_for(world, "new@example.org"))
     assert "no confirmed address new@example.org" in page
     assert "Join Acme" not in page
+    assert client.post("/invitation/").status_code == 403
+    assert membership_of(world.stranger, world.tenant) is None
+
+
+def test_an_account_that_has_not_confirmed_the_address_is_not_let_in(
+    client: Client, world: World, confirmed: EmailAddress
+) -> None:
+    confirmed.delete()
+    enter(client, "stranger")
+    page = opened(client, link_for(world, "stranger@example.org"))
+    assert "no confirmed address stranger@example.org" in page
     assert client.post("/invitation/").status_code == 403
     assert membership_of(world.stranger, world.tenant) is None
 

@@ -1,10 +1,14 @@
 """Who tries too many passwords waits."""
 
+from datetime import timedelta
+
 import pytest
 from allauth.account.models import EmailAddress
+from allauth.account.signals import password_reset
 from axes.models import AccessAttempt
 from django.test import Client
 from django.urls import reverse
+from django.utils import timezone
 from pytest_django import Settings
 
 from tenants.models import User
@@ -34,6 +38,25 @@ def test_after_some_wrong_passwords_the_right_one_is_refused_too_and_the_page_sa
     assert "3 wrong passwords for this user name from your address" in page
     assert "Wait 15 minutes" in page
     assert not signed_in(client)
+
+
+def test_after_ten_times_as_many_from_several_addresses_nobody_signs_in_from_any(world: World) -> None:
+    tries = [fail("owner", address=f"198.51.100.{n // 2}")[0] for n in range(30)]
+    assert tries == [200] * 29 + [429]
+    answer = enter(Client(), "owner", address="203.0.113.99")
+    assert (answer.status_code, answer["Retry-After"]) == (429, "900")
+    assert "or 30 from several" in answer.content.decode()
+    assert enter(Client(), "viewer", address="198.51.100.3").status_code == 302
+    AccessAttempt.objects.update(attempt_time=timezone.now() - timedelta(minutes=16))
+    assert enter(Client(), "owner", address="203.0.113.99").status_code == 302
+
+
+def test_a_new_password_ends_the_wait_of_an_account_everywhere(world: World) -> None:
+    for n in range(15):
+        fail("owner", "owner", address=f"198.51.100.{n}")
+    assert enter(Client(), "owner").status_code == 429
+    password_reset.send(sender=User, request=None, user=world.owner)
+    assert enter(Client(), "owner").status_code == 302
 
 
 def test_others_and_other_addresses_are_not_kept_waiting(client: Client, world: World) -> None:

@@ -16,6 +16,7 @@ from redis import Redis
 
 from hmi_site.dashboard import disk
 from hmi_site.dashboard.navigation import GROUPS
+from hmi_site.launcher.restarts import FILE_NAME, RestartRecord
 from inference.api.client import close_gateway
 from inference.queueing.asking import DRAIN, REFRESH, RESUME, Teller
 from inference.queueing.heartbeat import Heartbeat
@@ -107,6 +108,21 @@ def test_the_dashboard_tells_what_workers_and_jobs_do_and_what_to_look_at(
     assert "No inference worker serves" not in text
     assert "hPLMs in memory7 of 10, in the emptiest workerPinned in memory3 of 3" in text
     assert "Artifact store: the disk is" in text
+
+
+def test_the_dashboard_tells_which_processes_were_started_again(
+    staff: Client, settings: Any, tmp_path: Any
+) -> None:
+    settings.HMI_RUNTIME_DIR = tmp_path
+    assert "started again" not in read(staff, "/admin/")
+    record = RestartRecord(tmp_path / FILE_NAME)
+    record.add("inference worker", "was ended by SIGKILL")
+    for _ in range(2):
+        record.add("web", "ended with exit code 1")
+    for address in PAGES[:2]:
+        text = read(staff, address)
+        assert re.search(r"Inference worker: started again once; at [0-9:]+ it was ended by SIGKILL\.", text)
+        assert re.search(r"Web: started again 2 times; at \d\d:\d\d it ended with exit code 1\.", text)
 
 
 def test_the_dashboard_draws_two_weeks_and_tells_what_lies_on_disk(staff: Client, root: Version) -> None:

@@ -7,6 +7,7 @@ import sys
 import time
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 import httpx
 import psutil
@@ -63,6 +64,11 @@ class Site:
         """The URL it printed."""
         return self.output.split("HMI is running at ", 1)[1].split()[0]
 
+    @property
+    def port(self) -> int:
+        """The port of that URL."""
+        return int(self.url.rpartition(":")[2])
+
     def wait_until_ready(self) -> "Site":
         """Wait for its last line."""
         deadline = time.monotonic() + START_TIMEOUT_S
@@ -114,6 +120,14 @@ def all_gone(processes: list[psutil.Process], *, within_s: float = 60.0) -> list
     while (left := [one for one in processes if _runs(one)]) and time.monotonic() < deadline:
         time.sleep(0.05)
     return left
+
+
+def listening(process: psutil.Process) -> list[Any]:
+    """Where it listens for TCP connections; nowhere once it has ended."""
+    try:
+        return [one for one in process.net_connections("tcp") if one.status == psutil.CONN_LISTEN]
+    except psutil.NoSuchProcess:
+        return []
 
 
 def _command(process: psutil.Process) -> str:

@@ -91,6 +91,32 @@ def test_the_oldest_answers_make_room(redis: Redis) -> None:
     assert redis.get(keys.KEPT_BYTES) == b"200"
 
 
+def test_a_tenant_with_many_answers_pushes_out_its_own_and_nobody_else_s(redis: Redis) -> None:
+    kept = KeptAnswers(redis, most_bytes=1000, most_bytes_of_tenant=250)
+    kept.keep(turn(kept, tenant="globex"), b"the answer")
+    for number in range(40):
+        kept.keep(turn(kept, f"k{number:02}"), b"x" * 100)
+        time.sleep(0.002)
+    assert kept.begin("globex", "k", body="b", seconds=30) == b"the answer"
+    for number in (38, 39):
+        assert kept.begin("acme", f"k{number}", body="b", seconds=30) == b"x" * 100
+    turn(kept, "k37")
+    assert redis.hgetall(keys.KEPT_BYTES_OF) == {b"acme": b"200", b"globex": b"10"}
+    assert redis.get(keys.KEPT_BYTES) == b"210"
+    assert redis.zcard(keys.KEPT) == 3
+
+
+def test_what_the_server_forgot_of_a_tenant_is_counted_no_more(redis: Redis) -> None:
+    kept = KeptAnswers(redis, most_bytes=1000, most_bytes_of_tenant=250)
+    for name in "ab":
+        kept.keep(turn(kept, name), b"x" * 100)
+    redis.delete(f"{keys.KEPT_OF_PREFIX}acme")
+    for name in "cde":
+        kept.keep(turn(kept, name), b"x" * 100)
+    assert kept.begin("acme", "e", body="b", seconds=30) == b"x" * 100
+    assert int(redis.hget(keys.KEPT_BYTES_OF, "acme") or 0) <= 250
+
+
 def test_answers_that_have_expired_take_no_room(redis: Redis, monkeypatch: pytest.MonkeyPatch) -> None:
     kept = KeptAnswers(redis, most_bytes=250)
     with monkeypatch.context() as brief:

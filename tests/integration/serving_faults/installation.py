@@ -1,4 +1,4 @@
-"""A whole installation without the launcher, which would end everything when one of its processes ends."""
+"""A whole installation without the launcher, which would start again what a test has killed."""
 
 import os
 import subprocess

@@ -31,6 +31,11 @@ ADDRESS = "/api/v1/tenants/acme/invitations"
 SOMEBODY = "stranger@example.org"
 
 
+def confirmed_address(world: World) -> EmailAddress:
+    """That of the stranger's account."""
+    return EmailAddress.objects.create(user=world.stranger, email=SOMEBODY, verified=True, primary=True)
+
+
 def invite(world: World, email: str = SOMEBODY, role: str = "developer") -> tuple[Invitation, str]:
     return invitation_create(tenant=world.tenant, email=email, role=role, actor=world.owner)
 
@@ -48,6 +53,7 @@ def test_of_the_token_a_hash_is_stored_and_the_link_works_once(world: World) -> 
     assert token not in str(Invitation.unscoped.values().get(pk=invitation.pk))
     assert token not in str(list(audit_of(world.tenant).values()))
     assert invitation.email == SOMEBODY
+    confirmed_address(world)
     accept(invitation, world.stranger)
     membership = membership_of(world.stranger, world.tenant)
     assert membership is not None
@@ -74,10 +80,22 @@ def test_it_lets_nobody_in_who_has_another_address(world: World) -> None:
     accept(invitation, world.stranger)
 
 
+def test_an_address_that_an_account_only_says_is_its_own_lets_nobody_in(world: World) -> None:
+    invitation, _ = invite(world)
+    confirmed = confirmed_address(world)
+    EmailAddress.objects.filter(pk=confirmed.pk).update(verified=False)
+    assert world.stranger.email == SOMEBODY
+    refused(ErrorCode.FORBIDDEN, lambda: accept(invitation, world.stranger))
+    confirmed.delete()
+    refused(ErrorCode.FORBIDDEN, lambda: accept(invitation, world.stranger))
+    assert membership_of(world.stranger, world.tenant) is None
+
+
 def test_what_was_withdrawn_sent_again_or_ran_out_lets_nobody_in(world: World) -> None:
     def over(invitation: Invitation) -> str:
         return refused(ErrorCode.INVITATION_OVER, lambda: accept(invitation, world.stranger)).message
 
+    confirmed_address(world)
     first, token = invite(world)
     second, another = invitation_resend(invitation=first, actor=world.owner)
     assert token != another
@@ -106,6 +124,7 @@ def test_members_and_those_who_are_invited_are_not_invited_again_until_it_ran_ou
 
 
 def test_a_member_who_opens_a_link_stays_what_they_were(world: World) -> None:
+    confirmed_address(world)
     invitation, _ = invite(world, role="owner")
     member_add(tenant=world.tenant, user=world.stranger, role="viewer")
     refused(ErrorCode.CONFLICT, lambda: accept(invitation, world.stranger))
@@ -142,6 +161,7 @@ def test_at_once_one_address_is_invited_once_and_a_link_lets_in_once(upload_root
     outcomes = at_once(*[lambda: invite(world) for _ in range(6)])
     codes = [error.code for error in outcomes if isinstance(error, HmiError)]
     assert codes == [ErrorCode.CONFLICT] * 5
+    confirmed_address(world)
     invitation = Invitation.unscoped.get()
     accepted = at_once(*[lambda: accept(invitation, world.stranger) for _ in range(6)])
     assert sum(not isinstance(outcome, HmiError) for outcome in accepted) == 1

@@ -9,8 +9,9 @@ from typing import Any
 import pytest
 
 from hmi_site import settings
+from hmi_site.lockout import SEVERAL_ADDRESSES
 from hmi_site.patience import WAIT_S
-from inference.queueing.kept_answers import KEPT_S
+from inference.queueing.kept_answers import KEPT_S, MOST_BYTES_OF_TENANT
 from tenants.formats.dataset import MOST_LABELS, MOST_ROWS
 from tenants.formats.lines import LONGEST_LINE_BYTES
 from tenants.formats.splits import LEAK_LIMIT
@@ -47,6 +48,8 @@ FIXED: dict[str, Any] = {
     "Answers to `/infer` kept for an `Idempotency-Key`": KEPT_S,
     "Answers to other requests kept for one": kept_answers.KEPT_FOR,
     "Answers of a tenant kept for an `Idempotency-Key`, the newest": kept_answers.MOST_OF_A_TENANT,
+    "Answers of a tenant to `/infer` kept for one, the newest": MOST_BYTES_OF_TENANT,
+    "Wrong passwords for one account from all addresses, times those from one": SEVERAL_ADDRESSES,
     "An answer kept for an `Idempotency-Key`; larger ones are not": kept_answers.MOST_BYTES_EACH,
     "Link of an invitation": LASTS,
     "Link of a new password": settings.PASSWORD_RESET_TIMEOUT,

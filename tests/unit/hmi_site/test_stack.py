@@ -18,8 +18,12 @@ from rich.console import Console
 from hmi_site.embedded.process import Child, ChildError
 from hmi_site.launcher import interrupts as interrupts_module
 from hmi_site.launcher import stack as stack_module
+from hmi_site.launcher import supervisor as supervisor_module
 from hmi_site.launcher.interrupts import ChildEnded, Interrupts, Stopped, raising
 from hmi_site.launcher.stack import Stack
+from hmi_site.launcher.supervisor import Service
+from tests.processes import wait_until
+from tests.services import kill
 
 LASTING = "import time; time.sleep(60)"
 NOISY_END = "print('what went wrong'); raise SystemExit(3)"
@@ -29,7 +33,7 @@ MakeStack = Callable[..., Stack]
 @pytest.fixture
 def make_stack(tmp_path: Path, settings: Settings) -> MakeStack:
     """A stack that does something else than to start the product."""
-    settings.HMI_HOME = settings.HMI_LOG_ROOT = tmp_path
+    settings.HMI_HOME = settings.HMI_LOG_ROOT = settings.HMI_RUNTIME_DIR = tmp_path
 
     def make(start: Callable[[Stack], None]) -> Stack:
         made = Stack(Console(quiet=True))
@@ -43,11 +47,16 @@ def python_child(folder: Path, code: str, name: str = "example") -> Child:
     return Child(name=name, command=[sys.executable, "-S", "-c", code], log=folder / f"{name}.log")
 
 
+def service(child: Child, *, ready: bool = True) -> Service:
+    """The child as what the launcher looks after; it is ready at once, or never."""
+    return Service(lambda: (child, lambda: ready))
+
+
 def test_a_child_that_dies_while_it_starts_is_named_with_the_end_of_its_log(
     make_stack: MakeStack, tmp_path: Path
 ) -> None:
     children = [python_child(tmp_path, NOISY_END), python_child(tmp_path, LASTING, "other")]
-    stack = make_stack(lambda one: one._start_wave(*((child, lambda: False) for child in children)))
+    stack = make_stack(lambda one: one._start_wave(*(service(child, ready=False) for child in children)))
     with pytest.raises(ChildError, match=r"(?s)example ended with exit code 3.*what went wrong"), stack:
         pytest.fail("it cannot have started")
     assert children[1].exit_code() is not None
@@ -68,7 +77,7 @@ def test_a_child_that_dies_while_another_is_being_started_leaves_nothing(
                 time.sleep(0.01)
 
     monkeypatch.setattr(subprocess, "Popen", Late)
-    stack = make_stack(lambda one: one._start_wave(*((child, lambda: False) for child in children)))
+    stack = make_stack(lambda one: one._start_wave(*(service(child, ready=False) for child in children)))
     with pytest.raises(ChildError, match="example ended with exit code 3"), stack:
         pytest.fail("it cannot have started")
     assert children[1].exit_code() is not None
@@ -84,7 +93,7 @@ def test_a_second_death_during_the_clean_up_changes_nothing(
 
     monkeypatch.setattr(Child, "last_lines", last_lines)
     stack = make_stack(
-        lambda one: one._start_wave((python_child(tmp_path, NOISY_END), lambda: False)),
+        lambda one: one._start_wave(service(python_child(tmp_path, NOISY_END), ready=False)),
     )
     with pytest.raises(ChildError, match="example ended with exit code 3"), stack:
         pytest.fail("it cannot have started")
@@ -98,7 +107,7 @@ def test_a_lost_connection_is_explained_by_the_end_of_the_server(
 
     def start(stack: Stack) -> None:
         child = python_child(tmp_path, f"import time; time.sleep(0.2); {NOISY_END}")
-        stack._start_wave((child, lambda: True))
+        stack._start_wave(service(child))
         raise psycopg.OperationalError("server closed the connection unexpectedly")
 
     with pytest.raises(ChildError, match="example ended with exit code 3"), make_stack(start):
@@ -117,16 +126,42 @@ def test_a_server_that_refuses_is_said_without_a_traceback(
         pytest.fail("it cannot have started")
 
 
-def test_a_child_that_dies_under_way_is_named(
+def test_a_child_that_dies_under_way_is_started_again(make_stack: MakeStack, tmp_path: Path) -> None:
+    child = python_child(tmp_path, LASTING)
+    with make_stack(lambda one: one._start_wave(service(child))):
+        first = child.pid
+        kill(child)
+        wait_until(lambda: child.pid != first and child.exit_code() is None)
+    assert child.exit_code() is not None
+
+
+def test_a_child_that_dies_again_and_again_ends_the_run_and_is_named(
     make_stack: MakeStack, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(stack_module, "CHECK_EVERY_S", 100.0)  # a busy machine may take longer than its own
-    child = python_child(tmp_path, f"import time; time.sleep(0.3); {NOISY_END}")
-    stack = make_stack(lambda one: one._start_wave((child, lambda: True)))
-    began = time.monotonic()
-    with pytest.raises(ChildError, match="example ended with exit code 3"), stack:
+    monkeypatch.setattr(stack_module, "CHECK_EVERY_S", 600.0)  # whoever waits is told at once
+    monkeypatch.setattr(supervisor_module, "WITHIN_S", 600.0)  # a busy machine may take long to start Python
+    child = python_child(tmp_path, f"import time; time.sleep(0.1); {NOISY_END}")
+    other = python_child(tmp_path, LASTING, "other")
+    stack = make_stack(lambda one: one._start_wave(service(child), service(other)))
+    with pytest.raises(ChildError, match=r"(?s)example has ended 5 times.*code 3.*what went wrong"), stack:
         stack.wait()
-    assert time.monotonic() - began < stack_module.CHECK_EVERY_S
+    assert other.exit_code() is not None
+
+
+def test_ctrl_c_while_a_child_waits_for_its_restart_leaves_nothing(
+    make_stack: MakeStack, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(supervisor_module, "MOST_DEATHS", 50)
+    child = python_child(tmp_path, "raise SystemExit(3)")
+    other = python_child(tmp_path, LASTING, "other")
+    stack = make_stack(lambda one: one._start_wave(service(child), service(other)))
+    with stack:
+        assert stack._supervisor is not None
+        looked_after = stack._supervisor._services[0]
+        wait_until(lambda: len(looked_after.deaths) > 3 and looked_after.restart_at)
+        os.kill(os.getpid(), signal.SIGINT)
+        pytest.fail("it goes on")
+    assert [one for one in (child, other) if one.exit_code() is None] == []
 
 
 def test_a_socket_that_somebody_removes_ends_the_run_with_advice(

@@ -1,0 +1,170 @@
+"""Starting again the processes of the product that end by themselves."""
+
+import signal
+import threading
+import time
+from collections.abc import Callable, Sequence
+from datetime import datetime
+from pathlib import Path
+
+from rich.console import Console
+
+from hmi_site.embedded.process import Child, ChildError, describe_exit
+from hmi_site.launcher.restarts import RestartRecord
+
+Ready = Callable[[], bool]
+Make = Callable[[], tuple[Child, Ready]]
+
+POLL_S = 0.2
+READY_WITHIN_S = 300.0
+MOST_DEATHS = 5
+WITHIN_S = 60.0
+"""A process that ends so often within so many seconds is given up, and the product with it."""
+
+
+class Service:
+    """One process of the product: how it is started, as which child it runs, and when it ended before."""
+
+    def __init__(self, make: Make) -> None:
+        self._make = make
+        self.child, self.ready = make()
+        self.deaths: list[float] = []
+        self.restart_at: float | None = None
+        self.starting_since: float | None = None
+
+    @property
+    def name(self) -> str:
+        """As the person at the terminal knows it."""
+        return self.child.name
+
+    @property
+    def is_up(self) -> bool:
+        """Whether it has been started, again where need be, and was ready."""
+        return self.restart_at is None and self.starting_since is None
+
+    def renew(self) -> None:
+        """Make another child in place of the one that ended; it has not been started."""
+        self.child, self.ready = self._make()
+
+
+class Supervisor:
+    """Looks after services that have started: one that ends is started again at once, then after 1, 2 and 4
+    seconds, until it has ended MOST_DEATHS times within WITHIN_S.
+
+    `begin` does so in a thread of its own; `failure` is then why it has given up, of which `on_failure` is
+    told. `stop` ends the restarts, and `release` the thread: the kernel ends what a thread has started
+    together with that thread, so first the children must have ended.
+    """
+
+    def __init__(
+        self,
+        services: Sequence[Service],
+        console: Console,
+        record_file: Path,
+        *,
+        on_failure: Callable[[], None] = lambda: None,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self.failure: Exception | None = None
+        self._services = services
+        self._console = console
+        self._record = RestartRecord(record_file)
+        self._on_failure = on_failure
+        self._clock = clock
+        self._stopping = threading.Event()
+        self._released = threading.Event()
+        self._starting = threading.Lock()
+        self._thread = threading.Thread(target=self._run, name="supervisor", daemon=True)
+
+    @property
+    def all_up(self) -> bool:
+        """Whether no service is being started again."""
+        return all(service.is_up for service in self._services)
+
+    def begin(self) -> None:
+        """Look after the services until `stop`."""
+        self._thread.start()
+
+    def stop(self) -> None:
+        """From now on nothing is started again; what has been started may be stopped."""
+        self._stopping.set()
+        with self._starting:
+            pass  # whoever was being started is known by its process id now
+
+    def release(self) -> None:
+        """All children have ended."""
+        self._released.set()
+        if self._thread.is_alive():
+            self._thread.join()
+
+    def step(self) -> None:
+        """Look at every service once. Raises ChildError for one that has ended too often."""
+        for service in self._services:
+            self._look_at(service)
+
+    def _run(self) -> None:
+        try:
+            while not self._stopping.wait(POLL_S):
+                self.step()
+        except Exception as error:  # noqa: BLE001 - without a supervisor the product must not go on
+            self.failure = error
+            self._on_failure()
+        self._released.wait()
+
+    def _look_at(self, service: Service) -> None:
+        now = self._clock()
+        if service.restart_at is not None:
+            if now >= service.restart_at:
+                self._start(service)
+        elif (code := service.child.exit_code()) is not None:
+            self._ended(service, describe_exit(code))
+        elif service.starting_since is not None:
+            if service.ready():
+                self._say(f"[green]✓[/green] {_named(service)}: ready again in {self._took(service):.1f} s")
+                service.starting_since = None
+            elif now - service.starting_since > READY_WITHIN_S:
+                self._ended(service, f"was not ready within {READY_WITHIN_S:.0f} s")
+
+    def _start(self, service: Service) -> None:
+        service.restart_at, service.starting_since = None, self._clock()
+        try:
+            service.renew()
+            with self._starting:
+                if not self._stopping.is_set():
+                    service.child.start()
+        except (ChildError, OSError) as error:
+            self._ended(service, f"could not be started: {error}")
+
+    def _ended(self, service: Service, how: str) -> None:
+        """End what it had started, which may hold its port or its files, and have it wait for its restart."""
+        service.child.kill_group()
+        now = self._clock()
+        service.deaths = [*(at for at in service.deaths if now - at < WITHIN_S), now]
+        count = len(service.deaths)
+        if count >= MOST_DEATHS:
+            raise ChildError(
+                f"{service.name} has ended {count} times within a minute; the last time it {how}.\n"
+                f"{service.child.last_lines()}"
+            )
+        wait_s = 0 if count == 1 else 2 ** (count - 2)
+        service.restart_at, service.starting_since = now + wait_s, None
+        self._record.add(service.name, how)
+        when = f"in {wait_s} s" if wait_s else "now"
+        self._say(f"[yellow]![/yellow] {_named(service)} {how}; it is started again {when}.")
+
+    def _took(self, service: Service) -> float:
+        return self._clock() - (service.starting_since or 0.0)
+
+    def _say(self, told: str) -> None:
+        self._console.print(f"  {datetime.now().astimezone():%H:%M:%S} {told}", highlight=False)
+
+
+def wake_main_thread() -> None:
+    """Have the main thread look what has happened, whatever it waits for."""
+    ident = threading.main_thread().ident
+    if ident is not None:
+        signal.pthread_kill(ident, signal.SIGCHLD)
+
+
+def _named(service: Service) -> str:
+    return service.name[0].upper() + service.name[1:]

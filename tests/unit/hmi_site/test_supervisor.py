@@ -1,0 +1,163 @@
+"""What ends is started again, after longer and longer waits, until it has ended too often."""
+
+import io
+import json
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import psutil
+import pytest
+from rich.console import Console
+
+from hmi_site.embedded.process import Child, ChildError
+from hmi_site.launcher.restarts import FILE_NAME, RestartRecord, recent_restarts
+from hmi_site.launcher.supervisor import READY_WITHIN_S, Service, Supervisor
+from tests.processes import wait_until
+from tests.services import kill
+
+LASTING = "import time; time.sleep(600)"
+FAMILY = (
+    "import subprocess, sys, time;"
+    "print(subprocess.Popen([sys.executable, '-S', '-c', 'import time; time.sleep(600)']).pid, flush=True);"
+    "time.sleep(600)"
+)
+
+
+class World:
+    """One service that a supervisor looks after, by a clock that the test turns."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.now = 1000.0
+        self.ready = True
+        self.made: list[Child] = []
+        self.code = LASTING
+        self.printed = io.StringIO()
+        self.service = Service(self._make)
+        self.supervisor = Supervisor(
+            [self.service],
+            Console(file=self.printed, width=200),
+            folder / FILE_NAME,
+            clock=lambda: self.now,
+        )
+        self.service.child.start()
+
+    def _make(self) -> tuple[Child, Callable[[], bool]]:
+        command = [sys.executable, "-S", "-c", self.code]
+        self.made.append(Child(name="example", command=command, log=self.folder / "example.log"))
+        return self.made[-1], lambda: self.ready
+
+    def kill(self) -> None:
+        """Kill the child and have the supervisor notice."""
+        kill(self.service.child)
+        self.supervisor.step()
+
+    def runs(self) -> bool:
+        return self.service.child.process is not None and self.service.child.exit_code() is None
+
+
+@pytest.fixture
+def world(tmp_path: Path) -> Iterator[World]:
+    with ExitStack() as ending:
+        made = World(tmp_path)
+        ending.callback(lambda: [child.kill_group() for child in made.made])
+        yield made
+
+
+def test_the_first_time_it_is_started_again_at_once_and_then_later_and_later(world: World) -> None:
+    for wait_s in (0, 1, 2, 4):
+        world.kill()
+        if wait_s:
+            world.now += wait_s - 0.01
+            world.supervisor.step()
+            assert not world.runs()
+            world.now += 0.02
+        world.supervisor.step()
+        assert world.runs()
+        assert not world.service.is_up
+        world.supervisor.step()
+        assert world.service.is_up
+    assert len({child.pid for child in world.made}) == 5
+
+
+def test_five_deaths_within_a_minute_are_too_many(world: World) -> None:
+    for _ in range(4):
+        world.kill()
+        world.now += 10
+        world.supervisor.step()
+    with pytest.raises(ChildError, match=r"example has ended 5 times within a minute.*SIGKILL"):
+        world.kill()
+
+
+def test_deaths_now_and_then_are_not(world: World) -> None:
+    for _ in range(12):
+        world.kill()
+        world.now += 16
+        world.supervisor.step()
+        assert world.runs()
+
+
+def test_one_that_is_never_ready_again_counts_as_ended(world: World) -> None:
+    world.ready = False
+    world.kill()
+    world.supervisor.step()
+    first = world.service.child
+    world.now += READY_WITHIN_S + 1
+    world.supervisor.step()
+    assert first.exit_code() is not None
+    world.supervisor.step()
+    world.now += 1
+    world.supervisor.step()
+    assert world.service.child is not first
+    assert world.runs()
+
+
+def test_what_it_had_started_is_gone_before_it_is_started_again(tmp_path: Path) -> None:
+    world = World(tmp_path)
+    world.service.child.kill_group()
+    world.code = FAMILY
+    world.supervisor.step()
+    world.supervisor.step()
+    log = world.service.child.log
+    wait_until(lambda: log.read_text().strip())
+    grandchild = psutil.Process(int(log.read_text()))
+    world.code = LASTING
+    world.kill()
+    assert not grandchild.is_running() or grandchild.status() == psutil.STATUS_ZOMBIE
+    world.service.child.kill_group()
+
+
+def test_the_console_and_the_record_say_which_how_and_when(world: World) -> None:
+    world.kill()
+    world.supervisor.step()
+    world.supervisor.step()
+    told = world.printed.getvalue()
+    assert "Example was ended by SIGKILL; it is started again now." in told
+    assert "Example: ready again in 0.0 s" in told
+    (one,) = recent_restarts(world.folder, datetime.now(UTC))
+    assert (one.name, one.times, one.how) == ("example", 1, "was ended by SIGKILL")
+
+
+def test_restarts_of_long_ago_and_a_file_that_cannot_be_read_are_not_told(tmp_path: Path) -> None:
+    assert recent_restarts(tmp_path, datetime.now(UTC)) == []
+    then = datetime(2030, 1, 1, tzinfo=UTC)
+    record = RestartRecord(tmp_path / FILE_NAME, clock=lambda: then)
+    record.add("web", "was ended by SIGKILL")
+    record.add("web", "ended with exit code 1")
+    (one,) = recent_restarts(tmp_path, then + timedelta(hours=23))
+    assert (one.times, one.how) == (2, "ended with exit code 1")
+    assert recent_restarts(tmp_path, then + timedelta(hours=25)) == []
+    for broken in ("", "[]", json.dumps([{"name": "web"}]), "null"):
+        (tmp_path / FILE_NAME).write_text(broken)
+        assert recent_restarts(tmp_path, then) == []
+
+
+def test_nothing_is_started_any_more_once_it_is_to_stop(world: World) -> None:
+    world.kill()
+    world.supervisor.stop()
+    world.supervisor.step()
+    assert not world.runs()
+    world.supervisor.release()
