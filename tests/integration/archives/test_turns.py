@@ -20,7 +20,7 @@ from tests.integration.versiontree.callers import V1, error, with_key
 from tests.integration.versiontree.test_races import at_once
 from tests.unit.versiontree.forging import members_of, zip_of
 from versiontree.archive.reader import Archive, archive_open
-from versiontree.archive.turn import import_turn
+from versiontree.archive.turn import Turn, machine_turn
 from versiontree.artifacts import ArtifactStore, StoredArtifact
 from versiontree.models import Version
 from versiontree.services import grafting
@@ -49,12 +49,12 @@ def test_a_second_import_is_refused_until_the_first_is_done(site: Site, client: 
     def file() -> SimpleUploadedFile:
         return SimpleUploadedFile("any.zip", archive)
 
-    with import_turn():
+    with machine_turn(Turn.IMPORT, site.globex.tenant):
         answer = api.post(f"{V1}/import", {"archive": file()}, format="multipart")
         page = client.post(at, {"archive": file()})
     assert error(answer)[:2] == (429, "queue_full")
     assert int(answer["Retry-After"]) > 0
-    assert "Another archive is being imported" in page.content.decode()
+    assert "One import of yours is under way" in page.content.decode()
     assert not Version.unscoped.filter(tenant=site.globex.tenant).exists()
     assert client.post(at, {"archive": file()}).status_code == 302
 
