@@ -110,6 +110,14 @@ class Leaving:
         return [self.root, self.hplm]
 
 
+@dataclass(frozen=True, slots=True)
+class Left:
+    """How the outputs of an adapter are read that was written, or why its format cannot hold the hPLM."""
+
+    read: str
+    refused: str
+
+
 def artifacts_try(trial: Trial) -> dict[str, Any]:
     """Load them all; what the hPLM says of itself (``task``, ``pairs``), nothing when there is none.
 
@@ -137,17 +145,12 @@ def adapter_carry(carrying: Carrying) -> dict[str, Any]:
     return answer
 
 
-def adapter_leave(leaving: Leaving) -> str:
-    """Write an hPLM as an adapter for others, and return how its outputs are read.
-
-    Raises ``invalid_field`` with why that format cannot hold it.
-    """
+def adapter_leave(leaving: Leaving) -> Left:
+    """Write an hPLM as an adapter for others. Raises ``internal`` when that fails, whatever the format."""
     answer = trial_answer(leaving)
     if answer is None or "error" in answer:
-        told = "Writing it failed" if answer is None else str(answer["error"])[:LONGEST_REFUSAL]
-        message = f"This version cannot be exported as {FORMATS[leaving.format]}: {told}."
-        raise HmiError(ErrorCode.INVALID_FIELD, message, param="format")
-    return str(answer["read"])
+        raise HmiError(ErrorCode.INTERNAL, f"This version could not be written as {FORMATS[leaving.format]}.")
+    return Left(str(answer.get("read", "")), str(answer.get("refused", ""))[:LONGEST_REFUSAL])
 
 
 def trial_answer(trial: "Trial | Carrying | Leaving") -> dict[str, Any] | None:
