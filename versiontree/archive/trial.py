@@ -2,17 +2,21 @@
 
 Tensors and tables are opened by the code that serves them. That code needs torch, which the web process does
 not load, and maps files that may be made to crash it. The process knows no secrets, gives way to all others,
-and has no more memory and processor time than such artifacts take.
+and has no more memory and processor time than such artifacts take. Where the machine grants namespaces it
+reaches no network, no other process, and of the installation's folders only those of the artifacts.
 """
 
 import json
+import logging
 import os
 import resource
 import signal
 import subprocess
+import sys
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass
+from functools import cache
 from pathlib import Path
 from typing import Any, Final
 
@@ -20,6 +24,8 @@ from django.conf import settings
 
 from tenants.errors import ErrorCode, HmiError
 from versiontree.archive.layout import refused
+
+log = logging.getLogger(__name__)
 
 PATIENCE_S: Final = 900
 """Seconds by the clock. What is allowed is processor time: on a busy machine it comes late."""
@@ -158,7 +164,13 @@ def trial_answer(trial: "Trial | Carrying | Leaving") -> dict[str, Any] | None:
     try:
         size = _size(trial)
         most_s = min(PROCESSOR_S + size // BYTES_A_SECOND, trial.most_s)
-        said = _ask(json.dumps(asdict(trial)).encode(), most_bytes=_memory(size), most_s=most_s)
+        said = _ask(
+            json.dumps(asdict(trial)).encode(),
+            kept=[trial.root, *trial.folders],
+            written=None if isinstance(trial, Trial) else folder_text(Path(trial.out).parent),
+            most_bytes=_memory(size),
+            most_s=most_s,
+        )
         return None if said is None else dict(json.loads(said.splitlines()[-1]))
     except subprocess.TimeoutExpired as error:
         raise refused("Loading the artifacts took too long.") from error
@@ -171,9 +183,11 @@ def folder_text(folder: Path) -> str:
     return str(folder.resolve())
 
 
-def _ask(wanted: bytes, *, most_bytes: int, most_s: int) -> bytes | None:
+def _ask(
+    wanted: bytes, *, kept: Sequence[str], written: str | None, most_bytes: int, most_s: int
+) -> bytes | None:
     with subprocess.Popen(
-        settings.HMI_ARTIFACT_TRIAL,
+        [*_sandbox(kept, written), *settings.HMI_ARTIFACT_TRIAL],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         stderr=subprocess.DEVNULL,
@@ -181,9 +195,9 @@ def _ask(wanted: bytes, *, most_bytes: int, most_s: int) -> bytes | None:
         env=_environment(),
     ) as child:
         try:
-            # It reads no file of strangers before it is told which.
+            # It starts nothing and reads no file of strangers before it is told which.
             _restrain(child.pid, most_bytes, most_s)
-            said, _ = child.communicate(wanted, timeout=PATIENCE_S)
+            said, _ = child.communicate(b"\n" + wanted, timeout=PATIENCE_S)
         except BaseException:
             child.kill()
             raise
@@ -193,6 +207,41 @@ def _ask(wanted: bytes, *, most_bytes: int, most_s: int) -> bytes | None:
             limit=most_s,
         )
     return said if child.returncode == 0 else None
+
+
+def _sandbox(kept: Sequence[str], written: str | None) -> list[str]:
+    """The beginning of a command that hides all but these folders from the rest; nothing where the machine
+    does not grant that."""
+    if not _sandboxed():
+        return []
+    return [*_sandbox_command(kept), *([f"--write={written}"] if written else []), "--"]
+
+
+def _sandbox_command(kept: Sequence[str]) -> list[str]:
+    hidden = [f"--hide={folder}" for folder in settings.HMI_HIDDEN_FOLDERS]
+    program = (str(settings.BASE_DIR), sys.prefix, sys.base_prefix)
+    shown = [f"--keep={folder}" for folder in dict.fromkeys((*kept, *program))]
+    return [*settings.HMI_SANDBOX, *hidden, *shown]
+
+
+@cache
+def _sandboxed() -> bool:
+    """Whether this machine grants it, which the log says once where it does not."""
+    store = Path(settings.HMI_ARTIFACT_ROOT)
+    found = subprocess.run(
+        [*_sandbox_command([str(store)] if store.is_dir() else []), "--check"],
+        cwd=settings.BASE_DIR,
+        env=_environment(),
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+    )
+    if found.returncode != 0:
+        log.warning(
+            "This machine grants no namespaces to this user, so the process that tries imported weights can "
+            "reach the sockets and files of this installation: %s",
+            found.stderr.decode(errors="replace").strip().rpartition("\n")[2][-LONGEST_REASON:],
+        )
+    return found.returncode == 0
 
 
 def _environment() -> dict[str, str]:
