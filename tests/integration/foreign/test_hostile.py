@@ -39,7 +39,7 @@ MIB = 1024**2
 def test_patterns_that_would_be_matched_for_ever_are_refused_by_name(
     field: str, site: Site, root: Root, globex: APIClient
 ) -> None:
-    answer = send(globex, site, lora_members(root, **{field: {HOSTILE: 4}}))
+    answer = send(globex, site, lora_members(root, None, **{field: {HOSTILE: 4}}))
     assert error(answer) == (422, "invalid_archive", "archive")
     message = answer.json()["error"]["message"]
     assert field in message
