@@ -57,3 +57,10 @@ def broker_url(redis_url: str) -> str:
         return redis_url
     database = dict(pair.split("=", 1) for pair in parts.query.split("&") if "=" in pair).get("db", "0")
     return f"redis+socket://{parts.path}?virtual_host={database}"
+
+
+def socket_folders(database_host: str, redis_url: str) -> list[Path]:
+    """The folders of the unix sockets among the two: libpq takes several hosts, with commas."""
+    hosts = [Path(host) for host in database_host.split(",") if host.startswith("/")]
+    redis = urlsplit(redis_url)
+    return [*hosts, *([Path(redis.path).parent] if redis.scheme == "unix" else [])]

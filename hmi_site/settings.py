@@ -57,6 +57,7 @@ HMI_CHECKS_AT_ONCE = env.integer("HMI_CHECKS_AT_ONCE", 10, minimum=1)
 HMI_IMPORT_MAX_BYTES = env.integer("HMI_IMPORT_MAX_BYTES", 16 * 1024**3, minimum=1)
 # What tries artifacts that came from elsewhere, in a process of its own: the web process loads no models.
 HMI_ARTIFACT_TRIAL = (sys.executable, "-m", "inference.hplm.trial")
+HMI_SANDBOX = (sys.executable, "-S", "-m", "hmi_site.embedded.sandbox")
 HMI_CORPUS_MIN_WORDS = env.integer("HMI_CORPUS_MIN_WORDS", 20_000, minimum=0)
 # Webhooks: networks that are not public and may be sent to, plain http, and further certificates believed.
 HMI_WEBHOOK_NETWORKS = env.networks("HMI_WEBHOOK_NETWORKS")
@@ -200,6 +201,11 @@ REDIS_URL = (
     if HMI_EMBEDDED_REDIS
     else services.checked_redis_url(env.text("REDIS_URL"))
 )
+# What the process that tries artifacts does not see: data, the secret key, and sockets of the services.
+HMI_HIDDEN_FOLDERS = [
+    *(HMI_HOME, HMI_ARTIFACT_ROOT, HMI_UPLOAD_ROOT, HMI_EXPORT_ROOT, HMI_RUNTIME_DIR),
+    *services.socket_folders(DATABASES["default"]["HOST"], REDIS_URL),
+]
 CACHES = {
     # Of how often codes were tried: what is forgotten may be tried again.
     "default": {

@@ -28,7 +28,7 @@ def die_with_parent(*, by: signal.Signals = signal.SIGKILL) -> None:
     every process, last. It follows the *thread* that started this process, so parents start children from
     their main thread.
     """
-    _check(_libc().prctl(PR_SET_PDEATHSIG, int(by), 0, 0, 0))
+    libc_call("prctl", PR_SET_PDEATHSIG, int(by), 0, 0, 0)
 
 
 def die_with_launcher() -> None:
@@ -43,7 +43,7 @@ def die_with_launcher() -> None:
 def enter_user_namespace() -> None:
     """Be an ordinary user in a private namespace; outside of it, this is still the user it was."""
     uid, gid = os.getuid(), os.getgid()
-    _check(_libc().unshare(CLONE_NEWUSER))
+    libc_call("unshare", CLONE_NEWUSER)
     for file, line in (
         ("setgroups", "deny"),
         ("uid_map", f"{UNPRIVILEGED_ID} {uid} 1"),
@@ -80,12 +80,9 @@ def main(arguments: list[str]) -> None:
     os.execvp(options.program[0], options.program)  # noqa: S606 - the command is the launcher's own
 
 
-def _libc() -> ctypes.CDLL:
-    return ctypes.CDLL(None, use_errno=True)
-
-
-def _check(result: int) -> None:
-    if result != 0:
+def libc_call(name: str, *arguments: int | bytes | None) -> None:
+    """Call a function of the C library that returns 0; OSError with its reason otherwise."""
+    if getattr(ctypes.CDLL(None, use_errno=True), name)(*arguments) != 0:
         error = ctypes.get_errno()
         raise OSError(error, os.strerror(error))
 

@@ -32,6 +32,7 @@ from inference.hplm.pets import Shape
 from inference.hplm.plot import PlotTable
 from inference.hplm.root import LM_HEAD_FILE, ROOT_FILE, Root
 from inference.hplm.root_config import RootConfig
+from inference.hplm.sizes import sizes_check
 from inference.hplm.weights import read_weights
 
 ROWS_AT_ONCE = 65_536
@@ -125,6 +126,7 @@ def try_hplm(folder: Path, config: RootConfig) -> dict[str, Any]:
     hplm = Hplm.load(folder)
     if hplm.pet.shape != Shape(config.upper, config.hidden, config.architecture.inner):
         raise HplmError("corrupt_artifact", "the PET does not fit the upper layers of this root")
+    sizes_check(hplm)
     return {"task": hplm.task, "pairs": hplm.pairs}
 
 

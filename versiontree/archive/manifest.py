@@ -20,6 +20,7 @@ from versiontree.archive.layout import (
     refused,
 )
 from versiontree.archive.measured import made_check
+from versiontree.archive.strict_json import MOST_BYTES
 from versiontree.artifacts import FileEntry, digest_of
 from versiontree.chains import COMPACTS
 from versiontree.models.version import REQUIRED_ROLES, VersionKind
@@ -27,6 +28,9 @@ from versiontree.names import require_slug
 
 LONGEST: Final = {"license": 100, "source_url": 300, "task": 20, "description": 5000}
 LONGEST_BRANCH: Final = 256
+TEXTS: Final = (".json", ".md")
+MOST_BYTES_OF: Final = {"tokenizer.json": 64 * 1024**2}
+"""A vocabulary of a quarter of a million pieces takes 17 MB."""
 _DIGEST: Final = re.compile(r"[0-9a-f]{64}\Z")
 _ABOVE: Final = {
     VersionKind.HPLM: {VersionKind.DOMAIN, VersionKind.ROOT},
@@ -125,9 +129,19 @@ def _check_files(contents: Contents) -> None:
             raise refused(f"The files of the artifact {kind}/{digest[:12]} do not have its digest.")
         if odd := sorted(files.keys() - PARTS[kind]):
             raise refused(f"{odd[0][:80]!r} is no part of an artifact of the kind {kind}.")
+        for name, entry in files.items():
+            _check_size(name, entry)
         expected |= {artifact_prefix(kind, digest) + name for name in files}
     if odd := sorted(expected ^ contents.files.keys()):
         raise refused(f"{odd[0][:80]} is missing from the manifest, or has no place in it.")
+    _check_size(CARD, contents.files[CARD])
+
+
+def _check_size(name: str, entry: FileEntry) -> None:
+    """Weights and tables may be of any size; what is read whole as text may not."""
+    most = MOST_BYTES_OF.get(name, MOST_BYTES if name.endswith(TEXTS) else None)
+    if most is not None and entry["size"] > most:
+        raise refused(f"{name} is longer than {most:,} bytes.", limit=most)
 
 
 def _typed(found: Mapping[str, Any], name: str, kind: type[Kind]) -> Kind:

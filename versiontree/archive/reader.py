@@ -2,6 +2,7 @@
 
 import errno
 import hashlib
+import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -11,11 +12,13 @@ from typing import IO, Final
 from tenants.errors import ErrorCode, HmiError
 from versiontree.archive.layout import ARTIFACTS, CARD, CONFIG, MANIFEST, Contents, refused
 from versiontree.archive.manifest import contents_of, files_of
-from versiontree.archive.sources import Source, reading, source_open
+from versiontree.archive.sources import Source, reading, sizes_check, source_open
 from versiontree.archive.strict_json import MOST_BYTES, object_of
 from versiontree.artifacts import FileEntry
 
 CHUNK: Final = 1024**2
+SPARED_BYTES: Final = 256 * 1024**2
+"""What stays free on the disk."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,13 +42,11 @@ class Archive:
 def archive_open(archive: Path | IO[bytes], *, most_bytes: int) -> Iterator[Archive]:
     """Read what an archive says of itself.
 
-    Raises ``invalid_archive`` for whatever is not exactly what an export wrote, ``file_too_large`` for more
-    than `most_bytes`.
+    Raises ``invalid_archive`` for whatever is not exactly what an export wrote, and for a zip file that
+    unpacks to many times its size; ``file_too_large`` for more than `most_bytes`.
     """
     with source_open(archive) as source:
-        if sum(source.sizes.values()) > most_bytes:
-            message = f"Unpacked, the archive has more than the {most_bytes:,} bytes that are taken here."
-            raise HmiError(ErrorCode.FILE_TOO_LARGE, message, param="archive", details={"limit": most_bytes})
+        sizes_check(source, source.sizes, most_bytes=most_bytes)
         manifest = object_of(_small(source, MANIFEST), MANIFEST)
         files = files_of(manifest)
         _check_names(source, files)
@@ -100,6 +101,19 @@ def _unpack(source: Source, name: str, entry: FileEntry, folder: Path) -> None:
     _compare(name, entry, size, digest.hexdigest())
 
 
+def room_check(folder: Path, size: int) -> None:
+    """Raise ``out_of_disk`` where the disk of `folder` has no room for so many bytes beside what others need
+    to go on."""
+    while not folder.exists():
+        folder = folder.parent
+    if shutil.disk_usage(folder).free < size + SPARED_BYTES:
+        raise _no_room()
+
+
+def _no_room() -> HmiError:
+    return HmiError(ErrorCode.OUT_OF_DISK, "There is no room left to unpack the archive.")
+
+
 @contextmanager
 def room_left() -> Iterator[None]:
     """Tell of a full disk as ``out_of_disk``."""
@@ -108,7 +122,7 @@ def room_left() -> Iterator[None]:
     except OSError as error:
         if error.errno not in (errno.ENOSPC, errno.EDQUOT):
             raise
-        raise HmiError(ErrorCode.OUT_OF_DISK, "There is no room left to unpack the archive.") from error
+        raise _no_room() from error
 
 
 def _compare(name: str, entry: FileEntry, size: int, digest: str) -> None:

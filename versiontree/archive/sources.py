@@ -15,13 +15,19 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, Final, Protocol
 
+from tenants.errors import ErrorCode, HmiError
 from versiontree.archive.layout import refused
 
 MOST_FILES: Final = 4096
 LONGEST_NAME: Final = 512
 DEEPEST: Final = 16
-DIRECTORY_BYTES: Final = 4 * 1024**2
-"""What one read of the directory of a zip file may take: it stands in memory."""
+DIRECTORY_BYTES: Final = 1024**2
+"""What one read of the directory of a zip file may take: it stands in memory, some fifteen times as large."""
+MOST_TIMES: Final = 100
+"""How many times as large as it is a zip file may unpack to: zeros shrink to a thousandth, weights hardly,
+and weights that were padded with zeros lie between."""
+UNPACKED_ANYHOW: Final = 8 * 1024**2
+"""Bytes that a small one may unpack to: JSON shrinks more than weights do."""
 LONGEST_REASON: Final = 200
 """Readers of zip files quote what they stumbled over, however long."""
 _PART: Final = re.compile(r"(?!\.\.?\Z)[A-Za-z0-9_.+-]{1,200}\Z")
@@ -33,9 +39,11 @@ _BROKEN: Final = (
 
 
 class Source(Protocol):
-    """Plain files by name, with the size that they claim."""
+    """Plain files by name, with the size that they claim; `packed` is the size of the zip file itself, None
+    for a folder."""
 
     sizes: Mapping[str, int]
+    packed: int | None
 
     def open(self, name: str) -> IO[bytes]:
         """The bytes of one; reading may find that it is broken."""
@@ -60,6 +68,25 @@ def source_open(archive: Path | IO[bytes]) -> Iterator[Source]:
             stream.close()
 
 
+def sizes_check(source: Source, names: Iterable[str], *, most_bytes: int) -> int:
+    """The bytes that the files of these names claim to have.
+
+    Raises ``file_too_large`` for more than `most_bytes`, ``invalid_archive`` for many times more than the zip
+    file has itself. What is unpacked is held to the claims.
+    """
+    claimed = sum(source.sizes[name] for name in names)
+    if claimed > most_bytes:
+        message = f"Unpacked, the archive has more than the {most_bytes:,} bytes that are taken here."
+        raise HmiError(ErrorCode.FILE_TOO_LARGE, message, param="archive", details={"limit": most_bytes})
+    if source.packed is not None and claimed > UNPACKED_ANYHOW + MOST_TIMES * source.packed:
+        raise refused(
+            f"The zip file has {source.packed:,} bytes and would unpack to {claimed:,}, more than "
+            f"{MOST_TIMES} times as many: no weights shrink so far.",
+            limit=MOST_TIMES,
+        )
+    return claimed
+
+
 @contextmanager
 def reading(what: str) -> Iterator[None]:
     """Tell of bytes that make no sense as ``invalid_archive``."""
@@ -71,6 +98,8 @@ def reading(what: str) -> Iterator[None]:
 
 
 class _Folder:
+    packed: int | None = None
+
     def __init__(self, folder: Path) -> None:
         self._folder = folder
         self.sizes: Mapping[str, int] = _named(self._walk(folder))
@@ -93,7 +122,9 @@ class _Folder:
 
 class _Zip:
     def __init__(self, stream: IO[bytes]) -> None:
-        self._zip = zipfile.ZipFile(_Wary(stream))  # all that it asks of a file
+        wary = _Wary(stream)
+        self.packed: int | None = wary.size
+        self._zip = zipfile.ZipFile(wary)  # all that it asks of a file
         self._about = {about.filename: about for about in self._zip.infolist()}
         self.sizes: Mapping[str, int] = _named(self._files())
 
@@ -117,7 +148,7 @@ class _Wary:
 
     def __init__(self, stream: IO[bytes]) -> None:
         self._stream = stream
-        self._end = stream.seek(0, io.SEEK_END)
+        self.size = stream.seek(0, io.SEEK_END)
         self.seek, self.tell, self.close = stream.seek, stream.tell, lambda: None
         self.name = None
 
@@ -125,8 +156,8 @@ class _Wary:
         return True
 
     def read(self, count: int = -1) -> bytes:
-        wanted = self._end - self._stream.tell() if count is None or count < 0 else count
-        if min(wanted, self._end) > DIRECTORY_BYTES:
+        wanted = self.size - self._stream.tell() if count is None or count < 0 else count
+        if min(wanted, self.size) > DIRECTORY_BYTES:
             raise refused("The directory of the zip file is too long.")
         return self._stream.read(wanted)
 

@@ -168,3 +168,10 @@ def _json(value: Mapping[str, Any]) -> bytes:
 def member_of(name: str, content: bytes) -> Member:
     """A file of this content."""
     return Member(name, {"sha256": hashlib.sha256(content).hexdigest(), "size": len(content)}, content)
+
+
+def file_member(path: Path) -> Member:
+    """A file of this name and content, which is read when it is written."""
+    with path.open("rb") as stream:
+        digest = hashlib.file_digest(stream, "sha256").hexdigest()
+    return Member(path.name, {"sha256": digest, "size": path.stat().st_size}, path)

@@ -9,13 +9,16 @@ from django.db import transaction
 
 from tenants.errors import ErrorCode, HmiError
 from tenants.models import Tenant
+from tenants.receiving import release_database
 from tenants.services.audit import Actor, audit_record, person
 from tenants.services.quotas import quota_check_storage
-from versiontree.archive.adapter import adapter_unpack
+from versiontree.archive.adapter import adapter_open, largest_adapter
+from versiontree.archive.reader import room_check
 from versiontree.archive.trial import Carrying, adapter_carry, folder_text
-from versiontree.archive.turn import import_turn
+from versiontree.archive.turn import Turn, machine_turn
 from versiontree.artifacts import ArtifactStore, StoredArtifact
 from versiontree.errors import not_found
+from versiontree.fitting import root_config
 from versiontree.lineage import lineage_of
 from versiontree.models import Hplm, Version
 from versiontree.models.artifact import Role
@@ -49,8 +52,9 @@ def adapter_import(
 
     labels, task (of a whole text) and pairs say what the folder leaves open. What the adapter changes below
     the cut is a reason to refuse it, or with `drop_lower` left out, as the version's warnings then say. All
-    is checked, and tried, before anything is stored. Not to be called in a transaction: it takes seconds, and
-    a machine does one import at a time.
+    is checked, and tried, before anything is stored: quota and disk by the sizes that the archive claims
+    before it is unpacked, and by the hPLM's own before that is stored. Not to be called in a transaction: it
+    takes seconds, and each tenant has one import at a time.
 
     Raises ``invalid_archive``, ``file_too_large``, ``conflict`` (the name), ``not_found``, ``invalid_field``,
     ``model_not_ready``, ``quota_exceeded``, ``queue_full``, ``out_of_disk``.
@@ -58,24 +62,31 @@ def adapter_import(
     terms = licence_check(license)
     if isinstance(of, str):
         require_slug(of)
-    with transaction.atomic():
-        _prepare(of, tenant, parent, terms, actor, task="classification")
-        transaction.set_rollback(True)
     store = ArtifactStore(Path(settings.HMI_ARTIFACT_ROOT))
-    with import_turn(), store.workspace(Role.HPLM) as folder:
-        adapter_unpack(archive, folder / "adapter", most_bytes=settings.HMI_IMPORT_MAX_BYTES)
-        said = adapter_carry(
-            Carrying(
-                root=folder_text(_root_folder(parent, store)),
-                adapter=folder_text(folder / "adapter"),
-                out=folder_text(folder / "hplm"),
-                labels=list(labels),
-                task=task,
-                pairs=pairs,
-                drop_lower=drop_lower,
+    largest = min(settings.HMI_IMPORT_MAX_BYTES, largest_adapter(root_config(parent)))
+    with machine_turn(Turn.IMPORT, tenant), adapter_open(archive, most_bytes=largest) as opened:
+        with transaction.atomic():
+            _prepare(of, tenant, parent, terms, actor, task="classification", adding=opened.size)
+            transaction.set_rollback(True)
+        # What it becomes may be larger than it is: all layers get the highest rank of any.
+        room_check(store.root, opened.size + largest)
+        release_database()
+        with store.workspace(Role.HPLM) as folder:
+            opened.unpack(folder / "adapter")
+            said = adapter_carry(
+                Carrying(
+                    root=folder_text(_root_folder(parent, store)),
+                    adapter=folder_text(folder / "adapter"),
+                    out=folder_text(folder / "hplm"),
+                    labels=list(labels),
+                    task=task,
+                    pairs=pairs,
+                    drop_lower=drop_lower,
+                )
             )
-        )
-        made = store.ingest(Role.HPLM, folder / "hplm")
+            size = sum(file.stat().st_size for file in (folder / "hplm").iterdir())
+            quota_check_storage(tenant=tenant, adding_bytes=size, beside_uploads=artifact_bytes(tenant))
+            made = store.ingest(Role.HPLM, folder / "hplm")
     return _plant(of, tenant, parent, terms, actor, said, made)
 
 
@@ -130,7 +141,7 @@ def _prepare(
     actor: Actor,
     *,
     task: str,
-    adding: int = 1,
+    adding: int,
 ) -> tuple[Hplm, Version]:
     """Check all that may be refused; the hPLM, its row held, and the parent as it is now."""
     room_for_version(tenant=tenant, jobs=0)

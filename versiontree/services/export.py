@@ -10,14 +10,26 @@ from django.conf import settings
 from django.db import transaction
 
 from tenants.errors import ErrorCode, HmiError
+from tenants.receiving import release_database
 from tenants.services.audit import Actor, audit_record
+from versiontree.archive.conversions import (
+    ADAPTER,
+    REFUSAL,
+    chunks_of,
+    conversion_find,
+    conversion_keep,
+    conversion_key,
+)
 from versiontree.archive.download import Download
 from versiontree.archive.layout import CARD
+from versiontree.archive.reader import room_check, room_left
 from versiontree.archive.trial import FORMATS, Leaving, adapter_leave, folder_text
+from versiontree.archive.turn import Turn, machine_turn
 from versiontree.archive.writer import (
     Member,
     archive_card,
     archive_members,
+    file_member,
     folder_write,
     member_of,
     zip_stream,
@@ -29,6 +41,8 @@ from versiontree.models.artifact import Role
 from versiontree.models.version import VersionKind, VersionState
 
 ZIP: Final = ".zip"
+SPACE_TIMES: Final = 5
+"""An adapter may have twice the bytes of its hPLM, in fp32, and lies there as files and as a zip file."""
 
 
 def version_export(*, version: Version, out: Path | IO[bytes], actor: Actor, branch: bool = False) -> None:
@@ -63,28 +77,58 @@ def adapter_download(*, version: Version, form: str, actor: Actor) -> Download:
     """A ready hPLM as a zip file of the folder that `peft` or `adapters` (`form`: "peft", "adapterhub") load
     on the checkpoint of its root, with its model card.
 
-    Raises ``model_not_ready``, ``invalid_field`` (that format cannot hold it, and why).
+    What was made before is taken from what is kept (see ``versiontree.archive.conversions``). Otherwise a
+    process is started: each tenant has one at a time, and a machine few, and the connection to the database
+    is given back meanwhile.
+
+    Raises ``model_not_ready``, ``invalid_field`` (that format cannot hold it, and why), ``queue_full``,
+    ``out_of_disk``.
     """
     _require_ready(version)
     if form not in FORMATS or version.kind != VersionKind.HPLM:
         known = ", ".join(FORMATS)
         raise HmiError(ErrorCode.INVALID_FIELD, f"An hPLM can be exported as {known}.", param="format")
     steps = lineage_of(version)
-    store = ArtifactStore(Path(settings.HMI_ARTIFACT_ROOT))
+    card, store = archive_card(steps), ArtifactStore(Path(settings.HMI_ARTIFACT_ROOT))
+    hplm, root = steps[0].artifacts[Role.HPLM], steps[-1].artifacts[Role.ROOT]
+    key = conversion_key(format=form, hplm=hplm.digest, root=root.digest, card=card)
+    made = conversion_find(store, key)
+    if made is None:
+        with machine_turn(Turn.CONVERSION, version.tenant):
+            room_check(store.root, SPACE_TIMES * hplm.size)
+            release_database()
+            made = _converted(store, hplm.digest, root.digest, form, card, key)
+    if isinstance(made, str):
+        message = f"This version cannot be exported as {FORMATS[form]}: {made}."
+        raise HmiError(ErrorCode.INVALID_FIELD, message, param="format")
+    _audit(version, actor, format=form)
+    return Download(f"{version.name}-v{version.number}-{form}{ZIP}", chunks_of(made))
+
+
+def _converted(store: ArtifactStore, hplm: str, root: str, form: str, card: str, key: str) -> IO[bytes] | str:
+    """Make and keep what the two artifacts give: the open zip file, or why that format cannot hold it."""
     with store.workspace(Role.HPLM) as folder:
-        read = adapter_leave(
+        made = folder / "made"
+        made.mkdir()
+        answer = adapter_leave(
             Leaving(
-                root=folder_text(store.path(Role.ROOT, steps[-1].artifacts[Role.ROOT].digest)),
-                hplm=folder_text(store.path(Role.HPLM, steps[0].artifacts[Role.HPLM].digest)),
+                root=folder_text(store.path(Role.ROOT, root)),
+                hplm=folder_text(store.path(Role.HPLM, hplm)),
                 out=folder_text(folder / form),
                 format=form,
             )
         )
-        found = [member_of(file.name, file.read_bytes()) for file in sorted((folder / form).iterdir())]
-    card = f"{archive_card(steps)}\n## Reading its outputs\n\n{read}\n"
-    _audit(version, actor, format=form)
-    members = [member_of(CARD, card.encode()), *found]
-    return Download(f"{version.name}-v{version.number}-{form}{ZIP}", zip_stream(members))
+        if answer.refused:
+            (made / REFUSAL).write_text(answer.refused, encoding="utf-8")
+            conversion_keep(store, key, made)
+            return answer.refused
+        card += f"\n## Reading its outputs\n\n{answer.read}\n"
+        found = [file_member(file) for file in sorted((folder / form).iterdir())]
+        with room_left(), (made / ADAPTER).open("xb") as out:
+            out.writelines(zip_stream([member_of(CARD, card.encode()), *found]))
+        stream = (made / ADAPTER).open("rb")
+        conversion_keep(store, key, made)
+        return stream
 
 
 def _members(version: Version, *, branch: bool, actor: Actor) -> list[Member]:

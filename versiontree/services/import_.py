@@ -10,12 +10,13 @@ from django.db import transaction
 
 from tenants.errors import ErrorCode, HmiError
 from tenants.models import Tenant, User
+from tenants.receiving import release_database
 from tenants.scope import platform_scope
 from tenants.services.audit import Actor, audit_record
 from versiontree.archive.layout import Contents, Node, refused
-from versiontree.archive.reader import Archive, archive_open, unpacked
+from versiontree.archive.reader import Archive, archive_open, room_check, unpacked
 from versiontree.archive.trial import Trial, artifacts_try, folder_text
-from versiontree.archive.turn import import_turn
+from versiontree.archive.turn import Turn, machine_turn
 from versiontree.artifacts import ArtifactStore
 from versiontree.models import Version
 from versiontree.models.artifact import Role
@@ -39,7 +40,7 @@ def version_import(
     site that is the same as the one it stood on (`parent` says which, if several are); what is not here comes
     from the archive's branch: domains become the tenant's, or without a tenant the platform's, which only
     staff may do, as only they may add roots. All is verified, and tried, before anything is stored. Not to be
-    called in a transaction: it takes long, and a machine does one at a time.
+    called in a transaction: it takes long, and each tenant has one import at a time.
 
     Raises ``invalid_archive``, ``file_too_large``, ``missing_branch`` (naming what the version needs),
     ``forbidden``, ``conflict``, ``invalid_field``, ``model_not_ready``, ``quota_exceeded``, ``queue_full``,
@@ -47,7 +48,10 @@ def version_import(
     """
     if name is not None:
         require_slug(name)
-    with archive_open(archive, most_bytes=settings.HMI_IMPORT_MAX_BYTES) as opened:
+    with (
+        machine_turn(Turn.IMPORT, tenant),
+        archive_open(archive, most_bytes=settings.HMI_IMPORT_MAX_BYTES) as opened,
+    ):
         contents = opened.contents
         if contents.version.kind == VersionKind.HPLM and tenant is None:
             message = "An hPLM belongs to a tenant: say which."
@@ -95,9 +99,11 @@ def _where(missing: Sequence[Node]) -> AbstractContextManager[None]:
 
 
 def _stored(opened: Archive, plan: Graft) -> Stored:
-    """Verify the artifacts, try them and put those that are missing into the store, when it is our turn."""
+    """Verify the artifacts, try them and put those that are missing into the store."""
     store = ArtifactStore(Path(settings.HMI_ARTIFACT_ROOT))
-    with import_turn(), store.workspace(Role.HPLM) as folder:
+    room_check(store.root, opened.contents.size)
+    release_database()
+    with store.workspace(Role.HPLM) as folder:
         opened.unpack(folder)
         _try_out(opened.contents, plan, folder, store)
         return graft_store(plan, store=store, folder=folder)

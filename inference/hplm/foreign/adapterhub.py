@@ -16,12 +16,12 @@ from inference.hplm.heads import ACTIVATIONS, Activation, Head, Inner
 from inference.hplm.hplm import PER_TOKEN, QUESTION_ANSWERING, Hplm, Task
 from inference.hplm.pets import PetSpec, PetWeights, Shape, tensor_shapes
 from inference.hplm.root_config import RootConfig
+from inference.hplm.sizes import LARGEST_WIDTH
 
 CONFIG_FILE: Final = "adapter_config.json"
 WEIGHTS_FILE: Final = "adapter.safetensors"
 HEAD_CONFIG_FILE: Final = "head_config.json"
 HEAD_FILE: Final = "model_head.safetensors"
-LARGEST_WIDTH: Final = 1024
 SERVED: Final[Mapping[str, Any]] = {
     "original_ln_before": True,
     "original_ln_after": False,

@@ -14,6 +14,9 @@ from inference.hplm.weights import read_weights, widen
 
 TOLD_AT_MOST = 8
 UNSUPPORTED = "invalid_archive"
+LONGEST_NAME = 300
+MOST_TENSORS = 20_000
+"""No module of a checkpoint has a longer name, and no adapter more tensors: expressions read each name."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +67,13 @@ def read_said(path: Path) -> dict[str, Any]:
 
 def read_tensors(path: Path) -> dict[str, Tensor]:
     """The tensors of a file of an adapter's folder, all finite, in fp32."""
-    return widen(read_weights(path, missing=UNSUPPORTED, damaged=UNSUPPORTED))
+    weights = read_weights(path, missing=UNSUPPORTED, damaged=UNSUPPORTED)
+    if len(weights) > MOST_TENSORS:
+        raise refusal(f"{path.name} has {len(weights):,} tensors; at most {MOST_TENSORS:,} are read")
+    for name in weights:
+        if len(name) > LONGEST_NAME or not name.isprintable():
+            raise refusal(f"{name[:60]!r} is not a name of a tensor")
+    return widen(weights)
 
 
 def refusal(message: str) -> HplmError:

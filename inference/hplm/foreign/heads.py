@@ -21,6 +21,7 @@ from inference.hplm.hplm import (
 )
 from inference.hplm.root import POOLER_FILE
 from inference.hplm.root_config import RootConfig
+from inference.hplm.sizes import outputs_check
 from inference.hplm.weights import read_weights, widen
 
 OF_TEXTS: Final = (CLASSIFICATION, MULTILABEL, REGRESSION)
@@ -117,6 +118,7 @@ def token_task(asked: Asked, task: Task) -> Task:
 def labels_of(asked: Asked, task: Task, outputs: int, said: Mapping[str, Any]) -> tuple[str, ...]:
     """Names of the outputs: those of the task, those asked for, or those that the model says by number in
     `said`; a text's classes are numbered where nobody named them, as transformers does."""
+    outputs_check(outputs)
     if task in FIXED_LABELS:
         labels = FIXED_LABELS[task]
     elif asked.labels:

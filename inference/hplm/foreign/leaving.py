@@ -7,9 +7,10 @@ from typing import Any, Final
 
 from torch import Tensor
 
+from inference.hplm.errors import HplmError
 from inference.hplm.families.registry import FAMILIES
 from inference.hplm.foreign import adapterhub, peft_lora
-from inference.hplm.foreign.asking import refusal
+from inference.hplm.foreign.asking import UNSUPPORTED, refusal
 from inference.hplm.foreign.heads import OF_FAMILY, OF_TOKENS
 from inference.hplm.foreign.places import module_name
 from inference.hplm.heads import Head
@@ -44,13 +45,18 @@ HUB_PLACES: Final = {
 
 def leave(wanted: Mapping[str, Any]) -> dict[str, Any]:
     """Write the hPLM in the folder `hplm`, of the root in the folder `root`, into the new folder `out` in the
-    `format` "peft" or "adapterhub", fp32; HplmError for what that cannot hold. The answer says how its
-    outputs are to be `read`."""
+    `format` "peft" or "adapterhub", fp32. The answer says how its outputs are to be `read`, or why that
+    format `refused` it. Raises HplmError for artifacts that cannot be read."""
     root, out = Path(wanted["root"]), Path(wanted["out"])
     config = RootConfig.from_json(read_artifact_json(root / ROOT_FILE))
     hplm = Hplm.load(Path(wanted["hplm"]))
     out.mkdir()
-    return {"read": WRITERS[wanted["format"]](hplm, config, root, out)}
+    try:
+        return {"read": WRITERS[wanted["format"]](hplm, config, root, out)}
+    except HplmError as error:
+        if error.code != UNSUPPORTED:
+            raise
+        return {"refused": error.message}
 
 
 def write_peft(hplm: Hplm, config: RootConfig, root: Path, out: Path) -> str:

@@ -12,16 +12,17 @@ from torch import Tensor
 
 from inference.hplm.foreign.asking import Asked, Carried, LowerTouchedError, read_said, read_tensors, refusal
 from inference.hplm.foreign.heads import OF_TOKENS, head_of, labels_of, model_said, text_task, token_task
+from inference.hplm.foreign.name_patterns import name_pattern, patterns_check
 from inference.hplm.foreign.places import Place, module_of, place_of
 from inference.hplm.hplm import QUESTION_ANSWERING, TAGGING, Hplm, Task
 from inference.hplm.pets import NORMS, PLACES, PetSpec, PetWeights, Shape, tensor_shapes
 from inference.hplm.root import UPPER_FILE
 from inference.hplm.root_config import RootConfig
+from inference.hplm.sizes import LARGEST_RANK
 from inference.hplm.weights import read_weights, widen
 
 CONFIG_FILE: Final = "adapter_config.json"
 WEIGHTS_FILE: Final = "adapter_model.safetensors"
-LARGEST_RANK: Final = 256
 USED: Final = frozenset(
     {"peft_type", "task_type", "r", "lora_alpha", "rank_pattern", "alpha_pattern", "use_rslora", "bias"}
 )
@@ -71,6 +72,8 @@ def _check(about: Mapping[str, Any]) -> None:
             raise refusal(f"{VARIANTS[name]} ({name}) computes more than LoRA does, and is not read here")
         if value and name not in USED | IDLE:
             raise refusal(f"{name[:60]!r} in {CONFIG_FILE} is not understood here, so it must not be set")
+    for name in ("rank_pattern", "alpha_pattern"):
+        patterns_check(about.get(name) or {}, name)
     started = about.get("init_lora_weights", True)
     if isinstance(started, str) and started not in KEEPS_THE_CHECKPOINT:
         raise refusal(
@@ -153,15 +156,9 @@ def _scaling(about: Mapping[str, Any], module: str, rank: int) -> float:
 
 def _by_pattern(about: Mapping[str, Any], name: str, module: str, otherwise: Any) -> Any:
     """What the first pattern says that the module's name ends in."""
-    patterns = about.get(name) or {}
-    if not isinstance(patterns, Mapping):
-        raise refusal(f"{name} in {CONFIG_FILE} is no object")
-    for pattern, value in patterns.items():
-        try:
-            if re.match(rf"(.*\.)?({pattern})$", module):
-                return value
-        except re.error as error:
-            raise refusal(f"{name}: {pattern[:60]!r} is no pattern: {error}") from error
+    for pattern, value in (about.get(name) or {}).items():
+        if name_pattern(pattern).matches(module):
+            return value
     return otherwise
 
 

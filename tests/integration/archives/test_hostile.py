@@ -4,6 +4,7 @@ import io
 import json
 import os
 import pickle
+import shutil
 import zipfile
 from collections.abc import Callable
 from pathlib import Path
@@ -16,6 +17,8 @@ from tests.integration.archives.conftest import zipped
 from tests.integration.archives.forgeries import FORGERIES, WEIGHTS
 from tests.integration.archives.site import Site, everything
 from tests.unit.versiontree.forging import members_of, resealed, with_part, zip_of, zip_with
+from versiontree.archive.reader import Archive
+from versiontree.archive.strict_json import MOST_BYTES, MOST_VALUES
 from versiontree.services.import_ import version_import
 
 pytestmark = [
@@ -70,6 +73,45 @@ def test_an_archive_that_claims_to_be_enormous_is_refused_by_its_directory(
     archive = zip_of(resealed(members), compressed=True)
     assert len(archive) < 1_000_000
     assert refused(site, io.BytesIO(archive)).code == ErrorCode.FILE_TOO_LARGE
+
+
+def test_a_small_archive_that_would_unpack_to_a_large_one_is_refused_by_its_directory(
+    site: Site, tmp_path: Path
+) -> None:
+    members = members_of(zipped(site.hplm))
+    (weights,) = (name for name in members if name.endswith(WEIGHTS))
+    archive = zip_of(resealed({**members, weights: b"\0" * 64_000_000}), compressed=True)
+    assert len(archive) < 100_000
+    before = everything(tmp_path)
+    error = refused(site, io.BytesIO(archive))
+    assert (error.code, error.details) == (ErrorCode.INVALID_ARCHIVE, {"limit": 100})
+    assert everything(tmp_path) == before
+
+
+@pytest.mark.parametrize("name", ["README.md", "hplm.json"])
+def test_what_is_read_whole_as_text_is_no_larger_than_texts_are(name: str, site: Site) -> None:
+    members = members_of(zipped(site.hplm))
+    content = os.urandom(MOST_BYTES // 2 + 1).hex().encode()
+    archive = zip_of(with_part(members, name, content))
+    error = refused(site, io.BytesIO(archive))
+    assert (error.code, error.details) == (ErrorCode.INVALID_ARCHIVE, {"limit": MOST_BYTES})
+
+
+def test_a_manifest_that_would_take_many_times_its_size_in_memory_is_refused(site: Site) -> None:
+    members = members_of(zipped(site.hplm))
+    content = b'{"files": [' + b"{}," * (MOST_VALUES // 2) + b"{}]}"
+    assert len(content) < MOST_BYTES
+    error = refused(site, io.BytesIO(zip_of({**members, "manifest.json": content})))
+    assert (error.code, error.details) == (ErrorCode.INVALID_ARCHIVE, {"limit": MOST_VALUES})
+
+
+def test_the_disk_is_asked_before_an_archive_is_unpacked(
+    site: Site, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    whole = shutil.disk_usage(tmp_path)
+    monkeypatch.setattr(shutil, "disk_usage", lambda _: whole._replace(free=1000))
+    monkeypatch.setattr(Archive, "unpack", pytest.fail)
+    assert refused(site, io.BytesIO(zipped(site.hplm))).code == ErrorCode.OUT_OF_DISK
 
 
 @pytest.mark.parametrize("trick", ["link", "linked folder", "pipe", "deep", "hidden", "missing"])

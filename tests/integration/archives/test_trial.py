@@ -62,6 +62,15 @@ def keep_text(at: Path, **changes: list[int]) -> None:
     save_file(tensors, at / "root-root" / "general_text.safetensors")
 
 
+def widen_head(folder: Path, outputs: int) -> None:
+    """An hPLM of so many labels."""
+    weights, name = load_file(folder / "hplm.safetensors"), folder / "hplm.json"
+    width = weights["head.weight"].shape[1]
+    head = {"head.weight": torch.zeros(outputs, width), "head.bias": torch.zeros(outputs)}
+    save_file(weights | head, folder / "hplm.safetensors")
+    change_json(name, labels=[f"label {number}" for number in range(outputs)])
+
+
 def poison(folder: Path) -> None:
     """Not a number, in the middle of a table."""
     vectors = np.fromfile(folder / "vectors.bin", dtype=np.float16)
@@ -96,6 +105,7 @@ HARM: dict[str, tuple[Callable[[Path], object], str]] = {
         lambda at: change_json(at / "hplm-hplm/hplm.json", shape={"layers": 9, "hidden": 32, "inner": 64}),
         "",
     ),
+    "a head without end": (lambda at: widen_head(at / "hplm-hplm", 3000), "outputs"),
     "an unknown task": (lambda at: change_json(at / "hplm-hplm/hplm.json", task="evil"), "unknown task"),
     "a head of another size": (
         lambda at: save_file(
@@ -200,11 +210,34 @@ def test_the_memory_of_the_process_grows_with_the_artifacts_only(
     told: Callable[[str], Any], wanted: dict[str, Any]
 ) -> None:
     used = 5 * sum(path.stat().st_size for path in Path(wanted["root"]).parent.rglob("*") if path.is_file())
-    assert told("resource.getrlimit(resource.RLIMIT_DATA)") == [4 * 1024**3 + used] * 2
+    expected = min(4 * 1024**3 + used, machine_bytes() // 3)
+    assert told("resource.getrlimit(resource.RLIMIT_DATA)") == [expected] * 2
     assert told("len(bytearray(2 * 1024**3))") == 2 * 1024**3
     with pytest.raises(HmiError) as caught:
         told("len(bytearray(6 * 1024**3))")
     assert caught.value.code == ErrorCode.INVALID_ARCHIVE
+
+
+def test_the_memory_of_the_process_has_an_end_however_large_files_are(
+    told: Callable[[str], Any], wanted: dict[str, Any]
+) -> None:
+    with (Path(wanted["plots"][0]) / "vectors.bin").open("ab") as sparse:
+        sparse.truncate(2**40)
+    assert told("resource.getrlimit(resource.RLIMIT_DATA)[0]") == min(machine_bytes() // 3, 32 * 1024**3)
+
+
+def machine_bytes() -> int:
+    return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+
+
+def test_the_processor_time_of_the_process_grows_with_the_artifacts_to_an_end(
+    told: Callable[[str], Any], wanted: dict[str, Any]
+) -> None:
+    assert told("resource.getrlimit(resource.RLIMIT_CPU)[0]") == 30
+    for size, seconds in ((2 * 1024**3, 132), (2**40, 900)):
+        with (Path(wanted["plots"][0]) / "vectors.bin").open("ab") as sparse:
+            sparse.truncate(size)
+        assert told("resource.getrlimit(resource.RLIMIT_CPU)[0]") == seconds
 
 
 @pytest.mark.slow

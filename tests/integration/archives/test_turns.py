@@ -1,6 +1,9 @@
-"""An import keeps nobody waiting: one at a time on a machine, and no row locked while it works on files."""
+"""An import keeps nobody waiting: one at a time of a tenant, few on a machine, and no row locked, nor a
+connection to the database held, while it works on files."""
 
 import io
+import os
+import signal
 import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -20,7 +23,7 @@ from tests.integration.versiontree.callers import V1, error, with_key
 from tests.integration.versiontree.test_races import at_once
 from tests.unit.versiontree.forging import members_of, zip_of
 from versiontree.archive.reader import Archive, archive_open
-from versiontree.archive.turn import import_turn
+from versiontree.archive.turn import AT_ONCE, Turn, machine_turn
 from versiontree.artifacts import ArtifactStore, StoredArtifact
 from versiontree.models import Version
 from versiontree.services import grafting
@@ -41,7 +44,7 @@ def committed(
 
 
 @pytest.mark.django_db
-def test_a_second_import_is_refused_until_the_first_is_done(site: Site, client: Client) -> None:
+def test_a_second_import_of_a_tenant_is_refused_until_the_first_is_done(site: Site, client: Client) -> None:
     archive, api = zipped(site.hplm), with_key(site.globex, "manage")
     at = reverse("frontend:version_import", args=["globex"])
     client.force_login(site.globex.owner)
@@ -49,14 +52,53 @@ def test_a_second_import_is_refused_until_the_first_is_done(site: Site, client: 
     def file() -> SimpleUploadedFile:
         return SimpleUploadedFile("any.zip", archive)
 
-    with import_turn():
+    with machine_turn(Turn.IMPORT, site.globex.tenant):
         answer = api.post(f"{V1}/import", {"archive": file()}, format="multipart")
         page = client.post(at, {"archive": file()})
     assert error(answer)[:2] == (429, "queue_full")
     assert int(answer["Retry-After"]) > 0
-    assert "Another archive is being imported" in page.content.decode()
+    assert "One import of yours is under way" in page.content.decode()
     assert not Version.unscoped.filter(tenant=site.globex.tenant).exists()
     assert client.post(at, {"archive": file()}).status_code == 302
+
+
+@pytest.mark.django_db
+def test_a_tenant_that_imports_on_and_on_leaves_a_turn_to_others(site: Site) -> None:
+    archive, globex = zipped(site.hplm), site.globex.tenant
+    with machine_turn(Turn.IMPORT, site.acme.tenant):
+        with pytest.raises(HmiError) as caught, machine_turn(Turn.IMPORT, site.acme.tenant):
+            pytest.fail("a second turn")
+        assert caught.value.code == ErrorCode.QUEUE_FULL
+        assert version_import(archive=io.BytesIO(archive), tenant=globex, actor=None).state == "ready"
+
+
+@pytest.mark.django_db
+def test_a_machine_has_few_turns(site: Site) -> None:
+    held = [site.acme.tenant, None]
+    with machine_turn(Turn.IMPORT, held[0]), machine_turn(Turn.IMPORT, held[1]):
+        assert len(held) == AT_ONCE
+        with pytest.raises(HmiError) as caught:
+            version_import(archive=io.BytesIO(b""), tenant=site.globex.tenant, actor=None)
+    assert (caught.value.code, caught.value.details) == (ErrorCode.QUEUE_FULL, {"limit": AT_ONCE})
+
+
+def test_the_system_takes_the_turn_of_a_process_that_was_killed(artifact_root: Path) -> None:
+    read, write = os.pipe()
+    if not (child := os.fork()):
+        try:
+            with machine_turn(Turn.IMPORT, None):
+                os.write(write, b"x")
+                signal.pause()
+        finally:
+            os._exit(1)
+    os.read(read, 1)
+    with pytest.raises(HmiError), machine_turn(Turn.IMPORT, None):
+        pytest.fail("a second turn")
+    os.kill(child, signal.SIGKILL)
+    os.waitpid(child, 0)
+    with machine_turn(Turn.IMPORT, None):
+        os.close(read)
+    os.close(write)
 
 
 @pytest.mark.django_db

@@ -39,7 +39,7 @@ from tests.unit.versiontree.mutations import (
     names_changed,
 )
 from tests.unit.versiontree.test_archive_mutations import MEMBERS
-from versiontree.archive.adapter import adapter_unpack
+from versiontree.archive.adapter import adapter_open
 from versiontree.archive.reader import archive_open
 from versiontree.archive.strict_json import object_of
 
@@ -171,9 +171,10 @@ class Adapters:
 
     def unpack(self, folder: Path, mutate: Callable[[Members], bytes]) -> object:
         """As an import reads the folder of an adapter."""
-        return adapter_unpack(
-            io.BytesIO(mutate(self._members)), folder / "adapter", most_bytes=len(zip_of(self._members)) * 2
-        )
+        sent, most = io.BytesIO(mutate(self._members)), len(zip_of(self._members)) * 2
+        with adapter_open(sent, most_bytes=most) as opened:
+            opened.unpack(folder / "adapter")
+            return opened.size
 
     def carry(self, folder: Path, sent: tuple[dict[str, Any], bool]) -> object:
         """As an adapter becomes an hPLM, with a configuration of a stranger's."""

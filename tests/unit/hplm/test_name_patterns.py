@@ -1,0 +1,90 @@
+"""Patterns of module names match as PEFT has them match, and never take long."""
+
+import re
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from inference.hplm.errors import HplmError
+from inference.hplm.foreign.name_patterns import LONGEST, MOST_PATTERNS, name_pattern, patterns_check
+
+NAMES = (
+    "encoder.layer.0.attention.self.query",
+    "encoder.layer.11.attention.self.value",
+    "encoder.layer.1.output.dense",
+    "transformer.layer.3.ffn.lin1",
+    "query",
+)
+READ = (
+    "query",
+    "self.query",
+    "^encoder.layer.0.attention.self.query",
+    r"^encoder\.layer\.0\.attention\.self\.query$",
+    r"layer\.\d+\.output\.dense",
+    "layer.[0-9].attention.self.query",
+    "layer.[0-9]+.attention.self.[qv].*",
+    ".*attention.*",
+    "query|value",
+    r"\w+1?",
+    "layer.1.output.dense",
+    "ery",
+    "",
+)
+REFUSED = (
+    "([a-z0-9.]+)+X",
+    "(a|a)*b",
+    "(query",
+    "[a-z",
+    "[]",
+    "[^a]",
+    "[z-a]",
+    "a{1000}",
+    "a++",
+    "a**",
+    "*a",
+    r"\1",
+    "\\",
+    "(?=a)",
+    "query\n",
+    "ü",
+    "a" * (LONGEST + 1),
+)
+
+
+@pytest.mark.parametrize("pattern", READ)
+def test_what_is_read_matches_as_in_peft(pattern: str) -> None:
+    for name in NAMES:
+        expected = re.match(rf"(.*\.)?({pattern})$", name) is not None
+        assert name_pattern(pattern).matches(name) == expected, name
+
+
+@given(
+    st.lists(
+        st.tuples(
+            st.sampled_from(["a", "b", ".", r"\.", r"\d", "[0-9]", "[a1]"]),
+            st.sampled_from(["", "?", "*", "+"]),
+        ),
+        max_size=6,
+    ),
+    st.text("ab1.", max_size=9),
+)
+def test_any_pattern_that_is_read_matches_as_in_peft(parts: list[tuple[str, str]], name: str) -> None:
+    pattern = "".join(sign + times for sign, times in parts)
+    assert name_pattern(pattern).matches(name) == (re.match(rf"(.*\.)?({pattern})$", name) is not None)
+
+
+@pytest.mark.parametrize("pattern", REFUSED)
+def test_other_patterns_are_refused_by_name(pattern: str) -> None:
+    with pytest.raises(HplmError) as caught:
+        patterns_check({pattern: 4}, "rank_pattern")
+    assert repr(pattern[:60]) in caught.value.message
+
+
+def test_repetitions_one_behind_another_end_soon() -> None:
+    assert not name_pattern(".*" * (LONGEST // 2 - 1) + "X").matches("a" * 500)
+
+
+def test_there_are_not_more_patterns_than_a_model_has_maps() -> None:
+    with pytest.raises(HplmError, match="patterns"):
+        patterns_check({f"layer.{number}": 4 for number in range(MOST_PATTERNS + 1)}, "rank_pattern")
