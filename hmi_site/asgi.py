@@ -10,6 +10,7 @@ from django.core.asgi import get_asgi_application
 from django.urls import resolve
 
 from hmi_site import wsgi  # first: it sets Django up, whose models the others ask for
+from hmi_site.body_limits import permit
 from hmi_site.direct.application import Direct
 from hmi_site.streams import StreamsApart, end_streams
 from hmi_site.threaded import Threaded
@@ -32,7 +33,7 @@ def end() -> None:
     close_gateway()
 
 
-with_a_thread_each = Threaded(wsgi.application, threads=settings.HMI_WEB_THREADS, at_end=end)
+with_a_thread_each = Threaded(wsgi.application, permit=permit, threads=settings.HMI_WEB_THREADS, at_end=end)
 application = Direct(
     StreamsApart(get_asgi_application(), others=with_a_thread_each, end_streams=end_streams),
     threads=ThreadPoolExecutor(LOOK_UPS, "look-ups"),

@@ -110,6 +110,7 @@ def web(address: str, port: int) -> tuple[Child, Ready]:
         "web",
         [
             *("-m", "granian", "--interface", "asgi", "--host", address, "--port", str(port), "--no-ws"),
+            *("--http", "1"),  # of HTTP/2 each connection could have many slow readers
             *("--backpressure", str(settings.HMI_WEB_THREADS + settings.HMI_LIVE_STREAMS)),
             *("--log-config", str(_log_config_file())),
             *("--workers-kill-timeout", str(WEB_STOP_S), "hmi_site.asgi:application"),

@@ -9,6 +9,8 @@ from typing import Any
 import pytest
 
 from hmi_site import settings
+from hmi_site.bodies import SLOW_BODIES, SLOW_BODIES_EACH
+from hmi_site.body_limits import SMALL_BODY_BYTES
 from hmi_site.patience import WAIT_S
 from inference.queueing.kept_answers import KEPT_S
 from tenants.formats.dataset import MOST_LABELS, MOST_ROWS
@@ -34,6 +36,10 @@ FIXED: dict[str, Any] = {
     "Pieces of uploads and forms with files at the same time, in each web process": PIECES_AT_ONCE,
     "Wait for the next 240 KiB of a body, or for its end (then `body_too_slow`); a [large"
     " file](api.md#large-files) goes on where it broke off": WAIT_S,
+    "Body of any other request, and of all whose sender has no valid key and is not"
+    " signed in": SMALL_BODY_BYTES,
+    "Bodies that take more than two seconds to arrive, of one address or tenant": SLOW_BODIES_EACH,
+    "The same, of all": SLOW_BODIES,
     "Line of a file": LONGEST_LINE_BYTES,
     "Rows of a dataset": MOST_ROWS,
     "Labels of a dataset": MOST_LABELS,
