@@ -20,6 +20,7 @@ from django.http import FileResponse, HttpResponse
 
 from hmi_site.bodies import BODY, DISCONNECT, Body, take_body, take_rest, too_large, truncated
 from hmi_site.body_limits import REFUSAL, SENDER, Permit
+from hmi_site.downloads import SMALL_FILE_BYTES, is_small_file
 from hmi_site.patience import Patience, too_slow
 from inference.api.hang_ups import ON_HANG_UP
 from tenants.errors import HmiError
@@ -32,14 +33,12 @@ Environ = dict[str, Any]
 Application = Callable[[Environ, Callable[..., Any]], Iterable[bytes]]
 
 OF_THE_BODY: Final = {b"content-type": "CONTENT_TYPE", b"content-length": "CONTENT_LENGTH"}
-BLOCK_BYTES: Final = 256 * 1024
-"""Of a file that is sent, at a time."""
 
 
 class Threaded:
     """The application, in so many threads; a request that finds none free waits for one. ``permit`` says, in
-    a thread, who may send a body that is not small. ``at_end`` is called when the server stops, after its
-    last request."""
+    a thread, who may send a body that is not small. ``at_start`` is called when the server
+    starts, ``at_end`` when it stops, after its last request."""
 
     def __init__(
         self,
@@ -47,9 +46,11 @@ class Threaded:
         *,
         permit: Callable[[Environ], Permit],
         threads: int,
+        at_start: Callable[[], object] = lambda: None,
         at_end: Callable[[], object] = lambda: None,
     ) -> None:
-        self._application, self._permit, self._at_end = application, permit, at_end
+        self._application, self._permit = application, permit
+        self._at_start, self._at_end = at_start, at_end
         self._threads = ThreadPoolExecutor(threads, "web")
 
     async def __call__(self, scope: Message, receive: Receive, send: Send) -> None:
@@ -62,6 +63,7 @@ class Threaded:
 
     async def _live(self, receive: Receive, send: Send) -> None:
         await receive()
+        self._at_start()
         await send({"type": "lifespan.startup.complete"})
         await receive()
         await asyncio.get_running_loop().run_in_executor(self._threads, self._at_end)
@@ -277,13 +279,13 @@ def respond(application: Application, environ: Environ, caller: Caller) -> Answe
 
     answer = application(environ, start_response)
     close = getattr(answer, "close", lambda: None)
-    if isinstance(answer, HttpResponse) or caller.hung_up:
+    if isinstance(answer, FileResponse):
+        answer.block_size = SMALL_FILE_BYTES
+    if isinstance(answer, HttpResponse) or is_small_file(answer) or caller.hung_up:
         try:
-            return Answer([start, _piece(getattr(answer, "content", b""))])
+            return Answer([start, _piece(b"" if caller.hung_up else b"".join(answer))])
         finally:
             close()
-    if isinstance(answer, FileResponse):
-        answer.block_size = BLOCK_BYTES
     release_database()
     return Answer([start], iter(answer), close)
 

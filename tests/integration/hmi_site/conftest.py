@@ -24,15 +24,14 @@ def web(
     tmp_path: Path,
     request: pytest.FixtureRequest,
 ) -> Iterator[Web]:
-    """A web server as the launcher starts it; a test may give it further settings."""
+    """A web server as the launcher starts it; a test may give it further settings,
+    or an application of its own."""
     port = choose_port("127.0.0.1", 18_800)
+    more = dict(getattr(request, "param", {}))
+    application = more.pop("application", "")
+    env = {**service_env, "HMI_UPLOAD_ROOT": str(upload_root), **more}
     with port.claim:
-        web = Web(
-            port.address,
-            port.number,
-            {**service_env, "HMI_UPLOAD_ROOT": str(upload_root), **getattr(request, "param", {})},
-            tmp_path / "web.log",
-        )
+        web = Web(port.address, port.number, env, tmp_path / "web.log", application=application)
         web.start()
         yield web
         web.stop()
