@@ -28,7 +28,7 @@ SLOW_AFTER_S: Final = 2.0
 SLOW_BODIES_EACH: Final = 16
 SLOW_BODIES: Final = 128
 
-_slow = Places(SLOW_BODIES_EACH, total=SLOW_BODIES)
+_slow = Places(SLOW_BODIES_EACH, total=lambda: SLOW_BODIES)
 
 
 @dataclass(slots=True)
@@ -91,11 +91,11 @@ async def take_rest(
 ) -> None:
     """Read on until the body has ``size`` bytes or, if that is None, ends, or is longer than ``most``. It is
     refused as soon as it breaks off, comes too slowly, or is slow while its sender has no place left."""
-    pieces, came = [body.content], len(body.content)
-    patience, held = Patience(), _SlowPlace(sender)
+    pieces, came = [body.content] if body.content else [], len(body.content)
+    wait = _Wait(sender)
     try:
-        async with asyncio.timeout(patience.left_s) as limit:
-            held.claim_later(limit)
+        async with asyncio.timeout(None) as limit:
+            wait.begin(limit)
             while came <= most and came != size:
                 begun = time.monotonic()
                 message = await receive()
@@ -108,51 +108,63 @@ async def take_rest(
                     if size is not None and came != size:
                         raise truncated()
                     size = came
-                patience.came(len(piece), after_s=time.monotonic() - begun)
-                if not patience.left_s:
-                    raise TimeoutError
-                if not held.is_refused:
-                    limit.reschedule(asyncio.get_running_loop().time() + patience.left_s)
+                wait.came(len(piece), after_s=time.monotonic() - begun)
         body.goes_on = came != size
     except TimeoutError:
-        body.refusal = _too_many_slow() if held.is_refused else too_slow()
+        body.refusal = wait.refusal()
     except HmiError as refusal:
         body.refusal = refusal
     finally:
-        held.give_back()
-        body.content = b"".join(pieces) if len(pieces) != 2 or pieces[0] else pieces[1]
+        wait.end()
+        body.content = pieces[0] if len(pieces) == 1 else b"".join(pieces)
     if body.refusal is not None:
         body.goes_on = False
 
 
-class _SlowPlace:
-    """The place that a sender needs once their body is slow."""
+class _Wait:
+    """For a body: without anything for SLOW_AFTER_S, then in one of its sender's places."""
 
     def __init__(self, sender: Callable[[], int | str]) -> None:
-        self.is_refused = False
-        self._sender = sender
+        self._sender, self._patience = sender, Patience()
         self._owner: int | str | None = None
-        self._timer: asyncio.TimerHandle | None = None
+        self._is_slow = False
 
-    def claim_later(self, limit: asyncio.Timeout) -> None:
-        """Take the place when the time of fast bodies is over; if there is none, end the wait."""
-        loop = asyncio.get_running_loop()
-        self._timer = loop.call_later(SLOW_AFTER_S, self._claim, limit)
+    def begin(self, limit: asyncio.Timeout) -> None:
+        """From now on. A body that comes at once costs one timer that never rings."""
+        self._limit, self._loop = limit, asyncio.get_running_loop()
+        self._timer = self._loop.call_later(min(SLOW_AFTER_S, self._patience.left_s), self._go_on)
 
-    def _claim(self, limit: asyncio.Timeout) -> None:
-        owner = self._sender()
-        if _slow.take(owner):
-            self._owner = owner
-        else:
-            self.is_refused = True
-            limit.reschedule(asyncio.get_running_loop().time())
+    def came(self, size: int, *, after_s: float) -> None:
+        """So many bytes came when they had been waited for so long. Raises TimeoutError if that is too long,
+        whatever they are."""
+        self._patience.came(size, after_s=after_s)
+        if not self._patience.left_s:
+            raise TimeoutError
+        if self._owner is not None:
+            self._limit.reschedule(self._loop.time() + self._patience.left_s)
 
-    def give_back(self) -> None:
-        """The body is there, or not waited for any more."""
-        if self._timer is not None:
-            self._timer.cancel()
+    def refusal(self) -> HmiError:
+        """Why the wait is over although the body is not whole."""
+        if self._is_slow and self._owner is None:
+            message = f"More than {SLOW_BODIES_EACH} bodies come slowly from here, or too many in all."
+            return HmiError(ErrorCode.QUEUE_FULL, message, retry_after=RETRY_AFTER_S)
+        return too_slow()
+
+    def end(self) -> None:
+        """Give the place back."""
+        self._timer.cancel()
         if self._owner is not None:
             _slow.give_back(self._owner)
+
+    def _go_on(self) -> None:
+        owner = self._sender()
+        self._is_slow = True
+        if _slow.take(owner):
+            self._owner = owner
+            left_s = max(self._patience.left_s - SLOW_AFTER_S, 0.0)
+        else:
+            left_s = 0.0
+        self._limit.reschedule(self._loop.time() + left_s)
 
 
 def _address(scope: Message) -> str:
@@ -162,8 +174,3 @@ def _address(scope: Message) -> str:
 
 def _unclear(message: str) -> HmiError:
     return HmiError(ErrorCode.INVALID_LENGTH, message)
-
-
-def _too_many_slow() -> HmiError:
-    message = f"More than {SLOW_BODIES_EACH} bodies come slowly from your address, or too many in all."
-    return HmiError(ErrorCode.QUEUE_FULL, message, retry_after=RETRY_AFTER_S)

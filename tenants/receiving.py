@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any, Final, TypeVar
 
+from django.conf import settings
 from django.db import connection
 
 from tenants.errors import ErrorCode, HmiError
@@ -37,8 +38,8 @@ def takes_files(view: View) -> View:
 class Places:
     """So many at a time for each of those who take part, and perhaps in total."""
 
-    def __init__(self, each: int, *, total: int | None = None) -> None:
-        self.each, self.total = each, total
+    def __init__(self, each: int, *, total: Callable[[], int] | None = None) -> None:
+        self._each, self._total = each, total
         self._lock = threading.Lock()
         self._taken: Counter[int | str] = Counter()
         """Who has none is not in it."""
@@ -46,8 +47,8 @@ class Places:
     def take(self, owner: int | str) -> bool:
         """Take one of the owner's places. False while there is none."""
         with self._lock:
-            is_full = self.total is not None and self._taken.total() >= self.total
-            if is_full or self._taken[owner] >= self.each:
+            is_full = self._total is not None and self._taken.total() >= self._total()
+            if is_full or self._taken[owner] >= self._each:
                 return False
             self._taken[owner] += 1
             return True
@@ -60,16 +61,18 @@ class Places:
                 del self._taken[owner]
 
 
-_pieces = Places(PIECES_AT_ONCE)
+_pieces = Places(PIECES_AT_ONCE, total=lambda: int(settings.HMI_WEB_THREADS) // 2)
 
 
 @contextmanager
 def receiving(sender: int | str) -> Iterator[None]:
-    """Hold one of the sender's places: a tenant's, by its id. Raises ``queue_full`` while all are taken."""
+    """Hold one of the sender's places: a tenant's, by its id. Raises ``queue_full`` while all are taken, or
+    half of the web server's threads."""
     if not _pieces.take(sender):
         raise HmiError(
             ErrorCode.QUEUE_FULL,
-            f"{PIECES_AT_ONCE} pieces of uploads are on their way already; send this one in a moment.",
+            f"{PIECES_AT_ONCE} pieces of uploads are on their way already, or as many of others as can be;"
+            " send this one in a moment.",
             details={"limit": PIECES_AT_ONCE},
             retry_after=RETRY_AFTER_S,
         )

@@ -48,8 +48,9 @@ def asking(web: Web, path: str, open_wires: ExitStack, *headers: str) -> Wire:
     return wire
 
 
-def get(web: Web, path: str, key: str = "") -> httpx.Response:
-    return httpx.get(f"{web.url}{path}", headers={"X-Api-Key": key}, trust_env=False, timeout=30)
+def get(web: Web, path: str, key: str = "", *, within_s: float = 30) -> httpx.Response:
+    headers = {"X-Api-Key": key} if key else {}
+    return httpx.get(f"{web.url}{path}", headers=headers, trust_env=False, timeout=within_s)
 
 
 @pytest.mark.parametrize("web", [FEW], indirect=True)
