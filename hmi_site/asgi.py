@@ -1,6 +1,7 @@
 """The application that the launcher's web server runs; `hmi_site.wsgi` is it for servers of that kind."""
 
 import os
+import resource
 from concurrent.futures import ThreadPoolExecutor
 
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "hmi_site.settings")
@@ -10,8 +11,10 @@ from django.core.asgi import get_asgi_application
 from django.urls import resolve
 
 from hmi_site import wsgi  # first: it sets Django up, whose models the others ask for
+from hmi_site.body_limits import permit
 from hmi_site.direct.application import Direct
 from hmi_site.ready_file import tell_ready
+from hmi_site.slow_readers import SlowReaders
 from hmi_site.streams import StreamsApart, end_streams
 from hmi_site.threaded import Threaded
 from inference.api.client import close_gateway
@@ -25,6 +28,13 @@ LOOK_UPS = 4
 """At a time, for infer requests that have no thread of their own."""
 
 
+def start() -> None:
+    """What begins with the web server: each connection is an open file."""
+    _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
+    SlowReaders(settings.HMI_PORT).watch()
+
+
 def end() -> None:
     """Granian's workers run nothing that is registered with `atexit`."""
     afterwards.finish(FINISH_S)
@@ -33,7 +43,9 @@ def end() -> None:
     close_gateway()
 
 
-with_a_thread_each = Threaded(wsgi.application, threads=settings.HMI_WEB_THREADS, at_end=end)
+with_a_thread_each = Threaded(
+    wsgi.application, permit=permit, threads=settings.HMI_WEB_THREADS, at_start=start, at_end=end
+)
 application = Direct(
     StreamsApart(get_asgi_application(), others=with_a_thread_each, end_streams=end_streams),
     threads=ThreadPoolExecutor(LOOK_UPS, "look-ups"),

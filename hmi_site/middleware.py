@@ -13,23 +13,24 @@ from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect
 
 from hmi_site.accounts import second_factor_required
-from hmi_site.body_limits import body_limit
-from hmi_site.chunked import REFUSAL
+from hmi_site.body_limits import FORM, REFUSAL, SENDER, check_size, keeps_part
 from hmi_site.errors import answer
 from inference.api.errors import speaks_json
 from tenants.errors import ErrorCode, HmiError
+from tenants.receiving import receiving, release_database
 
 GetResponse = Callable[[HttpRequest], HttpResponse]
 
 ADMINISTRATION = "/admin/"
 PERMISSIONS = "camera=(), display-capture=(), geolocation=(), microphone=(), payment=(), usb=()"
+BROKEN_OFF = {ErrorCode.BODY_TRUNCATED, ErrorCode.BODY_TOO_SLOW}
 STAYS_OPEN = ("account_", "mfa_", "health-")
 FACTOR_FIRST = "Staff of this installation sign in with a second factor: set yours up on the site first."
 
 
 class RequestGuard:
     """Refuses what no view can use, before anything reads it: bodies beyond the limit or not whole, NUL in
-    addresses."""
+    addresses. Large forms of people who are signed in are read before anything looks for their CSRF token."""
 
     def __init__(self, get_response: GetResponse) -> None:
         self.get_response = get_response
@@ -41,6 +42,20 @@ class RequestGuard:
         except HmiError as error:
             return answer(request, error)
         return self.get_response(request)
+
+    def process_view(self, request: HttpRequest, view: Any, *_: Any) -> HttpResponse | None:
+        """Without a connection to the database, in one of the sender's places. Views of the API, which are
+        exempt from the middleware of CSRF, do the same themselves."""
+        sender = request.META.get(SENDER)
+        if sender is None or request.content_type != FORM or getattr(view, "csrf_exempt", False):
+            return None
+        try:
+            with receiving(sender):
+                release_database()
+                request.POST  # noqa: B018 - it is read here
+        except HmiError as error:
+            return answer(request, error)
+        return None
 
 
 class BrowserRules:
@@ -103,18 +118,14 @@ class ErrorPages:
 
 def _check_body(request: HttpRequest) -> None:
     refusal: HmiError | None = request.META.get(REFUSAL)
-    if refusal is not None:
+    if refusal is not None and not (refusal.code in BROKEN_OFF and keeps_part(request)):
         raise refusal
-    try:
-        size = int(request.META.get("CONTENT_LENGTH") or 0)
-    except ValueError:
-        raise HmiError(
-            ErrorCode.INVALID_FIELD, "Content-Length is not a number.", param="Content-Length"
-        ) from None
-    limit = body_limit(request.content_type or "")
-    if size > limit:
-        message = f"The body has {size:,} bytes; at most {limit:,} are taken here."
-        raise HmiError(ErrorCode.BODY_TOO_LARGE, message, details={"size": size, "limit": limit})
+    declared = request.META.get("CONTENT_LENGTH") or ""
+    if not declared and "Transfer-Encoding" in request.headers:
+        raise HmiError(ErrorCode.INVALID_LENGTH, "This server needs to be told Content-Length.")
+    if declared and not declared.isdecimal():
+        raise HmiError(ErrorCode.INVALID_LENGTH, "Content-Length is not a number.", param="Content-Length")
+    check_size(int(declared or 0), request)
 
 
 def _check_address(request: HttpRequest) -> None:

@@ -1,4 +1,4 @@
-"""How long is waited for the body of a request.
+"""How long is waited for the body of a request, and for a client that reads an answer.
 
 Whoever sends one holds what answers it, most often a thread, so it has to come on: each minute of waiting has
 to bring so much of it, or its end. What was sent fast before buys no pauses later, and time in which nobody

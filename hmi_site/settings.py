@@ -141,6 +141,7 @@ MIDDLEWARE = [
     "hmi_site.middleware.BrowserRules",
     "inference.api.rates.headers.RateHeaders",
     "hmi_site.middleware.RequestGuard",
+    "hmi_site.downloads.DownloadLimit",
     "whitenoise.middleware.WhiteNoiseMiddleware",
     "django.contrib.sessions.middleware.SessionMiddleware",
     "django.middleware.common.CommonMiddleware",

@@ -7,6 +7,8 @@ from collections.abc import Awaitable, Callable
 from types import FrameType
 from typing import Any
 
+from hmi_site.bodies import BODY, take_body
+
 Message = dict[str, Any]
 Receive = Callable[[], Awaitable[Message]]
 Application = Callable[[dict[str, Any], Callable[..., Any], Callable[..., Any]], Awaitable[None]]
@@ -28,10 +30,13 @@ class StreamsApart:
         if not _opens_a_stream(scope):
             await self._others(scope, receive, send)
             return
+        body = await take_body(scope, receive)
+        if body.goes_on or body.refusal:
+            await self._others({**scope, BODY: body}, receive, send)
+            return
         if not self._hears_of_the_end:
             self._hears_of_the_end = True
             on_stop(asyncio.get_running_loop(), self._end_streams)
-        # Whatever body is sent: Django would write all of it to disk before anything could refuse it.
         await self._streams(scope, without_body(receive), send)
 
 
@@ -42,7 +47,8 @@ def _opens_a_stream(scope: dict[str, Any]) -> bool:
 
 
 def without_body(receive: Receive) -> Receive:
-    """What a request without a body receives: that it has none, and when the caller has hung up."""
+    """What a request receives whose body was read already: that it has none, and when the caller has hung
+    up."""
     told = False
 
     async def receive_next() -> Message:

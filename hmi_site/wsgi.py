@@ -4,11 +4,10 @@ import os
 
 from django.core.wsgi import get_wsgi_application
 
-from hmi_site.chunked import measured
 from hmi_site.embedded.lifeline import die_with_launcher
 
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "hmi_site.settings")
 
 # The web server's worker process is a grandchild of the launcher.
 die_with_launcher()
-application = measured(get_wsgi_application())
+application = get_wsgi_application()

@@ -6,6 +6,7 @@ from typing import Any, cast
 
 from django.conf import settings
 from django.contrib.auth.models import AnonymousUser
+from django.http import HttpRequest
 from rest_framework.authentication import BaseAuthentication
 from rest_framework.exceptions import AuthenticationFailed
 from rest_framework.request import Request
@@ -33,7 +34,7 @@ class ApiKeyAuthentication(BaseAuthentication):
     """
 
     def authenticate(self, request: Request) -> tuple[Any, ApiKey] | None:
-        plaintext = _presented_key(request)
+        plaintext = presented_key(request)
         if plaintext is None:
             return None
         key = self.find(plaintext)
@@ -89,7 +90,8 @@ def api_key_from(plaintext: str) -> ApiKey | None:
     return key if isinstance(key, ApiKey) and not key.has_expired else None
 
 
-def _presented_key(request: Request) -> str | None:
+def presented_key(request: Request | HttpRequest) -> str | None:
+    """What the caller gives as an API key, if anything."""
     header = request.headers.get("X-Api-Key")
     if header is not None:
         return header.strip()

@@ -28,8 +28,14 @@ def client_address(request: HttpRequest) -> str:
     """The address of the client: the connection's, or, behind HMI_TRUSTED_PROXIES proxies, the one that the
     outermost of them wrote into `X-Forwarded-For`. What stands left of it anybody may have made up.
     """
-    connected: str = request.META.get("REMOTE_ADDR") or ""
-    told = request.headers.get("X-Forwarded-For", "").split(",")
+    return forwarded_address(
+        request.META.get("REMOTE_ADDR") or "", request.headers.get("X-Forwarded-For", "")
+    )
+
+
+def forwarded_address(connected: str, forwarded_for: str) -> str:
+    """`client_address`, from the address of the connection and the value of `X-Forwarded-For`."""
+    told = forwarded_for.split(",")
     count = settings.HMI_TRUSTED_PROXIES
     if not 0 < count <= len(told):
         return connected
@@ -40,10 +46,14 @@ def client_address(request: HttpRequest) -> str:
 
 
 def counted_address(request: HttpRequest) -> str:
-    """`client_address` for counting tries: of IPv6 the first 64 bits, since whoever has one such address has
-    all that begin alike.
+    """`client_address` for counting tries (`address_to_count`)."""
+    return address_to_count(client_address(request))
+
+
+def address_to_count(address: str) -> str:
+    """The address itself; of IPv6 the first 64 bits, since whoever has one such address has all that begin
+    alike.
     """
-    address = client_address(request)
     try:
         parsed = ip_address(address)
     except ValueError:

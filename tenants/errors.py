@@ -17,6 +17,8 @@ class ErrorCode(StrEnum):
     TOO_MANY_INPUTS = "too_many_inputs"
     BODY_TOO_LARGE = "body_too_large"
     BODY_TOO_SLOW = "body_too_slow"
+    BODY_TRUNCATED = "body_truncated"
+    INVALID_LENGTH = "invalid_length"
 
     UNAUTHENTICATED = "unauthenticated"
     FORBIDDEN = "forbidden"
@@ -77,6 +79,8 @@ class ErrorCode(StrEnum):
 _NOT_422: dict[ErrorCode, int] = {
     ErrorCode.BODY_TOO_LARGE: 413,
     ErrorCode.BODY_TOO_SLOW: 408,
+    ErrorCode.BODY_TRUNCATED: 400,
+    ErrorCode.INVALID_LENGTH: 400,
     ErrorCode.FILE_TOO_LARGE: 413,
     ErrorCode.CHECKSUM_MISMATCH: 460,  # as the tus protocol has it
     ErrorCode.UNAUTHENTICATED: 401,

@@ -10,6 +10,7 @@ from frontend.pages import show
 from frontend.presenters.version_page import version_url
 from frontend.refusals import attempt
 from tenants.models import Role
+from tenants.receiving import takes_files
 from versiontree.archive.download import zip_response
 from versiontree.models import Version
 from versiontree.selectors import version_visible_to
@@ -29,6 +30,7 @@ def export(request: TenantRequest, pk: int) -> HttpResponseBase:
     return zip_response(version_download(version=version, actor=request.user, branch=branch))
 
 
+@takes_files
 @require_http_methods(["GET", "POST"])
 @tenant_page(Role.DEVELOPER)
 def import_(request: TenantRequest) -> HttpResponse:
@@ -40,6 +42,7 @@ def import_(request: TenantRequest) -> HttpResponse:
     return HttpResponseRedirect(version_url(request.place.tenant, version))
 
 
+@takes_files
 @require_http_methods(["GET", "POST"])
 @tenant_page(Role.DEVELOPER)
 def import_adapter(request: TenantRequest) -> HttpResponse:

@@ -13,12 +13,14 @@ from frontend.paging import page_of
 from frontend.refusals import attempt
 from tenants.errors import ErrorCode, HmiError
 from tenants.models import Role
+from tenants.receiving import takes_files
 from versiontree.batch_selectors import batch_file_opened, batch_of, batches_of
 from versiontree.models import Batch
 from versiontree.services.batch_deletion import batch_delete
 from versiontree.services.batches import batch_cancel, batch_send
 
 
+@takes_files
 @require_http_methods(["GET", "POST"])
 @tenant_page()
 def index(request: TenantRequest) -> HttpResponse:

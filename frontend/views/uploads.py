@@ -17,12 +17,14 @@ from frontend.presenters.data import found_context
 from frontend.refusals import attempt
 from tenants.errors import HmiError
 from tenants.models import CheckKind, CheckState, Role, Upload, UploadCheck
+from tenants.receiving import takes_files
 from tenants.selectors import check_of, upload_of
 from tenants.services.checks import check_create, check_refusal
 from tenants.services.uploads import upload_delete, upload_receive
 from tenants.upload_selectors import check_columns
 
 
+@takes_files
 @require_http_methods(["GET", "POST"])
 @tenant_page(Role.DEVELOPER)
 def corpus_new(request: TenantRequest) -> HttpResponse:
@@ -30,6 +32,7 @@ def corpus_new(request: TenantRequest) -> HttpResponse:
     return _new(request, CheckKind.CORPUS, CorpusForm)
 
 
+@takes_files
 @require_http_methods(["GET", "POST"])
 @tenant_page(Role.DEVELOPER)
 def dataset_new(request: TenantRequest) -> HttpResponse:
@@ -37,6 +40,7 @@ def dataset_new(request: TenantRequest) -> HttpResponse:
     return _new(request, CheckKind.DATASET, DatasetForm)
 
 
+@takes_files
 @require_POST
 @tenant_page(Role.DEVELOPER)
 def corpus_check(request: TenantRequest) -> HttpResponse:
@@ -44,6 +48,7 @@ def corpus_check(request: TenantRequest) -> HttpResponse:
     return _check(request, CheckKind.CORPUS, CorpusForm(request.POST, request.FILES))
 
 
+@takes_files
 @require_POST
 @tenant_page(Role.DEVELOPER)
 def dataset_check(request: TenantRequest) -> HttpResponse:

@@ -3,7 +3,6 @@
 import asyncio
 import contextvars
 import logging
-import time
 import uuid
 from collections.abc import Awaitable, Callable, Sequence
 from concurrent.futures import Executor
@@ -14,11 +13,10 @@ from django.conf import settings
 from django.db import InterfaceError, OperationalError
 from structlog.contextvars import bind_contextvars, clear_contextvars
 
+from hmi_site.bodies import BODY, DISCONNECT, take_body
 from hmi_site.direct.answers import Answer
 from hmi_site.direct.plain import PlainCall, plain
 from hmi_site.errors import unexpected
-from hmi_site.patience import Patience
-from hmi_site.threaded import HANG_UP, next_message
 from inference.api.infer import conclude
 from inference.api.question import Question
 from inference.api.rates.shares import Limit
@@ -36,7 +34,6 @@ Receive = Callable[[], Awaitable[Message]]
 Send = Callable[[Message], Awaitable[None]]
 Application = Callable[[Message, Receive, Send], Awaitable[None]]
 
-REQUEST: Final = "http.request"
 MOST_LOOK_UPS: Final = 8
 """At a time, those that wait for a thread among them."""
 
@@ -57,12 +54,12 @@ class Direct:
             await self._others(scope, receive, send)
             return
         answer = Answer(call.request_id or uuid.uuid4().hex)
-        body, end = await _read(receive, call.size)
-        if end is None and await self._answer(call, body, answer, receive):
+        body = await take_body(scope, receive)
+        if body.refusal is None and await self._answer(call, body.content, answer, receive):
             for message in answer.messages():
                 await send(message)
         else:
-            await self._others(scope, _again(body, end, receive), send)
+            await self._others({**scope, BODY: body}, receive, send)
 
     async def _answer(self, call: PlainCall, body: bytes, answer: Answer, receive: Receive) -> bool:
         """Whether there is an answer; else the view is to be asked, and nothing has been counted."""
@@ -153,30 +150,7 @@ def _look_up(call: PlainCall, body: bytes, request_id: str) -> Question | None:
             release_database()
 
 
-async def _read(receive: Receive, size: int) -> tuple[bytes, Message | None]:
-    """A body of that size, or what there is of it and what came in its place."""
-    message: Message = {"type": REQUEST, "more_body": True}
-    body, patience = b"", Patience()
-    while message["type"] == REQUEST and message.get("more_body") and len(body) <= size:
-        begun = time.monotonic()
-        message = await next_message(receive, patience)
-        piece = message.get("body", b"")
-        patience.came(len(piece), after_s=time.monotonic() - begun)
-        body += piece
-    return body, message if message["type"] != REQUEST else None
-
-
-def _again(body: bytes, end: Message | None, receive: Receive) -> Receive:
-    """What another application receives of which this was received already."""
-    known = [{"type": REQUEST, "body": body, "more_body": end is not None}, *([end] if end else [])]
-
-    async def receive_next() -> Message:
-        return known.pop(0) if known else await receive()
-
-    return receive_next
-
-
 async def _hang_up(receive: Receive) -> None:
     """Returns when the caller has hung up."""
-    while (await receive())["type"] != HANG_UP:
+    while (await receive())["type"] != DISCONNECT:
         continue

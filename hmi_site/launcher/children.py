@@ -2,6 +2,7 @@
 
 import json
 import os
+import resource
 import secrets
 import ssl
 import sys
@@ -24,6 +25,7 @@ WEBHOOKS_AT_ONCE = 8
 BATCHES_AT_ONCE = 2
 WEB_POOL = 32
 WEB_STOP_S = 10
+MOST_CONNECTIONS = 4096
 _NO_CERTIFICATES = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
 """To load the usual ones takes longer than to ask a server on this machine, which has none."""
 
@@ -110,7 +112,8 @@ def web(address: str, port: int) -> tuple[Child, Ready]:
         "web",
         [
             *("-m", "granian", "--interface", "asgi", "--host", address, "--port", str(port), "--no-ws"),
-            *("--backpressure", str(settings.HMI_WEB_THREADS + settings.HMI_LIVE_STREAMS)),
+            *("--http", "1"),  # of HTTP/2 each connection could have many slow readers
+            *("--backpressure", str(_most_connections())),
             *("--log-config", str(_log_config_file())),
             *("--workers-kill-timeout", str(WEB_STOP_S), "hmi_site.asgi:application"),
         ],
@@ -123,6 +126,14 @@ def web(address: str, port: int) -> tuple[Child, Ready]:
     child.stop_timeout_s = WEB_STOP_S + 5
     # The file: this one has the port. Else a server of somebody else might answer in its place.
     return child, lambda: loaded.exists() and _answers(f"http://{host}:{port}/health/live")
+
+
+def _most_connections() -> int:
+    """How many connections the web server accepts, those that are idle among them: half of the files that it
+    may open."""
+    _, files = resource.getrlimit(resource.RLIMIT_NOFILE)
+    most = MOST_CONNECTIONS if files == resource.RLIM_INFINITY else min(MOST_CONNECTIONS, files // 2)
+    return max(most, settings.HMI_WEB_THREADS + settings.HMI_LIVE_STREAMS)
 
 
 def _log_config_file() -> Path:

@@ -17,11 +17,13 @@ from inference.api.rates.throttles import InferRate, key_of
 from inference.api.validation import REQUEST_ID_HEADER, check_request_id, tenant_in
 from tenants.authentication import LateApiKeyAuthentication
 from tenants.models import Tenant
+from tenants.receiving import INFERENCE
 
 
 class AsksAModel(APIView):
     """``request_id`` is the name that the log has, too, and by which the request can be cancelled."""
 
+    largest_body = INFERENCE
     authentication_classes = (LateApiKeyAuthentication, SessionAuthentication)
     parser_classes: Any = (InferBodyParser,)
     permission_classes = (IsIdentified,)

@@ -17,6 +17,7 @@ from django.utils.safestring import SafeString
 from unfold.utils import display_for_label
 
 from tenants.models import User
+from tenants.receiving import takes_files
 
 if TYPE_CHECKING:
 
@@ -168,6 +169,10 @@ class Listing(TabularInline):
 
 class Uploading(admin.ModelAdmin):  # type: ignore[type-arg]  # Django's own class is not generic
     """Saves outside the admin's transaction, as uploads need; name it after ``ModelAdmin`` in the bases."""
+
+    @takes_files
+    def add_view(self, request: HttpRequest, *given: Any, **more: Any) -> HttpResponse:
+        return super().add_view(request, *given, **more)
 
     def changeform_view(
         self,

@@ -19,6 +19,7 @@ from tenants.api.serializers import (
 from tenants.api.single import Single
 from tenants.models import Corpus, Tenant
 from tenants.permissions import request_actor
+from tenants.receiving import FILES
 from tenants.selectors import corpora_of, corpus_of, platform_corpora
 from tenants.services.corpora import corpus_delete, corpus_preview, corpus_upload
 from tenants.upload_selectors import uploads_found
@@ -41,6 +42,7 @@ def _upload(request: Request, tenant: Tenant | None) -> Response:
 class CorporaView(TenantView):
     """The tenant's corpora."""
 
+    largest_body = FILES
     parser_classes = [FormParser]
     serializer_class = CorpusSerializer
     queryset = Corpus.unscoped.none()
@@ -62,6 +64,7 @@ class CorporaView(TenantView):
 class CorpusPreviewView(TenantView):
     """What an upload would say. Nothing is stored."""
 
+    largest_body = FILES
     parser_classes = [FormParser]
     serializer_class = PreviewSerializer
     makes = False
@@ -92,6 +95,7 @@ class CorpusView(Single, TenantView):
 class PlatformCorporaView(StaffView):
     """The platform's corpora, for its staff: what roots and platform domains learn from."""
 
+    largest_body = FILES
     parser_classes = [FormParser]
     serializer_class = CorpusSerializer
     queryset = Corpus.unscoped.none()

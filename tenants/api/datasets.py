@@ -19,6 +19,7 @@ from tenants.api.serializers import (
 from tenants.api.single import Single
 from tenants.models import Dataset, Split
 from tenants.permissions import request_actor
+from tenants.receiving import FILES
 from tenants.selectors import dataset_of, datasets_of
 from tenants.services.datasets import dataset_delete, dataset_preview, dataset_upload
 from tenants.upload_selectors import uploads_found
@@ -40,6 +41,7 @@ def _content(asked: dict[str, Any]) -> dict[str, Any]:
 class DatasetsView(TenantView):
     """The tenant's datasets."""
 
+    largest_body = FILES
     parser_classes = [FormParser]
     serializer_class = DatasetSerializer
     queryset = Dataset.unscoped.none()
@@ -69,6 +71,7 @@ class DatasetsView(TenantView):
 class DatasetPreviewView(TenantView):
     """What an upload would say. Nothing is stored."""
 
+    largest_body = FILES
     parser_classes = [FormParser]
     serializer_class = PreviewSerializer
     makes = False

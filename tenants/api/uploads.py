@@ -26,7 +26,7 @@ from tenants.models import Upload
 from tenants.models.corpus import SHA256_PATTERN
 from tenants.models.upload import LONGEST_MARK
 from tenants.permissions import request_actor
-from tenants.receiving import receiving
+from tenants.receiving import FILES, receiving
 from tenants.selectors import upload_of, uploads_of
 from tenants.services.uploads import Checksum, upload_append, upload_create, upload_delete
 from tenants.storage import upload_store
@@ -115,6 +115,8 @@ class UploadsView(TusView):
 class UploadView(Single, TusView):
     """One upload."""
 
+    largest_body = FILES
+    keeps_part_of = ("PATCH",)  # of a piece that broke off its client sends the rest
     conditional = frozenset({"DELETE"})  # a piece says by `Upload-Offset` what it goes on from
 
     def found(self, *, upload_id: UUID, **_: Any) -> Upload:

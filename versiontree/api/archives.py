@@ -13,6 +13,7 @@ from rest_framework.response import Response
 from tenants.api.forms import FormParser
 from tenants.models import Role, Tenant
 from tenants.permissions import request_actor
+from tenants.receiving import FILES
 from versiontree.api.access import OwnerView, PlatformView, asked, queried
 from versiontree.api.archive_serializers import (
     ExportQuerySerializer,
@@ -60,6 +61,7 @@ class _VersionExport(GenericAPIView[Version]):
 
 
 class _Import(GenericAPIView[Version]):
+    largest_body = FILES
     parser_classes = [FormParser]
     serializer_class = VersionSerializer
     owner: Tenant | None
@@ -96,6 +98,7 @@ class ImportAdapterView(OwnerView):
     """A LoRA adapter of Hugging Face PEFT, or a bottleneck adapter of AdapterHub, that was trained elsewhere
     on a root's checkpoint becomes an hPLM."""
 
+    largest_body = FILES
     parser_classes = [FormParser]
     serializer_class = VersionSerializer
 

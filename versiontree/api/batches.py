@@ -15,6 +15,7 @@ from tenants.api.access import TenantView
 from tenants.api.single import Single
 from tenants.models import Scope
 from tenants.permissions import request_actor
+from tenants.receiving import FILES
 from tenants.selectors import upload_of
 from versiontree.api.access import asked, queried
 from versiontree.api.batch_serializers import BatchAskedSerializer, BatchesQuerySerializer, BatchSerializer
@@ -35,6 +36,7 @@ class BatchTenantView(TenantView):
 class BatchesView(BatchTenantView):
     """The tenant's batches, newest first."""
 
+    largest_body = FILES
     ordering = ("-created_at", "-pk")
 
     @extend_schema(parameters=[BatchesQuerySerializer], responses=BatchSerializer(many=True))

@@ -23,6 +23,7 @@ from tenants.errors import ErrorCode, HmiError
 from tenants.file_selectors import file_of, files_of
 from tenants.models import File, FilePurpose
 from tenants.permissions import request_actor
+from tenants.receiving import FILES
 from tenants.services.files import file_create, file_delete
 from tenants.storage import stored_path
 
@@ -32,6 +33,7 @@ MOST_AT_ONCE = 10_000
 class OpenAiFilesView(OpenAiView):
     """The tenant's files."""
 
+    largest_body = FILES
     parser_classes = (FormParser,)
     serializer_class = OpenAiFileSerializer
     queryset = File.unscoped.none()

@@ -22,6 +22,7 @@ from tenants.api.openai.serializers import (
 from tenants.file_selectors import parted_file_of
 from tenants.models import PartedFile
 from tenants.permissions import request_actor
+from tenants.receiving import FILES
 from tenants.services.parted_files import (
     part_add,
     parted_file_cancel,
@@ -67,6 +68,7 @@ class OpenAiUploadsView(_UploadView):
 class OpenAiPartsView(_UploadView):
     """The parts of one."""
 
+    largest_body = FILES
     parser_classes = (FormParser,)
     serializer_class = ShownPartSerializer
 

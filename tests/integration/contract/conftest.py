@@ -10,10 +10,10 @@ from django.core.signals import request_finished, request_started
 from django.core.wsgi import get_wsgi_application
 from django.db import close_old_connections
 from django.test import Client
+from hmi_site.chunked import measured
 from pytest_django import Settings
 from redis import Redis
 
-from hmi_site.chunked import measured
 from inference.api.client import close_gateway
 from tenants.services.api_keys import api_key_create
 from tests.e2e.tiny_files import TinyFiles

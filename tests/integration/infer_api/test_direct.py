@@ -12,6 +12,7 @@ import pytest
 from pytest_django import Settings
 from redis import Redis
 
+from hmi_site import bodies
 from hmi_site.direct.application import Direct
 from inference.api.client import close_gateway
 from inference.api.soon import Call, close_asker
@@ -73,11 +74,8 @@ class Loop:
         return {**kind, "headers": [*headers, key, *more]}
 
     async def _others(self, scope: Any, receive: Any, send: Any) -> None:
-        body, more = b"", True
-        while more:
-            message = await receive()
-            body, more = body + message["body"], message["more_body"]
-        self.handed_on.append(body)
+        body = scope.get(bodies.BODY) or await bodies.take_body(scope, receive)
+        self.handed_on.append(body.content)
         await send({"type": "http.response.start", "status": 599, "headers": []})
         await send({"type": "http.response.body", "body": b""})
 
@@ -147,7 +145,8 @@ def test_another_request_is_handed_on_as_it_came(loop: Loop, scope: dict[str, An
 def test_headers_that_need_the_view_lead_there(loop: Loop, change: Callable[[Headers], Headers]) -> None:
     headers = change(loop.scope(json.dumps(BODY).encode())["headers"])
     assert loop.ask(BODY, headers=headers) == [(599, None)]
-    assert [json.loads(body) for body in loop.handed_on] == [BODY]
+    # What is too large, or of unclear length, is not read.
+    assert loop.handed_on in ([json.dumps(BODY).encode()], [b""])
 
 
 @pytest.mark.parametrize(

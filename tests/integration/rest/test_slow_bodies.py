@@ -12,7 +12,6 @@ from django.test import RequestFactory
 from django.utils.datastructures import CaseInsensitiveMapping
 from pytest_django import Settings
 
-from hmi_site.chunked import measured
 from tests.integration.rest.test_single import hook
 from tests.integration.world import make_world
 from tests.unit.hmi_site.slow_clock import slow_down
@@ -59,7 +58,7 @@ def slowly(
     sent = [(name.encode(), value.encode()) for name, value in (("host", "localhost"), size, *headers)]
     pieces = [piece(bytes([byte])) for byte in body]
     server = Server(*pieces, piece(b"", more=False), path=path.encode(), headers=sent)
-    content = server.ask(measured(WSGIHandler()))
+    content = server.ask(WSGIHandler())
     start = server.sent[0]
     told = {name.decode(): value.decode() for name, value in start["headers"]}
     return start["status"], CaseInsensitiveMapping(told), content

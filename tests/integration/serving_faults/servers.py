@@ -95,14 +95,17 @@ class OwnValkey(Killable):
 
 
 class Web(Killable):
-    """The web server as the launcher starts it."""
+    """The web server as the launcher starts it, perhaps with another application."""
 
-    def __init__(self, address: str, port: int, env: dict[str, str], log: Path) -> None:
+    def __init__(
+        self, address: str, port: int, env: dict[str, str], log: Path, *, application: str = ""
+    ) -> None:
         super().__init__()
         self.url = f"http://{address}:{port}"
         self._address, self._port = address, port
         self._env = env
         self._log = log
+        self._application = application
 
     def start(self) -> None:
         """Returns once it answers."""
@@ -113,6 +116,8 @@ class Web(Killable):
         """The process, and what says that it answers."""
         child, ready = children.web(self._address, self._port)
         child.env = {**child.env, **self._env}
+        if self._application:
+            child.command[-1] = self._application
         child.log = self._log
         return child, ready
 

@@ -160,10 +160,26 @@ def test_a_declared_length_beyond_the_limit_is_refused_before_it_is_read(setting
     assert json.loads(answer.content)["error"]["details"] == {"size": 11, "limit": 10}
 
 
-def test_uploads_have_a_limit_of_their_own(settings: Settings) -> None:
-    settings.HMI_MAX_BODY_BYTES, settings.HMI_UPLOAD_MAX_BYTES = 10, 2 * 1024**2
-    assert RequestGuard(fine)(RequestFactory().post("/x", {"a": "b" * 100})).status_code == 200
-    assert RequestGuard(fine)(RequestFactory().post("/x", {"a": "b" * 4 * 1024**2})).status_code == 413
+@pytest.mark.parametrize(
+    ("address", "status", "much"),
+    [("/v1/files", 200, 413), ("/t/acme/batches/", 200, 413), ("/x", 413, 413), ("/login/", 413, 413)],
+)
+def test_only_addresses_that_take_files_take_large_forms(
+    settings: Settings, address: str, status: int, much: int
+) -> None:
+    settings.HMI_UPLOAD_MAX_BYTES = 2 * 1024**2
+    guard = RequestGuard(fine)
+    assert guard(RequestFactory().post(address, {"a": "b" * 2 * 1024**2})).status_code == status
+    assert guard(RequestFactory().post(address, {"a": "b" * 4 * 1024**2})).status_code == much
+    assert guard(RequestFactory().post(address, b" " * 2 * 1024**2, "application/json")).status_code == 413
+
+
+def test_inference_takes_larger_bodies_than_other_addresses(settings: Settings) -> None:
+    settings.HMI_MAX_BODY_BYTES = 3 * 1024**2
+    for address, size, status in (("infer", 2, 200), ("infer", 4, 413), ("webhooks", 2, 413)):
+        content = b" " * size * 1024**2
+        request = RequestFactory().post(f"/api/v1/{address}", content, "application/json")
+        assert RequestGuard(fine)(request).status_code == status
 
 
 def test_a_typed_error_of_a_page_becomes_a_page_and_others_are_left_to_django() -> None:

@@ -9,6 +9,9 @@ from typing import Any
 import pytest
 
 from hmi_site import settings
+from hmi_site.bodies import SLOW_BODIES, SLOW_BODIES_EACH
+from hmi_site.body_limits import SMALL_BODY_BYTES
+from hmi_site.launcher.children import MOST_CONNECTIONS
 from hmi_site.lockout import SEVERAL_ADDRESSES
 from hmi_site.patience import WAIT_S
 from inference.queueing.kept_answers import KEPT_S, MOST_BYTES_OF_TENANT
@@ -16,7 +19,7 @@ from tenants.formats.dataset import MOST_LABELS, MOST_ROWS
 from tenants.formats.lines import LONGEST_LINE_BYTES
 from tenants.formats.splits import LEAK_LIMIT
 from tenants.models import Quota
-from tenants.receiving import PIECES_AT_ONCE
+from tenants.receiving import DOWNLOADS_AT_ONCE, PIECES_AT_ONCE
 from tenants.services import kept_answers
 from tenants.services.api_keys import LONGEST_OVERLAP
 from tenants.services.files import MOST_FILES
@@ -35,6 +38,16 @@ FIXED: dict[str, Any] = {
     "Pieces of uploads and forms with files at the same time, in each web process": PIECES_AT_ONCE,
     "Wait for the next 240 KiB of a body, or for its end (then `body_too_slow`); a [large"
     " file](api.md#large-files) goes on where it broke off": WAIT_S,
+    "Body of any other request, and of all whose sender has no valid key and is not"
+    " signed in": SMALL_BODY_BYTES,
+    "Bodies that take more than two seconds to arrive, of one address or tenant": SLOW_BODIES_EACH,
+    "The same, of all": SLOW_BODIES,
+    "Wait until a client has read the next 240 KiB of an answer, or all of it (then its connection is reset;"
+    " on Linux)": WAIT_S,
+    "Connections to a web server, idle ones among them; at most half of the files that a process may"
+    " open": MOST_CONNECTIONS,
+    "Downloads of more than 256 KiB, of a tenant or of one address that nobody is signed in"
+    " at": DOWNLOADS_AT_ONCE,
     "Line of a file": LONGEST_LINE_BYTES,
     "Rows of a dataset": MOST_ROWS,
     "Labels of a dataset": MOST_LABELS,

@@ -7,12 +7,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hmi_site.direct.application import _read
+from hmi_site.bodies import SLOW_BODIES_EACH, Body, take_body
 from hmi_site.patience import LEAST_BYTES, WAIT_S, Patience
-from hmi_site.threaded import TOO_SLOW, Message
+from hmi_site.threaded import Message
 from tenants.errors import HmiError
 from tests.unit.hmi_site.slow_clock import slow_down
-from tests.unit.hmi_site.test_threaded import END, Environ, Server, Start, piece
+from tests.unit.hmi_site.test_threaded import END, LARGE, STREAMED, Environ, Server, Start, piece
 
 PIECES = st.lists(st.tuples(st.integers(0, 2 * LEAST_BYTES), st.floats(0, 2 * WAIT_S)))
 ENDLESS = 1000
@@ -51,25 +51,36 @@ def test_a_body_that_comes_too_slowly_holds_no_thread(size: int, is_read: bool) 
         start_response("200 OK", [])
         return iter([b""])
 
-    Server(*[piece(b"x" * size)] * 20, piece(b"", more=False)).ask(application)
+    Server(piece(LARGE), *[piece(b"x" * size)] * 20, piece(b"", more=False), permit=STREAMED).ask(application)
     assert refused == ([] if is_read else ["body_too_slow"])
-    assert (sum(map(len, read)) >= 20 * size) is is_read
+    assert (sum(map(len, read)) >= len(LARGE) + 20 * size) is is_read
 
 
 @pytest.mark.usefixtures("slow_clock")
-def test_a_plain_request_that_comes_too_slowly_is_handed_on_as_one() -> None:
+def test_a_small_body_that_comes_too_slowly_is_refused() -> None:
     pieces = iter([piece(b"x")] * ENDLESS)
 
     async def receive() -> Message:
         await asyncio.sleep(0)
         return next(pieces)
 
-    body, end = asyncio.run(_read(receive, ENDLESS))
-    assert len(body) < ENDLESS
-    assert end == {"type": TOO_SLOW}
+    body = asyncio.run(take_body(scope(ENDLESS), receive))
+    assert len(body.content) < ENDLESS
+    assert refusal_of(body) == "body_too_slow"
 
 
-def test_a_body_of_which_nothing_comes_is_not_waited_for_for_ever(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("size", [ENDLESS, None])
+def test_a_body_of_which_nothing_comes_is_not_waited_for_for_ever(
+    monkeypatch: pytest.MonkeyPatch, size: int | None
+) -> None:
+    monkeypatch.setattr("hmi_site.bodies.Patience", lambda: Patience(left_s=0.01))
+    body = asyncio.run(take_body(scope(size), nothing))
+    assert (body.content, refusal_of(body)) == (b"", "body_too_slow")
+
+
+def test_a_large_body_of_which_nothing_comes_is_not_waited_for_for_ever(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     refused: list[str] = []
 
     def application(environ: Environ, start_response: Start) -> Iterable[bytes]:
@@ -80,14 +91,52 @@ def test_a_body_of_which_nothing_comes_is_not_waited_for_for_ever(monkeypatch: p
         return iter([b""])
 
     monkeypatch.setattr("hmi_site.threaded.Patience", lambda: Patience(left_s=0.01))
-    server = Server(END)
+    server = Server(END, headers=[(b"content-length", b"2000000")], permit=STREAMED)
     server.ask(application)
     assert (refused, server.sent[0]["status"]) == (["body_too_slow"], 408)
 
 
-def test_a_plain_request_without_a_body_is_handed_on(monkeypatch: pytest.MonkeyPatch) -> None:
-    async def nothing() -> Message:
-        return await asyncio.Future[Message]()
+def test_of_one_address_only_some_bodies_may_be_slow(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("hmi_site.bodies.SLOW_AFTER_S", 0.0)
 
-    monkeypatch.setattr("hmi_site.direct.application.Patience", lambda: Patience(left_s=0.01))
-    assert asyncio.run(_read(nothing, ENDLESS)) == (b"", {"type": TOO_SLOW})
+    async def all_at_once() -> list[Body]:
+        coming, more = asyncio.Event(), SLOW_BODIES_EACH + 3
+
+        async def receive() -> Message:
+            await coming.wait()
+            return piece(b"x", more=False)
+
+        bodies = [asyncio.create_task(take_body(scope(1), receive)) for _ in range(more)]
+        elsewhere = asyncio.create_task(take_body(scope(1, "203.0.113.9"), receive))
+        refused = [(await one) for one in await _first(bodies, 3)]
+        coming.set()
+        return [*refused, *(await asyncio.gather(*bodies, elsewhere))]
+
+    bodies = asyncio.run(all_at_once())
+    assert [refusal_of(body) for body in bodies[:3]] == ["queue_full"] * 3
+    assert sum(body.refusal is None for body in bodies) == SLOW_BODIES_EACH + 1
+    assert asyncio.run(take_body(scope(1), _one)).content == b"x"  # each gave its place back
+
+
+async def _first(tasks: list["asyncio.Task[Body]"], count: int) -> list["asyncio.Task[Body]"]:
+    while sum(task.done() for task in tasks) < count:
+        await asyncio.sleep(0.001)
+    return [task for task in tasks if task.done()]
+
+
+async def _one() -> Message:
+    return piece(b"x", more=False)
+
+
+async def nothing() -> Message:
+    return await asyncio.Future[Message]()
+
+
+def scope(size: int | None, address: str = "203.0.113.1") -> Message:
+    """That of a request with a body of so many bytes, or a chunked one."""
+    length = (b"transfer-encoding", b"chunked") if size is None else (b"content-length", str(size).encode())
+    return {"type": "http", "headers": [length], "client": (address, "1234")}
+
+
+def refusal_of(body: Body) -> str | None:
+    return str(body.refusal.code) if body.refusal else None

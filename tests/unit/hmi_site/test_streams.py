@@ -33,7 +33,9 @@ class Lanes:
 
     async def ask(self, path: str, kind: str = "http", method: str = "GET") -> None:
         """Send a request there."""
-        await self.application({"type": kind, "path": path, "method": method}, _nothing, _nothing)
+        await self.application(
+            {"type": kind, "path": path, "method": method, "headers": []}, _nothing, _nothing
+        )
 
     def _lane(self, name: str) -> Any:
         async def lane(scope: Any, receive: Any, send: Any) -> None:

@@ -3,16 +3,20 @@
 import asyncio
 import threading
 from collections.abc import Callable, Iterable, Iterator
+from dataclasses import replace
 from typing import Any
 
 import pytest
 from django.http import HttpResponse
 
+from hmi_site.body_limits import REFUSAL, SMALL_BODY_BYTES, Permit
 from hmi_site.threaded import Message, Threaded
 from inference.api.hang_ups import ON_HANG_UP
+from tenants.errors import HmiError
 
 Environ = dict[str, Any]
 Start = Callable[..., Any]
+CHUNKED = [(b"transfer-encoding", b"chunked")]
 END = object()
 """In the place of a message: the caller says nothing more."""
 
@@ -21,8 +25,13 @@ class Server:
     """Gives the application one request, and keeps what it sends."""
 
     def __init__(
-        self, *messages: object, path: bytes = b"/", headers: Iterable[tuple[bytes, bytes]] = ()
+        self,
+        *messages: object,
+        path: bytes = b"/",
+        headers: Iterable[tuple[bytes, bytes]] = CHUNKED,
+        permit: Permit | None = None,
     ) -> None:
+        self._permit = permit
         self.sent: list[Message] = []
         self._messages = list(messages) or [{"type": "http.request", "body": b"", "more_body": False}]
         self._hung_up = threading.Event()
@@ -45,12 +54,17 @@ class Server:
         """The body of the answer. Once it is there the caller hangs up."""
 
         async def talk() -> None:
-            await Threaded(application, threads=2)(self._scope, self._receive, self._send)
+            threaded = Threaded(application, permit=self._permitted, threads=2)
+            await threaded(self._scope, self._receive, self._send)
             self.hang_up()
             await asyncio.sleep(0.05)
 
         asyncio.run(talk())
         return b"".join(message.get("body", b"") for message in self.sent)
+
+    def _permitted(self, environ: Environ) -> Permit:
+        assert self._permit, "nobody was to send so much"
+        return self._permit
 
     async def _receive(self) -> Message:
         if self._messages and isinstance(message := self._messages.pop(0), dict):
@@ -61,6 +75,10 @@ class Server:
 
     async def _send(self, message: Message) -> None:
         self.sent.append(message)
+
+
+LARGE = b"x" * (SMALL_BODY_BYTES + 1)
+STREAMED = Permit(limit=10 * SMALL_BODY_BYTES, sender=1, is_streamed=True, keeps_part=False)
 
 
 def piece(content: bytes, more: bool = True) -> Message:
@@ -101,21 +119,63 @@ def test_a_body_is_read_in_whatever_pieces_it_comes(pieces: list[Message]) -> No
     assert seen[0]["body"] == b"abcdef"
 
 
-def test_a_body_is_read_no_further_than_the_application_does() -> None:
+@pytest.mark.parametrize("size", [b"2000000", None])
+def test_a_large_body_is_read_no_further_than_the_application_does(size: bytes | None) -> None:
     def application(environ: Environ, start_response: Start) -> Iterable[bytes]:
         first = environ["wsgi.input"].readline()
         start_response("200 OK", [])
         return HttpResponse(first)
 
-    assert Server(piece(b"one\ntwo\n"), END).ask(application) == b"one\n"
+    headers = [(b"content-length", size)] if size else CHUNKED
+    server = Server(piece(b"one\n" + LARGE), END, headers=headers, permit=STREAMED)
+    assert server.ask(application) == b"one\n"
 
 
-def test_a_body_that_breaks_off_ends_there() -> None:
+def test_a_body_that_breaks_off_is_refused() -> None:
     seen, application = answering()
     server = Server(piece(b"abc"))
     server.hang_up()
     server.ask(application)
-    assert seen[0]["body"] == b"abc"
+    assert seen[0][REFUSAL].code == "body_truncated"
+
+
+@pytest.mark.parametrize("keeps", [True, False])
+def test_a_large_body_that_breaks_off_ends_there_only_for_who_keeps_it(keeps: bool) -> None:
+    read: list[bytes] = []
+
+    def application(environ: Environ, start_response: Start) -> Iterable[bytes]:
+        start_response("200 OK", [])
+        try:
+            read.append(environ["wsgi.input"].read())
+        except HmiError as error:
+            return HttpResponse(str(error.code))
+        return HttpResponse(b"read")
+
+    server = Server(piece(LARGE), piece(b"abc"), permit=replace(STREAMED, keeps_part=keeps))
+    server.hang_up()
+    assert server.ask(application) == (b"read" if keeps else b"body_truncated")
+    assert read == ([LARGE + b"abc"] if keeps else [])
+
+
+def test_a_large_body_that_is_not_streamed_is_whole_before_the_application_runs() -> None:
+    seen, application = answering()
+    permit = replace(STREAMED, is_streamed=False)
+    Server(piece(LARGE), piece(b"abc", more=False), permit=permit).ask(application)
+    assert (seen[0]["body"], seen[0]["CONTENT_LENGTH"]) == (LARGE + b"abc", str(len(LARGE) + 3))
+
+
+@pytest.mark.parametrize("streamed", [True, False])
+def test_a_chunked_body_beyond_what_is_permitted_is_refused(streamed: bool) -> None:
+    def application(environ: Environ, start_response: Start) -> Iterable[bytes]:
+        start_response("200 OK", [])
+        try:
+            environ["wsgi.input"].read()
+            return HttpResponse(str(environ[REFUSAL].code))
+        except HmiError as error:
+            return HttpResponse(str(error.code))
+
+    permit = replace(STREAMED, is_streamed=streamed, limit=len(LARGE) + 2)
+    assert Server(piece(LARGE), piece(b"abc"), END, permit=permit).ask(application) == b"body_too_large"
 
 
 def test_the_address_reaches_the_application_as_bytes_were_meant() -> None:
@@ -221,7 +281,9 @@ def test_what_is_to_be_done_at_the_end_is_done_when_the_server_stops() -> None:
     async def send(message: Message) -> None:
         happened.append(message["type"])
 
-    live = Threaded(answering()[1], threads=1, at_end=lambda: happened.append("the end"))
+    live = Threaded(
+        answering()[1], permit=lambda _: STREAMED, threads=1, at_end=lambda: happened.append("the end")
+    )
     asyncio.run(live({"type": "lifespan"}, receive, send))
     ready, stopped = "lifespan.startup.complete", "lifespan.shutdown.complete"
     assert happened == ["asked", ready, "asked", "the end", stopped]

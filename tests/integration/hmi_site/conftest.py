@@ -1,0 +1,37 @@
+"""A web server that tests talk to as strangers would."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from hmi_site.launcher.ports import choose_port
+from tests.integration.serving_faults.servers import Web
+from tests.integration.world import World, make_world
+
+
+@pytest.fixture
+def served(transactional_db: None, upload_root: Path) -> World:
+    """The small world, committed, so that another process sees it."""
+    return make_world()
+
+
+@pytest.fixture
+def web(
+    served: World,
+    service_env: dict[str, str],
+    upload_root: Path,
+    tmp_path: Path,
+    request: pytest.FixtureRequest,
+) -> Iterator[Web]:
+    """A web server as the launcher starts it; a test may give it further settings,
+    or an application of its own."""
+    port = choose_port("127.0.0.1", 18_800)
+    more = dict(getattr(request, "param", {}))
+    application = more.pop("application", "")
+    env = {**service_env, "HMI_UPLOAD_ROOT": str(upload_root), **more}
+    with port.claim:
+        web = Web(port.address, port.number, env, tmp_path / "web.log", application=application)
+        web.start()
+        yield web
+        web.stop()
