@@ -106,8 +106,7 @@ def settings_of(asked: Mapping[str, Any]) -> dict[str, Any]:
     knobs, chosen = KNOBS[JobKind.FINE_TUNE], hyperparameters_of(asked)
     settings: dict[str, Setting] = {}
     if (epochs := chosen["n_epochs"]) != AUTO:
-        epochs = knobs["epochs"].read(epochs, "hyperparameters.n_epochs")
-        settings |= {"epochs": epochs, "minimum_steps": 0}
+        settings["epochs"] = knobs["epochs"].read(epochs, "hyperparameters.n_epochs")
     if (batch := chosen["batch_size"]) != AUTO:
         settings["batch"] = knobs["batch"].read(batch, "hyperparameters.batch_size")
     if (factor := chosen["learning_rate_multiplier"]) != AUTO:
