@@ -92,6 +92,7 @@ class CorpusView(Single, TenantView):
 class PlatformCorporaView(StaffView):
     """The platform's corpora, for its staff: what roots and platform domains learn from."""
 
+    permissions = {"GET": ("tenants.view_corpus",), "POST": ("tenants.add_corpus",)}
     parser_classes = [FormParser]
     serializer_class = CorpusSerializer
     queryset = Corpus.unscoped.none()
