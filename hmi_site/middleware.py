@@ -17,11 +17,13 @@ from hmi_site.body_limits import body_limit
 from hmi_site.chunked import REFUSAL
 from hmi_site.errors import answer
 from inference.api.errors import speaks_json
+from inference.api.oip.errors import speaks_oip
 from tenants.errors import ErrorCode, HmiError
 
 GetResponse = Callable[[HttpRequest], HttpResponse]
 
 ADMINISTRATION = "/admin/"
+IDENTITY = "identity"
 PERMISSIONS = "camera=(), display-capture=(), geolocation=(), microphone=(), payment=(), usb=()"
 STAYS_OPEN = ("account_", "mfa_", "health-")
 FACTOR_FIRST = "Staff of this installation sign in with a second factor: set yours up on the site first."
@@ -37,6 +39,7 @@ class RequestGuard:
     def __call__(self, request: HttpRequest) -> HttpResponse:
         try:
             _check_body(request)
+            _check_encoding(request)
             _check_address(request)
         except HmiError as error:
             return answer(request, error)
@@ -115,6 +118,15 @@ def _check_body(request: HttpRequest) -> None:
     if size > limit:
         message = f"The body has {size:,} bytes; at most {limit:,} are taken here."
         raise HmiError(ErrorCode.BODY_TOO_LARGE, message, details={"size": size, "limit": limit})
+
+
+def _check_encoding(request: HttpRequest) -> None:
+    """Only the Open Inference Protocol takes packed bodies, and unpacks them itself."""
+    encoding = request.headers.get("Content-Encoding", IDENTITY).strip().lower()
+    if encoding not in ("", IDENTITY) and not speaks_oip(request.path):
+        message = "Send the body as it is: packed ones are not taken here."
+        details = {"accepted": [IDENTITY]}
+        raise HmiError(ErrorCode.UNSUPPORTED_TYPE, message, param="Content-Encoding", details=details)
 
 
 def _check_address(request: HttpRequest) -> None:

@@ -242,7 +242,7 @@ def test_what_is_asked_wrongly_is_refused_at_once(
         (400, "invalid_field", "hyperparameters.n_epochs", {"method": supervised}),
         (400, "invalid_field", "hyperparameters.batch_size", {"hyperparameters": {"batch_size": 0.5}}),
         (400, "invalid_field", "method.type", {"method": {"type": "dpo"}}),
-        (400, "invalid_field", "settings.nonsense", {"hmi": {"settings": {"nonsense": 1}}}),
+        (400, "invalid_field", "hmi.settings.nonsense", {"hmi": {"settings": {"nonsense": 1}}}),
         (400, "invalid_field", "integrations", {"integrations": [{"type": "wandb"}]}),
         (400, "invalid_field", "hmi.columns", {"hmi": {"columns": [1]}}),
         (400, "invalid_field", "hmi.columns", {"hmi": {"columns": {"text": 1}}}),
