@@ -4,7 +4,7 @@ import logging
 import sys
 from typing import Any
 
-from django.core.exceptions import PermissionDenied, RequestDataTooBig, SuspiciousOperation
+from django.core.exceptions import DisallowedHost, PermissionDenied, RequestDataTooBig, SuspiciousOperation
 from django.db import InterfaceError, OperationalError
 from django.http import Http404, HttpRequest, HttpResponse, JsonResponse, UnreadablePostError
 from django.template import TemplateDoesNotExist
@@ -23,6 +23,7 @@ log = logging.getLogger(__name__)
 RETRY_AFTER_NO_DATABASE_S = 5
 RAISED_ANYWHERE = (HmiError, OperationalError, InterfaceError, UnreadablePostError)
 """In middleware too, by whatever looks into the body first or needs the database."""
+LONGEST_HOST_SHOWN = 64
 STANDING = {409, 429}
 """Where there is no use in sending the same again, unless a time is named; clients of the OpenAI conventions
 would."""
@@ -30,10 +31,12 @@ TITLES = {
     400: "That request could not be read",
     403: "You may not do that",
     404: "There is nothing here",
+    406: "That is not to be had in this form",
     408: "That came too slowly",
     409: "That is not possible now",
     410: "This is over",
     413: "That is too large",
+    415: "That is not taken in this form",
     429: "That is too much at once",
     500: "Something went wrong here",
     503: "Not available right now",
@@ -46,9 +49,13 @@ def api_exception_handler(error: Exception, context: dict[str, Any]) -> Response
     known = as_hmi_error(error)
     if known is None:
         return None
+    view = context["view"]
     if isinstance(error, exceptions.UnsupportedMediaType):
-        kinds = dict.fromkeys(parser.media_type for parser in context["view"].parser_classes)
+        kinds = dict.fromkeys(parser.media_type for parser in view.parser_classes)
         known.message += f" It is sent here as {' or '.join(kinds)}."
+    if isinstance(error, exceptions.NotAcceptable):
+        kinds = dict.fromkeys(renderer.media_type for renderer in view.renderer_classes)
+        known.message += f" There is {' or '.join(kinds)}."
     set_rollback()
     bind_contextvars(code=str(known.code))
     status, body = rendered(known, context["request"].path)
@@ -73,9 +80,9 @@ def as_hmi_error(error: Exception) -> HmiError | None:
         case exceptions.MethodNotAllowed():
             return HmiError(ErrorCode.METHOD_NOT_ALLOWED, str(error.detail))
         case exceptions.UnsupportedMediaType():
-            return HmiError(ErrorCode.INVALID_FIELD, str(error.detail), param="Content-Type")
+            return HmiError(ErrorCode.UNSUPPORTED_TYPE, str(error.detail), param="Content-Type")
         case exceptions.NotAcceptable():
-            return HmiError(ErrorCode.INVALID_FIELD, str(error.detail), param="Accept")
+            return HmiError(ErrorCode.NOT_ACCEPTABLE, str(error.detail), param="Accept")
         case exceptions.Throttled():
             wait: float | None = getattr(error, "wait", None)
             return HmiError(
@@ -128,8 +135,20 @@ def answer(request: HttpRequest, error: HmiError, template: str = "error.html") 
 
 def bad_request(request: HttpRequest, exception: Exception) -> HttpResponse:
     """A request that Django itself refused (a bad host, a broken form)."""
+    if isinstance(exception, DisallowedHost):
+        return answer(request, unknown_host(request), "400.html")
     refused = as_hmi_error(exception) or HmiError(ErrorCode.INVALID_FIELD, "The request could not be read.")
     return answer(request, refused, "400.html")
+
+
+def unknown_host(request: HttpRequest) -> HmiError:
+    """That the request is for a host which is not one of HMI_ALLOWED_HOSTS."""
+    host = ascii(request._get_raw_host()[:LONGEST_HOST_SHOWN])  # type: ignore[attr-defined]
+    message = (
+        f"This server does not answer for the host {host}. If people shall reach it by that name, the "
+        "operator adds the name to HMI_ALLOWED_HOSTS."
+    )
+    return HmiError(ErrorCode.UNKNOWN_HOST, message, param="Host")
 
 
 def forbidden(request: HttpRequest, exception: Exception) -> HttpResponse:
@@ -182,6 +201,8 @@ def headers_of(error: HmiError, context: dict[str, Any] | None = None) -> dict[s
         headers["Retry-After"] = str(error.retry_after)
     elif error.status in STANDING:
         headers["x-should-retry"] = "false"
+    if error.code is ErrorCode.UNSUPPORTED_TYPE and error.param == "Content-Encoding":
+        headers["Accept-Encoding"] = ", ".join((error.details or {}).get("accepted", ()))
     if error.code is ErrorCode.UNAUTHENTICATED:
         headers["WWW-Authenticate"] = "Bearer"
     if error.code is ErrorCode.METHOD_NOT_ALLOWED and context and (view := context.get("view")):

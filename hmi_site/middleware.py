@@ -16,12 +16,14 @@ from hmi_site.accounts import second_factor_required
 from hmi_site.body_limits import FORM, REFUSAL, SENDER, check_size, keeps_part
 from hmi_site.errors import answer
 from inference.api.errors import speaks_json
+from inference.api.oip.errors import speaks_oip
 from tenants.errors import ErrorCode, HmiError
 from tenants.receiving import receiving, release_database
 
 GetResponse = Callable[[HttpRequest], HttpResponse]
 
 ADMINISTRATION = "/admin/"
+IDENTITY = "identity"
 PERMISSIONS = "camera=(), display-capture=(), geolocation=(), microphone=(), payment=(), usb=()"
 BROKEN_OFF = {ErrorCode.BODY_TRUNCATED, ErrorCode.BODY_TOO_SLOW}
 STAYS_OPEN = ("account_", "mfa_", "health-")
@@ -38,6 +40,7 @@ class RequestGuard:
     def __call__(self, request: HttpRequest) -> HttpResponse:
         try:
             _check_body(request)
+            _check_encoding(request)
             _check_address(request)
         except HmiError as error:
             return answer(request, error)
@@ -126,6 +129,15 @@ def _check_body(request: HttpRequest) -> None:
     if declared and not declared.isdecimal():
         raise HmiError(ErrorCode.INVALID_LENGTH, "Content-Length is not a number.", param="Content-Length")
     check_size(int(declared or 0), request)
+
+
+def _check_encoding(request: HttpRequest) -> None:
+    """Only the Open Inference Protocol takes packed bodies, and unpacks them itself."""
+    encoding = request.headers.get("Content-Encoding", IDENTITY).strip().lower()
+    if encoding not in ("", IDENTITY) and not speaks_oip(request.path):
+        message = "Send the body as it is: packed ones are not taken here."
+        details = {"accepted": [IDENTITY]}
+        raise HmiError(ErrorCode.UNSUPPORTED_TYPE, message, param="Content-Encoding", details=details)
 
 
 def _check_address(request: HttpRequest) -> None:

@@ -11,7 +11,7 @@ from django.http import HttpRequest, HttpResponse
 from structlog.contextvars import bind_contextvars, clear_contextvars, get_contextvars
 
 from inference.api.oip.errors import speaks_oip
-from inference.api.validation import REQUEST_ID, REQUEST_ID_HEADER
+from inference.api.validation import REQUEST_ID_HEADER, usable_request_id
 from inference.logs import TO_HIDE
 from tenants.client_address import answering
 
@@ -35,8 +35,7 @@ class RequestLog:
     def __call__(self, request: HttpRequest) -> HttpResponse:
         begun = time.perf_counter()
         clear_contextvars()
-        own = request.headers.get(REQUEST_ID_HEADER, "")
-        request_id = own if REQUEST_ID.fullmatch(own) else uuid.uuid4().hex
+        request_id = usable_request_id(request.headers.get(REQUEST_ID_HEADER)) or uuid.uuid4().hex
         bind_contextvars(request_id=request_id)
         answering(request)
         response = self.get_response(request)

@@ -26,6 +26,8 @@ class ErrorCode(StrEnum):
     METHOD_NOT_ALLOWED = "method_not_allowed"
     UNSUPPORTED_VERSION = "unsupported_version"
     UNSUPPORTED_TYPE = "unsupported_type"
+    NOT_ACCEPTABLE = "not_acceptable"
+    UNKNOWN_HOST = "unknown_host"
     PRECONDITION_FAILED = "precondition_failed"
     CONFLICT = "conflict"
     HAS_DEPENDENTS = "has_dependents"
@@ -89,6 +91,8 @@ _NOT_422: dict[ErrorCode, int] = {
     ErrorCode.METHOD_NOT_ALLOWED: 405,
     ErrorCode.UNSUPPORTED_VERSION: 412,
     ErrorCode.UNSUPPORTED_TYPE: 415,
+    ErrorCode.NOT_ACCEPTABLE: 406,
+    ErrorCode.UNKNOWN_HOST: 400,
     ErrorCode.PRECONDITION_FAILED: 412,
     ErrorCode.CONFLICT: 409,
     ErrorCode.HAS_DEPENDENTS: 409,

@@ -41,6 +41,19 @@ def require_staff(user: User | AnonymousUser) -> None:
         raise HmiError(ErrorCode.FORBIDDEN, "Only the platform's staff may do this.")
 
 
+def require_permission(user: User | AnonymousUser, *permissions: str) -> None:
+    """Staff who have one of these permissions, as Django names them; others get 403, nobody 401. As in the
+    administration, the right to change rows includes the right to see them."""
+    require_staff(user)
+    enough = {*permissions, *(name.replace(".view_", ".change_") for name in permissions)}
+    if not any(user.has_perm(name) for name in enough):
+        raise HmiError(
+            ErrorCode.FORBIDDEN,
+            f"This needs the permission {' or '.join(permissions)}, which an administrator may give you.",
+            details={"needs": list(permissions)},
+        )
+
+
 def require_scope(key: ApiKey, scope: str) -> None:
     """The key has the scope and its tenant is not suspended; else 403."""
     if not key.allows(Scope(scope)):

@@ -31,7 +31,7 @@ from versiontree.past_jobs import (
 from versiontree.queue_selectors import Queue, queue_standing
 from versiontree.reported import mapping_of
 from versiontree.selectors import build_inputs
-from versiontree.training_settings import DEFAULT_ALPHA, DEFAULT_VECTORS, settings_in_full
+from versiontree.training_settings import DEFAULT_ALPHA, DEFAULT_VECTORS, USUAL_EPOCHS, settings_in_full
 from versiontree.weights import UpperShape, table_row_bytes, weights_bytes
 
 LEARNING: Final = 3.0
@@ -151,8 +151,8 @@ def _tuning(sizes: Sizes, settings: Mapping[str, Any]) -> float:
     knobs = settings_in_full(JobKind.FINE_TUNE, settings)
     train, dev, test = (sizes[split] for split in Split)
     steps = ceil(train.rows / knobs["batch"])
-    wanted = max(knobs["epochs"], ceil(knobs["minimum_steps"] / steps))
-    epochs = min(wanted, max(knobs["epochs"], knobs["most_epochs"]))
+    by_itself = min(max(USUAL_EPOCHS, ceil(knobs["minimum_steps"] / steps)), knobs["most_epochs"])
+    epochs = knobs["epochs"] or by_itself
     an_epoch = LEARNING * train.bytes + dev.bytes
     read = READINGS * train.bytes + dev.bytes + test.bytes
     return read + float(knobs["trials"] * epochs) * an_epoch

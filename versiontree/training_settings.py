@@ -15,6 +15,9 @@ DEFAULT_ALPHA: Final = 50.0
 DEFAULT_VECTORS: Final = "float16"
 """How a PLOT stores its vectors."""
 
+USUAL_EPOCHS: Final = 8
+"""Epochs of a fine-tuning that sets no number of them, unless `minimum_steps` asks for more."""
+
 
 @dataclass(frozen=True, slots=True)
 class Knob:
@@ -94,11 +97,15 @@ KNOBS: Final[dict[JobKind, dict[str, Knob]]] = {
         ),
         "learning_rate": _rate(1e-3),
         "trials": _whole(1, 1, 3, "Learning rates tried: this one, half of it, twice of it."),
-        "epochs": _whole(8, 1, 100),
+        "epochs": _whole(
+            None, 1, 100, f"Exactly so many. If empty: {USUAL_EPOCHS}, or more for the steps at least."
+        ),
         "batch": _whole(16, 1, 512),
         "patience": _whole(8, 1, 100, "Epochs without gain on dev after which it stops."),
-        "minimum_steps": _whole(200, 0, 10**6, "Small data is seen again until so many steps are made."),
-        "most_epochs": _whole(30, 1, 1000),
+        "minimum_steps": _whole(
+            200, 0, 10**6, "Small data is seen again until so many steps are made. Ignored if epochs is set."
+        ),
+        "most_epochs": _whole(30, 1, 1000, "Ignored if epochs is set."),
         "dropout": Knob(float, 0.1, 0, 0.9),
         "mix": Knob(float, 0.5, 0, 1, help="Share of the texts that are read through the original layers."),
         "balance": Knob(bool, False, help="Rare classes count for more."),

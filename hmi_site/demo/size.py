@@ -1,9 +1,14 @@
 """How big the demo is: ``HMI_DEMO_SCALE`` makes a smaller one of the same shape."""
 
+import math
 from dataclasses import dataclass
 from typing import Any, Final
 
 FULL: Final = 1.0
+EPOCHS: Final = 4
+LEAST_STEPS: Final = 200
+BATCH: Final = 16
+"""Rows of a step, as the product's own settings have it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,10 +31,11 @@ class DemoSize:
         """Settings of the further-pretrain job."""
         return self._settings(tokens=80_000, head_tokens=60_000)
 
-    @property
-    def fine_tune(self) -> dict[str, Any]:
-        """Settings of the fine-tune jobs: fewer epochs than the product's own."""
-        return {"epochs": 4, **self._settings(minimum_steps=200)}
+    def fine_tune(self, rows: int) -> dict[str, Any]:
+        """Settings of a fine-tune job that learns from so many rows: 4 epochs, fewer than the product's own,
+        or as many as make 200 steps at full size."""
+        steps = math.ceil(rows / BATCH)
+        return {"epochs": max(EPOCHS, math.ceil(self.share(LEAST_STEPS) / steps))}
 
     def _settings(self, **amounts: int) -> dict[str, Any]:
         return {

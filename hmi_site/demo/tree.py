@@ -21,7 +21,7 @@ from hmi_site.demo.size import DemoSize
 from hmi_site.demo.tasks import TASKS, DemoTask, write_examples
 from hmi_site.demo.texts import DemoTexts, collect_texts, prose_corpus
 from hmi_site.demo.waiting import DemoError, wait_until_ready
-from tenants.models import Corpus, Dataset, Tenant, User
+from tenants.models import Corpus, Dataset, Split, Tenant, User
 from tenants.services.corpora import corpus_upload
 from tenants.services.datasets import dataset_upload
 from versiontree.models import Domain, Hplm, Root, Version
@@ -136,7 +136,7 @@ def _hplm_ensure(task: DemoTask, parent: Version, texts: DemoTexts) -> Version:
         parent=parent,
         dataset=dataset,
         actor=owner,
-        settings=texts.size.fine_tune,
+        settings=texts.size.fine_tune(dataset.splits.get(split=Split.TRAIN).rows),
     )
 
 

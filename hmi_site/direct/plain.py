@@ -11,7 +11,7 @@ from django.http.request import split_domain_port, validate_host
 from hmi_site.request_log import INFER_PATH
 from inference.api.parsers import parse_json
 from inference.api.question import Question, question
-from inference.api.validation import REQUEST_ID, parse_call
+from inference.api.validation import parse_call, usable_request_id
 from tenants.authentication import api_key_lately
 from tenants.models import Scope
 from tenants.permissions import require_scope
@@ -26,8 +26,8 @@ BEARER: Final = b"bearer"
 
 @dataclass(frozen=True, slots=True)
 class PlainCall:
-    """A request to infer, by its headers. ``request_id`` is the caller's own, if any; a body of ``size``
-    bytes follows."""
+    """A request to infer, by its headers. ``request_id`` is the caller's own, if it is usable; a body of
+    ``size`` bytes follows."""
 
     key: str
     request_id: str | None
@@ -68,9 +68,7 @@ def plain(scope: dict[str, Any]) -> PlainCall | None:
     most = min(MOST_BYTES, settings.HMI_MAX_BODY_BYTES)
     if key is None or not size.isdigit() or not 0 < int(size) <= most:
         return None
-    if request_id is not None and not REQUEST_ID.fullmatch(request_id):
-        return None
-    return PlainCall(key, request_id, timeout, int(size))
+    return PlainCall(key, usable_request_id(request_id), timeout, int(size))
 
 
 def _headers(given: Iterable[tuple[bytes, bytes]]) -> dict[bytes, bytes] | None:
@@ -84,6 +82,7 @@ def _is_welcome(headers: dict[bytes, bytes]) -> bool:
     return (
         b"idempotency-key" not in headers
         and b"transfer-encoding" not in headers
+        and b"content-encoding" not in headers
         and headers.get(b"accept", b"") in ANYTHING
         and not (settings.HMI_STAFF_TOTP and b"cookie" in headers)
         and (not settings.HMI_HTTPS or headers.get(b"x-forwarded-proto") == b"https")

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from django.conf import settings
 
+from inference.decimals import seconds_in_words
 from inference.queueing.status import WorkerStatus
 from inference.queueing.transport import QueueFull
 from tenants.errors import ErrorCode, HmiError
@@ -72,7 +73,8 @@ def admit(asking: Asking, standing: Standing) -> None:
     if wait > asking.seconds:
         raise HmiError(
             ErrorCode.QUEUE_FULL,
-            f"The request would wait for about {wait:.3g} s, longer than the {asking.seconds:.3g} s it has.",
+            f"The request would wait for about {seconds_in_words(wait)}, longer than the "
+            f"{seconds_in_words(asking.seconds)} it has.",
             details={"expected_wait_s": round(wait, 3), **_counts(asking.tenant, outstanding)},
             retry_after=_within_bounds(wait - asking.seconds),
         )

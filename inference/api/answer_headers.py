@@ -5,6 +5,8 @@ from typing import Any, Final
 
 from drf_spectacular.utils import OpenApiParameter
 
+from inference.decimals import plain_number
+
 MODEL: Final = "x-hmi-model"
 DIGEST: Final = "x-hmi-digest"
 HIT_RATIO: Final = "x-hmi-plot-hit-ratio"
@@ -29,6 +31,8 @@ def answer_headers(answer: Mapping[str, Any]) -> dict[str, str]:
     told = {
         MODEL: f"{model['name']}:{model['version']}",
         DIGEST: model["digest"],
-        TIMES: ", ".join(f"{stage};dur={spent:g}" for stage, spent in answer["timings_ms"].items()),
+        TIMES: ", ".join(
+            f"{stage};dur={plain_number(spent)}" for stage, spent in answer["timings_ms"].items()
+        ),
     }
     return told if ratio is None else told | {HIT_RATIO: str(ratio)}

@@ -14,7 +14,7 @@ from inference.api.question import question
 from inference.api.rates.headers import tell
 from inference.api.rates.limits import limits_of
 from inference.api.rates.throttles import InferRate, key_of
-from inference.api.validation import REQUEST_ID_HEADER, check_request_id, tenant_in
+from inference.api.validation import tenant_in
 from tenants.authentication import LateApiKeyAuthentication
 from tenants.models import Tenant
 from tenants.receiving import INFERENCE
@@ -34,11 +34,6 @@ class AsksAModel(APIView):
         """Every call has an id, those that are refused too."""
         self.request_id = get_contextvars().get("request_id", "")  # none while the schema is made
         return super().initialize_request(request, *args, **kwargs)
-
-    def initial(self, request: Request, *args: Any, **kwargs: Any) -> None:
-        """Whoever names the request names it well."""
-        super().initial(request, *args, **kwargs)
-        check_request_id(request.headers.get(REQUEST_ID_HEADER))
 
     def enter_tenant_of(self, request: Request, reference: str) -> Tenant:
         """The tenant whose model is asked for, in whose scope the rest of the request is."""

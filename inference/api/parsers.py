@@ -1,7 +1,9 @@
 """Reading an infer request's body: bounded, strictly UTF-8, strictly JSON."""
 
 import json
-from collections.abc import Mapping
+import sys
+from collections import Counter
+from collections.abc import Iterable, Mapping
 from typing import IO, Any, Final, NoReturn
 
 from django.conf import settings
@@ -11,12 +13,25 @@ from inference.api.admission import check_body_size
 from tenants.errors import ErrorCode, HmiError
 from tenants.receiving import release_database
 
+DEEPEST: Final = 64
+"""How many lists and objects may stand in each other."""
+LONGEST_KEY_SHOWN: Final = 64
+
 
 def _refuse_constant(name: str) -> NoReturn:
-    raise ValueError(f"{name} is not JSON")
+    raise HmiError(ErrorCode.INVALID_JSON, f"The body is not valid JSON: {name} is no number of JSON.")
 
 
-_DECODER: Final = json.JSONDecoder(parse_constant=_refuse_constant)
+def _each_key_once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """Of two values for one key a client means one, and nobody can know which."""
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        key = Counter(key for key, _ in pairs).most_common(1)[0][0][:LONGEST_KEY_SHOWN]
+        raise HmiError(ErrorCode.INVALID_JSON, f"The key {key!a} stands twice in one object.")
+    return found
+
+
+_DECODER: Final = json.JSONDecoder(parse_constant=_refuse_constant, object_pairs_hook=_each_key_once)
 
 
 def read_json(stream: IO[bytes]) -> object:
@@ -34,14 +49,37 @@ def parse_json(raw: bytes) -> object:
         message = f"The body is not valid UTF-8 (byte {error.start})."
         raise HmiError(ErrorCode.INVALID_ENCODING, message, details={"byte": error.start}) from None
     try:
-        return _DECODER.decode(text)
+        value: object = _DECODER.decode(text)
     except json.JSONDecodeError as error:
         message = f"The body is not valid JSON: {error.msg} (line {error.lineno}, column {error.colno})."
         details = {"line": error.lineno, "column": error.colno}
         raise HmiError(ErrorCode.INVALID_JSON, message, details=details) from None
-    except (ValueError, RecursionError) as error:
-        reason = "it is nested too deeply" if isinstance(error, RecursionError) else str(error)
-        raise HmiError(ErrorCode.INVALID_JSON, f"The body is not valid JSON: {reason}.") from None
+    except ValueError:
+        message = f"The body has a number of more than {sys.get_int_max_str_digits():,} digits."
+        raise HmiError(ErrorCode.INVALID_JSON, message) from None
+    except RecursionError:
+        raise _too_deep() from None
+    if raw.count(b"[") + raw.count(b"{") > DEEPEST and _is_deep(value):
+        raise _too_deep()
+    return value
+
+
+def _is_deep(value: object) -> bool:
+    level = [value]
+    for _ in range(DEEPEST + 1):
+        level = [inner for outer in level for inner in _within(outer) if isinstance(inner, list | dict)]
+    return bool(level)
+
+
+def _within(value: object) -> Iterable[object]:
+    if isinstance(value, dict):
+        return value.values()
+    return value if isinstance(value, list) else ()
+
+
+def _too_deep() -> HmiError:
+    message = f"The body is nested too deeply: lists and objects stand in each other at most {DEEPEST} deep."
+    return HmiError(ErrorCode.INVALID_JSON, message, details={"max_depth": DEEPEST})
 
 
 class InferBodyParser(BaseParser):

@@ -60,10 +60,10 @@ def check_reference(value: object) -> str:
     return value.strip()
 
 
-def check_request_id(value: str | None) -> None:
-    """A caller may name its request; what names it appears in logs and addresses."""
-    if value is not None and not REQUEST_ID.fullmatch(value):
-        raise invalid(REQUEST_ID_HEADER, "A request id must have 1 to 64 letters, digits, - and _.")
+def usable_request_id(value: str | None) -> str | None:
+    """The name that a caller gives its request, if it has 1 to 64 letters, digits, - and _; else None, and
+    the request gets another name. It appears in logs and addresses."""
+    return value if value is not None and REQUEST_ID.fullmatch(value) else None
 
 
 def tenant_in(reference: str) -> str | None:

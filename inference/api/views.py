@@ -42,7 +42,8 @@ class InferView(AsksAModel):
             OpenApiParameter(
                 REQUEST_ID_HEADER,
                 location=OpenApiParameter.HEADER,
-                description="A name for the request, to cancel it by: 1 to 64 letters, digits, `-` and `_`.",
+                description="A name for the request, to cancel it by: 1 to 64 letters, digits, `-` and `_`. "
+                "Another is replaced; the answer's header has the name that counts.",
             ),
             OpenApiParameter(
                 idempotency.HEADER,

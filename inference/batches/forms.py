@@ -120,8 +120,11 @@ def parsed(line: Line) -> Any:
         raise HmiError(ErrorCode.LINE_TOO_LONG, message)
     try:
         return json.loads(line.content)
-    except (ValueError, RecursionError) as error:  # not UTF-8, not JSON, or too deep
+    except (json.JSONDecodeError, UnicodeDecodeError) as error:
         raise HmiError(ErrorCode.INVALID_JSON, f"The line is not JSON: {str(error)[:200]}.") from error
+    except (ValueError, RecursionError) as error:
+        message = "The line is not JSON: it is nested too deeply, or a number in it has thousands of digits."
+        raise HmiError(ErrorCode.INVALID_JSON, message) from error
 
 
 def request_in(value: Any) -> dict[str, Any]:

@@ -3,6 +3,7 @@
 import logging
 from dataclasses import replace
 
+from inference.decimals import seconds_in_words
 from inference.engine.rows import ModelIdentity
 from inference.hplm.errors import HplmError
 from inference.hplm.miss_policy import MissPolicy
@@ -39,9 +40,8 @@ def expiry(entry: Entry) -> InferReply:
     """The reply to a request that came too late to be computed in time."""
     request = entry.request
     allowed = request.deadline - request.enqueued_at
-    return InferReply.failure(
-        request.id, request.model, "deadline_exceeded", f"the request was not served within {allowed:.3g} s"
-    )
+    message = f"the request was not served within {seconds_in_words(allowed)}"
+    return InferReply.failure(request.id, request.model, "deadline_exceeded", message)
 
 
 def cancellation(entry: Entry) -> InferReply:

@@ -1,7 +1,9 @@
 """The base of the views that work in one tenant."""
 
+from collections.abc import Mapping
 from typing import Any, cast
 
+from django.core.exceptions import ImproperlyConfigured
 from rest_framework.generics import GenericAPIView
 from rest_framework.permissions import SAFE_METHODS, BasePermission
 from rest_framework.request import Request
@@ -11,7 +13,7 @@ from tenants.api.paging import Pages
 from tenants.authentication import TenantRequest
 from tenants.errors import ErrorCode, HmiError
 from tenants.models import ApiKey, Role, Scope, Tenant
-from tenants.permissions import request_tenant, require_staff
+from tenants.permissions import request_tenant, require_permission, require_staff
 from tenants.scope import enter_platform, enter_tenant
 
 
@@ -50,17 +52,25 @@ class TenantView(AnsweredOnce, GenericAPIView[Any]):
 
 
 class StaffOnly(BasePermission):
-    """Only the platform's staff, signed in."""
+    """Only the platform's staff, signed in, with the permission that the view asks for."""
 
-    def has_permission(self, request: Request, view: Any) -> bool:
-        require_staff(request.user)
+    def has_permission(self, request: Request, view: "StaffView") -> bool:
+        method = "GET" if request.method == "HEAD" else str(request.method)
+        if method in view.permissions:
+            require_permission(request.user, *view.permissions[method])
+        elif method == "OPTIONS" or not hasattr(view, method.lower()):
+            require_staff(request.user)
+        else:
+            raise ImproperlyConfigured(f"{type(view).__name__} names no permission for {method}.")
         enter_platform()
         return True
 
 
 class StaffView(AnsweredOnce, GenericAPIView[Any]):
-    """A view of what is the platform's."""
+    """A view of what is the platform's. ``permissions``: by method those that the administration asks for, of
+    which one is enough."""
 
     permission_classes = [StaffOnly]
+    permissions: Mapping[str, tuple[str, ...]] = {}
     pagination_class = Pages
     ordering: tuple[str, ...] = ("-pk",)

@@ -5,26 +5,24 @@ from difflib import get_close_matches
 from typing import Any
 
 from rest_framework import serializers
+from rest_framework.settings import api_settings
 
 from tenants.errors import ErrorCode, HmiError
 
 MAX_FIELD_SHOWN = 64
+NON_FIELD_ERRORS = str(api_settings.NON_FIELD_ERRORS_KEY)
 
 
 class Asked(serializers.Serializer[Any]):
     """A body with these fields and no others."""
 
     def to_internal_value(self, data: Any) -> dict[str, Any]:
-        """The values by name.
-
-        Raises:
-            HmiError: A field is not known.
-            ValidationError: A value is not right.
-        """
+        """The values by name. Raises ValidationError where a field is not known, or a value not right."""
         known = [name for name, field in self.fields.items() if not field.read_only]
         for name in data if hasattr(data, "keys") else ():
             if name not in known:
-                raise unknown_field(name, known)
+                refused = unknown_field(str(name), known)
+                raise serializers.ValidationError({refused.param or NON_FIELD_ERRORS: [refused.message]})
         return dict(super().to_internal_value(data))
 
 

@@ -96,6 +96,7 @@ class PlatformCorporaView(StaffView):
     """The platform's corpora, for its staff: what roots and platform domains learn from."""
 
     largest_body = FILES
+    permissions = {"GET": ("tenants.view_corpus",), "POST": ("tenants.add_corpus",)}
     parser_classes = [FormParser]
     serializer_class = CorpusSerializer
     queryset = Corpus.unscoped.none()

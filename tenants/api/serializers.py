@@ -122,7 +122,10 @@ class ColumnsField(serializers.JSONField):
 
     def to_internal_value(self, data: Any) -> dict[str, str]:
         """An object of texts."""
-        columns = super().to_internal_value(data)
+        try:
+            columns = super().to_internal_value(data)
+        except RecursionError:
+            self.fail("invalid")
         if not isinstance(columns, dict) or not all(isinstance(name, str) for name in columns.values()):
             raise serializers.ValidationError("An object that maps columns to names in the file is needed.")
         return columns

@@ -89,6 +89,8 @@ class VersionExportView(_VersionExport, OwnerView):
 class PlatformVersionExportView(_VersionExport, PlatformView):
     """A ready version of the platform's as a zip file."""
 
+    permissions = {"GET": ("versiontree.change_version",)}
+
 
 class ImportView(_Import, OwnerView):
     """An exported hPLM or domain becomes the tenant's."""
@@ -117,3 +119,5 @@ class ImportAdapterView(OwnerView):
 
 class PlatformImportView(_Import, PlatformView):
     """An exported root or domain becomes the platform's."""
+
+    permissions = {"POST": ("versiontree.add_root", "versiontree.add_domain")}

@@ -124,14 +124,22 @@ class DomainCompactView(_DomainCompact, OwnerView):
 class PlatformDomainGrowView(_DomainGrow, PlatformView):
     """The same for a domain of the platform's."""
 
+    permissions = {"POST": ("versiontree.change_domain",)}
+
 
 class PlatformDomainCompactView(_DomainCompact, PlatformView):
     """The same for a domain of the platform's."""
+
+    permissions = {"POST": ("versiontree.change_domain",)}
 
 
 class PlatformDomainsView(_Domains, PlatformView):
     """The platform's domains."""
 
+    permissions = {"GET": ("versiontree.view_domain",), "POST": ("versiontree.add_domain",)}
+
 
 class PlatformDomainVersionsView(_DomainVersions, PlatformView):
     """The versions of a domain of the platform's."""
+
+    permissions = {"GET": ("versiontree.view_domain",), "POST": ("versiontree.change_domain",)}

@@ -135,6 +135,10 @@ class DomainEstimateView(_MoreText, OwnerView):
 class PlatformDomainsEstimateView(_NewDomain, PlatformView):
     """The same for a domain of the platform's."""
 
+    permissions = {"POST": ("versiontree.add_domain",)}
+
 
 class PlatformDomainEstimateView(_MoreText, PlatformView):
     """The same for a domain of the platform's."""
+
+    permissions = {"POST": ("versiontree.change_domain",)}

@@ -81,6 +81,8 @@ class CorpusFitView(_CorpusFit, OwnerView):
 class PlatformCorpusFitView(_CorpusFit, PlatformView):
     """How well a root reads a corpus of the platform's."""
 
+    permissions = {"GET": ("tenants.view_corpus",)}
+
 
 class DatasetFitView(OwnerView):
     """How well a root reads a dataset."""

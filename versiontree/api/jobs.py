@@ -102,18 +102,28 @@ class JobRetryView(_JobRetry, OwnerView):
 class PlatformJobsView(_Jobs, PlatformView):
     """The platform's jobs."""
 
+    permissions = {"GET": ("versiontree.view_job",)}
+
 
 class PlatformJobView(_JobDetail, PlatformView):
     """One job of the platform's."""
+
+    permissions = {"GET": ("versiontree.view_job",)}
 
 
 class PlatformJobEventsView(_JobEvents, PlatformView):
     """What happened to a job of the platform's."""
 
+    permissions = {"GET": ("versiontree.view_job",)}
+
 
 class PlatformJobCancelView(_JobCancel, PlatformView):
     """Cancel a job of the platform's."""
 
+    permissions = {"POST": ("versiontree.change_job",)}
+
 
 class PlatformJobRetryView(_JobRetry, PlatformView):
     """Run a job of the platform's again."""
+
+    permissions = {"POST": ("versiontree.change_job",)}

@@ -36,6 +36,7 @@ class PlaceSerializer(Asked):
 class DomainPublishView(PlatformView):
     """Let tenants see a domain of the platform's and build upon it."""
 
+    permissions = {"POST": ("versiontree.change_domain",)}
     serializer_class = DomainSerializer
     queryset = Domain.unscoped.none()
 
@@ -48,6 +49,7 @@ class DomainPublishView(PlatformView):
 class DomainRetireView(PlatformView):
     """Let nobody build upon a domain of the platform's any more."""
 
+    permissions = {"POST": ("versiontree.change_domain",)}
     serializer_class = RetiredSerializer
     queryset = Domain.unscoped.none()
 
@@ -65,6 +67,8 @@ class _JobOrder(PlatformView):
 class JobPlaceView(_JobOrder):
     """Give a job that has not begun, whoever's, another place in the queue."""
 
+    permissions = {"PUT": ("versiontree.change_job",)}
+
     @extend_schema(request=PlaceSerializer, responses=JobSerializer)
     def put(self, request: Request, job_id: UUID) -> Response:
         place = PLACES[asked(PlaceSerializer, request)["place"]]
@@ -75,6 +79,8 @@ class JobPlaceView(_JobOrder):
 class JobRequeueView(_JobOrder):
     """Have a job, whoever's, run again from the queue; a running one is taken from its worker."""
 
+    permissions = {"POST": ("versiontree.change_job",)}
+
     @extend_schema(request=None, responses=JobSerializer)
     def post(self, request: Request, job_id: UUID) -> Response:
         job = job_requeue(job=job_of_anybody(job_id), actor=request_actor(request))
@@ -84,6 +90,7 @@ class JobRequeueView(_JobOrder):
 class HplmPinView(PlatformView):
     """Whether inference workers keep an hPLM of a tenant in memory before all others."""
 
+    permissions = {"PUT": ("versiontree.change_hplm",), "DELETE": ("versiontree.change_hplm",)}
     serializer_class = HplmSerializer
     queryset = Hplm.unscoped.none()
 

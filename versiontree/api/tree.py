@@ -78,6 +78,7 @@ class VersionView(Single, OwnerView):
 class PlatformRootsView(PlatformView):
     """Registering roots."""
 
+    permissions = {"GET": ("versiontree.view_root",), "POST": ("versiontree.add_root",)}
     serializer_class = RootSerializer
     ordering = ("name",)
     queryset = Root.objects.none()

@@ -9,7 +9,7 @@ from django.conf import settings
 from django.db import transaction
 
 from tenants.errors import ErrorCode, HmiError
-from tenants.models import Tenant, User
+from tenants.models import ApiKey, Tenant, User
 from tenants.receiving import release_database
 from tenants.scope import platform_scope
 from tenants.services.audit import Actor, audit_record
@@ -79,10 +79,11 @@ def version_import(
 
 
 def _check_rights(missing: Sequence[Node], tenant: Tenant | None, actor: Actor) -> None:
-    """Only staff, or the system itself, add to what everybody sees."""
-    if actor is None or (isinstance(actor, User) and actor.is_active and actor.is_staff):
-        return
+    """Only staff with the permission to add such rows, or the system itself, add to what everybody sees."""
     root = next((node for node in missing if node.kind == VersionKind.ROOT), None)
+    kinds = {node.kind for node in missing if tenant is None or node.kind == VersionKind.ROOT}
+    if actor is None or _may_add(actor, kinds):
+        return
     if root is not None or tenant is None:
         what = root.in_words if root else "what belongs to the platform"
         raise HmiError(
@@ -90,6 +91,12 @@ def _check_rights(missing: Sequence[Node], tenant: Tenant | None, actor: Actor) 
             f"This site does not have {what}; only its administrators can import that.",
             param="archive",
         )
+
+
+def _may_add(actor: User | ApiKey, kinds: set[str]) -> bool:
+    if not isinstance(actor, User) or not actor.is_staff:
+        return False
+    return actor.has_perms([f"versiontree.add_{kind}" for kind in kinds])
 
 
 def _where(missing: Sequence[Node]) -> AbstractContextManager[None]:

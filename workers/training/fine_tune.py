@@ -1,6 +1,7 @@
 """Fine-tune an hPLM: a PET and a head learn, everything around them stays as it is (paper section 5.2)."""
 
-from dataclasses import asdict, dataclass
+import math
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any, cast
 
@@ -22,18 +23,19 @@ from workers.training.tasks.registry import task_kind
 from workers.training.tidy import written_whole
 
 RATES_TRIED = (1.0, 0.5, 2.0)
+USUAL_EPOCHS = 8
 
 
 @dataclass(frozen=True, kw_only=True)
 class FineTuneSettings:
     """adapter, output_adapter, lora, biases, norms: the parts of the PET (see `PetSpec`). pooling: what the
     head of a text reads. trials: learning rates tried, `learning_rate` itself first, then half and twice it.
-    minimum_steps: a small training split is seen more often than `epochs` times, until this many steps are
-    made (but at most `most_epochs` times). patience: epochs without a better dev metric after which training
-    stops; the learning rate falls to zero over all epochs, so late ones may gain most. mix: share of the
-    training texts that are read through the original lower layers instead of the tables, so that one PET
-    serves both. balance: rare classes count for more in the loss. lower_way: how the lower half of a text is
-    made (see `lookup.WAYS`).
+    epochs: passes over the training split, exactly as many. None: `USUAL_EPOCHS`, or as many as it takes to
+    make `minimum_steps` steps where the split is small, but at most `most_epochs`. patience: epochs without a
+    better dev metric after which training stops; the learning rate falls to zero over all epochs, so late
+    ones may gain most. mix: share of the training texts that are read through the original lower layers
+    instead of the tables, so that one PET serves both. balance: rare classes count for more in the loss.
+    lower_way: how the lower half of a text is made (see `lookup.WAYS`).
     """
 
     seed: int = 0
@@ -48,7 +50,7 @@ class FineTuneSettings:
     learning_rate: float = 1e-3
     trials: int = 1
     batch: int = 16
-    epochs: int = 8
+    epochs: int | None = None
     minimum_steps: int = 200
     most_epochs: int = 30
     patience: int = 8
@@ -67,6 +69,12 @@ class FineTuneSettings:
             biases=self.biases,
             norms=self.norms,
         )
+
+    def epochs_of(self, steps: int) -> int:
+        """How many epochs of so many steps are made at most."""
+        if self.epochs is not None:
+            return self.epochs
+        return min(max(USUAL_EPOCHS, math.ceil(self.minimum_steps / steps)), self.most_epochs)
 
     @property
     def learning_rates(self) -> list[float]:
@@ -111,7 +119,7 @@ def fine_tune(
     for name in ("dev", "test"):
         found = answer(model, backbone, splits[name], kind, labels, reporter)
         report[name] = scores(splits[name], found, kind, examples["train"])
-    report |= _about(splits["train"], kind, settings)
+    report |= _about(splits["train"], kind, replace(settings, epochs=search.epochs))
     with written_whole(out):
         _trained(model, kind, labels, splits["train"], report).to("cpu", torch.float32).save(out)
     return report | {"labels": labels, "bytes": Hplm.load(out, dtype=torch.float16).bytes}

@@ -62,7 +62,8 @@ class _Trial:
 
 
 class Search:
-    """Trains `model`, which ends with the weights that were best on the dev split."""
+    """Trains `model`, which ends with the weights that were best on the dev split. It makes
+    `epochs` epochs, or fewer where `patience` ends it."""
 
     def __init__(
         self,
@@ -86,14 +87,13 @@ class Search:
         ]
         self._lengths = np.asarray([len(one) for one in train.sequences])
         self._steps = math.ceil(len(self._targets) / settings.batch)
-        wanted = max(settings.epochs, math.ceil(settings.minimum_steps / self._steps))
-        self._epochs = min(wanted, max(settings.epochs, settings.most_epochs))
+        self.epochs = settings.epochs_of(self._steps)
         self._weights = self._class_weights()
 
     def run(self) -> dict[str, Any]:
         """Train with each learning rate, and report the trials and the epochs of the best."""
         rates = self._settings.learning_rates
-        self._reporter.stage(STAGE, len(rates) * self._epochs * self._steps)
+        self._reporter.stage(STAGE, len(rates) * self.epochs * self._steps)
         fresh = copy.deepcopy(self._model.state_dict())
         saved = self._checkpoints.load(STAGE)
         trials = _restored(saved) if saved is not None else []
@@ -116,7 +116,7 @@ class Search:
 
     def _train(self, trials: list[_Trial], saved: Saved | None) -> None:
         """The last trial, from its beginning or from where it was saved."""
-        trial, total = trials[-1], self._epochs * self._steps
+        trial, total = trials[-1], self.epochs * self._steps
         optimiser = Optimiser(
             [{"params": self._model.parameters(), "lr": trial.learning_rate}],
             steps=total,
@@ -125,7 +125,7 @@ class Search:
         if saved is not None:
             self._model.load_state_dict(_part(saved.tensors, "model."))
             optimiser.restore(saved.tensors, len(trial.epochs) * self._steps + trial.steps)
-        while not trial.over(self._epochs, self._settings.patience):
+        while not trial.over(self.epochs, self._settings.patience):
             loss = self._epoch(trials, optimiser)
             value = self._dev_metric()
             epoch = len(trial.epochs) + 1
@@ -183,7 +183,7 @@ class Search:
         return float(self._kind.scores(dev.examples, found, dev.examples)["value"])
 
     def _done(self, trial: int, epochs: int) -> int:
-        return (trial * self._epochs + epochs) * self._steps
+        return (trial * self.epochs + epochs) * self._steps
 
     def _class_weights(self) -> Tensor | None:
         """[C] inverse to the square root of how often each label occurs, 1 in the mean; None where all count

@@ -16,6 +16,7 @@ from tenants.receiving import release_database
 
 JSON_LENGTH: Final = "Inference-Header-Content-Length"
 MOST_DIGITS: Final = 12
+IDENTITY: Final = "identity"
 # The names of HTTP, and what zlib calls them.
 FORMATS: Final = {"gzip": 16 + zlib.MAX_WBITS, "deflate": zlib.MAX_WBITS}
 
@@ -60,12 +61,13 @@ def read_body(raw: bytes, *, encoding: str | None = None, json_length: str | Non
 
 def decompressed(raw: bytes, encoding: str | None) -> bytes:
     """The content, of which no more is ever made than one body may have."""
-    name = (encoding or "identity").strip().lower()
-    if name == "identity":
+    name = (encoding or IDENTITY).strip().lower()
+    if name == IDENTITY:
         return raw
     if name not in FORMATS:
         message = f"The body is compressed in another way than {' or '.join(FORMATS)}."
-        raise HmiError(ErrorCode.UNSUPPORTED_TYPE, message, param="Content-Encoding")
+        details = {"accepted": [*FORMATS, IDENTITY]}
+        raise HmiError(ErrorCode.UNSUPPORTED_TYPE, message, param="Content-Encoding", details=details)
     unpack = zlib.decompressobj(FORMATS[name])
     try:
         plain = unpack.decompress(raw, settings.HMI_MAX_BODY_BYTES + 1)

@@ -17,6 +17,7 @@ from inference.api.answer_headers import IN_THE_SCHEMA, answer_headers
 from inference.api.asks_a_model import AsksAModel
 from inference.api.inputs import check_inputs, invalid
 from inference.api.validation import check_reference
+from tenants.api.asked import unknown_field
 from tenants.api.openai.access import WhateverThereIs, errors
 from tenants.errors import ErrorCode, HmiError
 
@@ -92,13 +93,12 @@ def read_asked(body: object) -> Asked:
     `invalid_encoding`, `too_many_inputs`."""
     if not isinstance(body, Mapping):
         raise invalid(None, 'The body must be a JSON object: {"model": "...", "input": ["..."]}.')
+    for name in body:
+        if name not in FIELDS:
+            raise unknown_field(str(name), FIELDS)
     for name in ("model", "input"):
         if body.get(name) is None:
             raise HmiError(ErrorCode.MISSING_FIELD, f"The field {name!r} is missing.", param=name)
-    for name in body:
-        if name not in FIELDS:
-            shown = ascii(str(name)[:64])
-            raise invalid(None, f"Unknown field {shown}; the fields are {', '.join(FIELDS)}.")
     encoding = body.get("encoding_format")
     if encoding is not None and encoding not in FORMATS:
         raise invalid("encoding_format", f"The format is {' or '.join(FORMATS)}.")

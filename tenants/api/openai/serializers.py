@@ -5,6 +5,7 @@ from typing import Any, Final
 
 from rest_framework import serializers
 
+from tenants.api.asked import Asked
 from tenants.api.openai.names import FILE, UPLOAD, unix, written_id
 from tenants.errors import ErrorCode, HmiError
 from tenants.models import File, PartedFile
@@ -45,7 +46,7 @@ class OpenAiFileSerializer(serializers.Serializer[Any]):
     status = serializers.ChoiceField(["processed"])
 
 
-class FileUploadSerializer(serializers.Serializer[Any]):
+class FileUploadSerializer(Asked):
     """A file and what it is for."""
 
     file = serializers.FileField(allow_empty_file=True)
@@ -61,14 +62,14 @@ class FileUploadSerializer(serializers.Serializer[Any]):
         return super().get_fields() | life
 
 
-class ExpiresAfterSerializer(serializers.Serializer[Any]):
+class ExpiresAfterSerializer(Asked):
     """How long a file is kept."""
 
     anchor = serializers.ChoiceField(["created_at"])
     seconds = serializers.IntegerField(min_value=SHORTEST_LIFE_S, max_value=LONGEST_LIFE_S)
 
 
-class UploadAskedSerializer(serializers.Serializer[Any]):
+class UploadAskedSerializer(Asked):
     """A file that will come in parts."""
 
     bytes = serializers.IntegerField(min_value=1, max_value=2**53)
@@ -78,13 +79,13 @@ class UploadAskedSerializer(serializers.Serializer[Any]):
     expires_after = ExpiresAfterSerializer(required=False)
 
 
-class OpenAiPartSerializer(serializers.Serializer[Any]):
+class OpenAiPartSerializer(Asked):
     """A part of a file."""
 
     data = serializers.FileField(allow_empty_file=True)  # type: ignore[assignment]  # their name
 
 
-class CompletedSerializer(serializers.Serializer[Any]):
+class CompletedSerializer(Asked):
     """Which parts, in their order, and what they should have together."""
 
     part_ids = serializers.ListField(child=serializers.CharField(max_length=100), max_length=100)

@@ -133,7 +133,7 @@ def test_another_request_is_handed_on_as_it_came(loop: Loop, scope: dict[str, An
     [
         lambda headers: [*headers, (b"idempotency-key", b"one")],
         lambda headers: [*headers, (b"accept", b"text/html")],
-        lambda headers: [*headers, (b"x-request-id", b"not an id!")],
+        lambda headers: [*headers, (b"content-encoding", b"gzip")],
         lambda headers: [*headers, (b"transfer-encoding", b"chunked")],
         lambda headers: [*headers, (b"host", b"localhost")],
         lambda headers: [(b"host", b"elsewhere.example"), *headers[1:]],
@@ -147,6 +147,21 @@ def test_headers_that_need_the_view_lead_there(loop: Loop, change: Callable[[Hea
     assert loop.ask(BODY, headers=headers) == [(599, None)]
     # What is too large, or of unclear length, is not read.
     assert loop.handed_on in ([json.dumps(BODY).encode()], [b""])
+
+
+@pytest.mark.usefixtures("worker")
+def test_a_name_that_is_none_is_replaced(loop: Loop) -> None:
+    headers = [*loop.scope(json.dumps(BODY).encode())["headers"], (b"x-request-id", b"not an id!")]
+    [(status, answer)] = loop.ask(BODY, headers=headers)
+    assert (status, len(answer["id"]), loop.handed_on) == (200, 32, [])
+
+
+@pytest.mark.usefixtures("worker")
+@pytest.mark.parametrize("seconds", [9.54e-07, 0.0004])
+def test_a_deadline_of_next_to_nothing_is_told_without_an_exponent(loop: Loop, seconds: float) -> None:
+    [(status, answer)] = loop.ask({**BODY, "timeout_s": seconds})
+    assert status == 504
+    assert "less than 0.001 s" in answer["error"]["message"]
 
 
 @pytest.mark.parametrize(

@@ -62,7 +62,7 @@ def test_texts_become_vectors_of_length_one_in_either_encoding(embed: Any, worke
         ({"dimensions": 10**6}, 400, "invalid_field", "dimensions"),
         ({"dimensions": 0}, 400, "invalid_field", "dimensions"),
         ({"encoding_format": "int8"}, 400, "invalid_field", "encoding_format"),
-        ({"nonsense": 1}, 400, "invalid_field", None),
+        ({"nonsense": 1}, 400, "invalid_field", "nonsense"),
         ({"key": "wrong"}, 401, "invalid_api_key", None),
     ],
 )

@@ -99,7 +99,7 @@ class World:
 
 def make_world(scratch: Path) -> World:
     """Everybody and everything, through the product's own services."""
-    staff = User.objects.create_user("staff", password="staff", is_staff=True)
+    staff = User.objects.create_superuser("staff", password="staff")
     owner = User.objects.create_user("owner", password="owner")
     tenant = tenant_create(slug="acme", name="Acme", owner=owner)
     corpus = corpus_upload(

@@ -80,7 +80,7 @@ def test_its_files_become_one_dataset_and_one_version(
 ) -> None:
     assert now(client, mood)["status"] == "queued"
     assert (begun.name, begun.number, Version.unscoped.filter(kind="hplm").count()) == ("mood", 1, 1)
-    assert begun.config["settings"] == {"epochs": 3, "minimum_steps": 0, "learning_rate": 2e-3, "seed": 7}
+    assert begun.config["settings"] == {"epochs": 3, "learning_rate": 2e-3, "seed": 7}
     assert {split.split: split.rows for split in begun.dataset.splits.all()}["dev"] == 10  # type: ignore[union-attr]
 
 
@@ -242,7 +242,7 @@ def test_what_is_asked_wrongly_is_refused_at_once(
         (400, "invalid_field", "hyperparameters.n_epochs", {"method": supervised}),
         (400, "invalid_field", "hyperparameters.batch_size", {"hyperparameters": {"batch_size": 0.5}}),
         (400, "invalid_field", "method.type", {"method": {"type": "dpo"}}),
-        (400, "invalid_field", "settings.nonsense", {"hmi": {"settings": {"nonsense": 1}}}),
+        (400, "invalid_field", "hmi.settings.nonsense", {"hmi": {"settings": {"nonsense": 1}}}),
         (400, "invalid_field", "integrations", {"integrations": [{"type": "wandb"}]}),
         (400, "invalid_field", "hmi.columns", {"hmi": {"columns": [1]}}),
         (400, "invalid_field", "hmi.columns", {"hmi": {"columns": {"text": 1}}}),

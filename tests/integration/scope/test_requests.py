@@ -49,6 +49,7 @@ class Careless(TenantView):
 
 class OfStaff(Careless):
     permission_classes = [StaffOnly]
+    permissions = {"GET": ("tenants.view_corpus",)}
 
 
 urlpatterns = [

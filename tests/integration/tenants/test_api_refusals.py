@@ -112,7 +112,7 @@ def test_bad_uploads_say_what_is_wrong_and_leave_nothing(
 
 def test_an_upload_that_is_no_form_is_refused(world: World) -> None:
     answer = world.client(world.developer).post(CORPORA, {"name": "x"}, format="json")
-    assert answer.status_code == 422
+    assert answer.status_code == 415
     assert answer.json()["error"]["param"] == "Content-Type"
 
 

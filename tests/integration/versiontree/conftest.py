@@ -62,4 +62,4 @@ def evaluating(model: Version) -> Job:
 
 @pytest.fixture
 def staff(db: None) -> APIClient:
-    return signed_in(User.objects.create_user("boss", is_staff=True))
+    return signed_in(User.objects.create_superuser("boss"))

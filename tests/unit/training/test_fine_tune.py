@@ -198,10 +198,16 @@ def test_training_stops_when_the_dev_split_gets_no_better(branch: Branch, tmp_pa
 
 def test_a_small_split_is_seen_until_enough_steps_are_made(branch: Branch, tmp_path: Path) -> None:
     files = dataset(tmp_path, "classification", train=32)
-    settings = replace(SMALL, epochs=1, minimum_steps=8, patience=99)
-    assert len(tune(branch, files, tmp_path / "out", settings=settings)["epochs"]) == 4
+    settings = replace(SMALL, epochs=None, minimum_steps=20, patience=99)
+    assert len(tune(branch, files, tmp_path / "out", settings=settings)["epochs"]) == 10
     capped = replace(settings, most_epochs=2)
     assert len(tune(branch, files, tmp_path / "capped", settings=capped)["epochs"]) == 2
+
+
+def test_epochs_that_were_chosen_are_made_exactly(branch: Branch, tmp_path: Path) -> None:
+    files = dataset(tmp_path, "classification", train=32)
+    settings = replace(SMALL, epochs=2, minimum_steps=1000, patience=99)
+    assert len(tune(branch, files, tmp_path / "out", settings=settings)["epochs"]) == 2
 
 
 def test_one_label_is_refused_before_anything_is_written(branch: Branch, tmp_path: Path) -> None:

@@ -18,7 +18,7 @@ from versiontree.models.version import (
     VersionState,
 )
 from versiontree.services.enough import LEAST_TEXTS
-from versiontree.training_settings import KNOBS, alpha_check, settings_check
+from versiontree.training_settings import KNOBS, USUAL_EPOCHS, alpha_check, settings_check
 
 
 def test_every_state_has_its_place_in_every_table() -> None:
@@ -70,6 +70,10 @@ def test_no_settings_are_settings() -> None:
 
 def test_jobs_and_those_who_plant_them_ask_for_as_many_texts() -> None:
     assert import_module("workers.training.corpus").MINIMUM_TEXTS == LEAST_TEXTS
+
+
+def test_jobs_and_the_estimate_of_them_count_as_many_epochs() -> None:
+    assert import_module("workers.training.fine_tune").USUAL_EPOCHS == USUAL_EPOCHS
 
 
 @pytest.mark.parametrize("alpha", [0, 50, 99.5, 100])

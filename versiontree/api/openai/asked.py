@@ -6,13 +6,14 @@ from typing import Any, Final
 from drf_spectacular.utils import extend_schema_field
 from rest_framework import serializers
 
+from tenants.api.asked import Asked
 from tenants.api.serializers import ColumnsField
 from tenants.errors import ErrorCode, HmiError
 from tenants.formats.check import DEFAULT_SEPARATOR
 from tenants.models import Task
 from versiontree.api.openai.metadata import MetadataField
 from versiontree.models.job import JobKind
-from versiontree.training_settings import KNOBS, Setting
+from versiontree.training_settings import KNOBS, Setting, settings_check
 
 AUTO: Final = "auto"
 SUPERVISED: Final = "supervised"
@@ -39,7 +40,7 @@ class AutoField(serializers.Field[Any, Any, Any, Any]):
         return value
 
 
-class HyperparametersSerializer(serializers.Serializer[Any]):
+class HyperparametersSerializer(Asked):
     """How it is trained."""
 
     n_epochs = AutoField(whole=True)
@@ -47,20 +48,20 @@ class HyperparametersSerializer(serializers.Serializer[Any]):
     learning_rate_multiplier = AutoField(whole=False)
 
 
-class SupervisedSerializer(serializers.Serializer[Any]):
+class SupervisedSerializer(Asked):
     """Of the method that there is."""
 
     hyperparameters = HyperparametersSerializer(required=False)
 
 
-class MethodSerializer(serializers.Serializer[Any]):
+class MethodSerializer(Asked):
     """Learning from examples is the one method."""
 
     type = serializers.ChoiceField([SUPERVISED])
     supervised = SupervisedSerializer(required=False)
 
 
-class HmiOptionsSerializer(serializers.Serializer[Any]):
+class HmiOptionsSerializer(Asked):
     """What the product takes besides."""
 
     task = serializers.ChoiceField(Task.choices, required=False)
@@ -70,7 +71,7 @@ class HmiOptionsSerializer(serializers.Serializer[Any]):
     settings = serializers.DictField(required=False, help_text="Those of POST hplms; they go before.")
 
 
-class FineTuningAskedSerializer(serializers.Serializer[Any]):
+class FineTuningAskedSerializer(Asked):
     """A fine-tuning job to be."""
 
     model = serializers.CharField(max_length=200, help_text="root, root/domain, tenant/domain or an hPLM.")
@@ -106,8 +107,7 @@ def settings_of(asked: Mapping[str, Any]) -> dict[str, Any]:
     knobs, chosen = KNOBS[JobKind.FINE_TUNE], hyperparameters_of(asked)
     settings: dict[str, Setting] = {}
     if (epochs := chosen["n_epochs"]) != AUTO:
-        epochs = knobs["epochs"].read(epochs, "hyperparameters.n_epochs")
-        settings |= {"epochs": epochs, "minimum_steps": 0}
+        settings["epochs"] = knobs["epochs"].read(epochs, "hyperparameters.n_epochs")
     if (batch := chosen["batch_size"]) != AUTO:
         settings["batch"] = knobs["batch"].read(batch, "hyperparameters.batch_size")
     if (factor := chosen["learning_rate_multiplier"]) != AUTO:
@@ -115,7 +115,15 @@ def settings_of(asked: Mapping[str, Any]) -> dict[str, Any]:
         settings["learning_rate"] = _rate(rate.least / usual, rate.most / usual, factor) * usual
     if asked.get("seed") is not None:
         settings["seed"] = asked["seed"]
-    return settings | dict(asked.get("hmi", {}).get("settings", {}))
+    return settings | _own_settings(asked.get("hmi", {}).get("settings"))
+
+
+def _own_settings(given: Mapping[str, Any] | None) -> dict[str, Setting]:
+    try:
+        return settings_check(JobKind.FINE_TUNE, given)
+    except HmiError as error:
+        error.param = f"hmi.{error.param}"
+        raise
 
 
 def _rate(least: float, most: float, factor: float) -> float:

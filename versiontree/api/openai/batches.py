@@ -7,6 +7,7 @@ from rest_framework import serializers
 from rest_framework.request import Request
 from rest_framework.response import Response
 
+from tenants.api.asked import Asked
 from tenants.api.openai.access import OpenAiView, errors
 from tenants.api.openai.lists import ListQuerySerializer, list_of, listed
 from tenants.api.openai.names import BATCH, FILE, read_id, unix, written_id
@@ -28,7 +29,7 @@ EXAMPLE = {
 }
 
 
-class BatchAskedSerializer(serializers.Serializer[Any]):
+class BatchAskedSerializer(Asked):
     """A file of requests, all to one address and for one model."""
 
     input_file_id = serializers.CharField(help_text="Of a file that was sent with the purpose `batch`.")

@@ -1,0 +1,208 @@
+"""What HTTP says of a request (its host, its name, its kinds of content), and names without meaning."""
+
+import gzip
+import json
+from typing import Any
+
+import pytest
+from django.test import Client
+from pytest_django import Settings
+from rest_framework.test import APIClient
+
+from tests.integration.world import World, make_world
+
+MANAGE = "/api/v1/tenants/acme/hplms"
+INFER = "/api/v1/infer?tenant=acme"
+OIP = "/v2/models/acme/mood/infer"
+EMBEDDINGS = "/v1/embeddings?tenant=acme"
+FINE_TUNING = "/v1/fine_tuning/jobs?tenant=acme"
+JSON = "application/json"
+LONG = "7" * 5_000
+
+
+@pytest.fixture
+def world(db: None, redis_client: Any, artifact_root: Any, upload_root: Any) -> World:
+    return make_world()
+
+
+@pytest.fixture
+def owner(world: World) -> APIClient:
+    return world.client(world.owner)
+
+
+def told(answer: Any) -> tuple[int, str, str | None]:
+    """The status, the code and the place."""
+    error = answer.json()["error"]
+    return answer.status_code, error["code"], error["param"]
+
+
+# --- the host ---------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def elsewhere(settings: Settings) -> None:
+    settings.ALLOWED_HOSTS = ["hmi.example"]
+
+
+def test_a_host_that_is_not_ours_is_told_with_the_setting_that_would_add_it(
+    client: Client, elsewhere: None
+) -> None:
+    answer = client.get("/api/v1/hplms", headers={"Host": "evil.example:8000"})
+    assert told(answer) == (400, "unknown_host", "Host")
+    message = answer.json()["error"]["message"]
+    assert "'evil.example:8000'" in message
+    assert "HMI_ALLOWED_HOSTS" in message
+    of_openai = client.get("/v1/models", headers={"Host": "evil.example"})
+    assert (of_openai.status_code, of_openai.json()["error"]["code"]) == (400, "unknown_host")
+    of_oip = client.get("/v2/models/mood", headers={"Host": "evil.example"})
+    assert of_oip.status_code == 400
+    assert "HMI_ALLOWED_HOSTS" in of_oip.json()["error"]
+
+
+def test_a_page_tells_the_host_without_taking_its_markup(client: Client, elsewhere: None) -> None:
+    answer = client.get("/login/", headers={"Host": "<script>alert(1)</script>" + "x" * 9999})
+    page = answer.content.decode()
+    assert answer.status_code == 400
+    assert "HMI_ALLOWED_HOSTS" in page
+    assert "<script>alert" not in page
+    assert "x" * 100 not in page
+
+
+# --- the name of a request --------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("path", [INFER, OIP, EMBEDDINGS, MANAGE])
+@pytest.mark.parametrize("own", ["no name!", "a.b/c", "x" * 65])
+def test_a_name_in_other_characters_is_replaced_and_refuses_nothing(
+    owner: APIClient, path: str, own: str
+) -> None:
+    answer = owner.post(path, "{}", content_type=JSON, headers={"X-Request-Id": own})
+    assert "equest id" not in answer.content.decode()
+    assert len(answer["X-Request-Id"]) == 32
+    assert answer["X-Request-Id"].isalnum()
+
+
+# --- kinds of content -------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("path", [MANAGE, INFER, FINE_TUNING, "/api/v1/tenants/acme/uploads"])
+def test_a_body_that_is_packed_is_told_as_such(owner: APIClient, path: str) -> None:
+    body = gzip.compress(b"{}")
+    answer = owner.post(path, body, content_type=JSON, headers={"Content-Encoding": "gzip"})
+    assert told(answer) == (415, "unsupported_type", "Content-Encoding")
+    assert answer["Accept-Encoding"] == "identity"
+    plain = owner.post(path, "{}", content_type=JSON, headers={"Content-Encoding": "identity"})
+    assert plain.status_code != 415
+
+
+def test_the_open_inference_protocol_says_which_packings_it_takes(owner: APIClient) -> None:
+    answer = owner.post(OIP, "{}", content_type=JSON, headers={"Content-Encoding": "br"})
+    assert answer.status_code == 415
+    assert answer["Accept-Encoding"] == "gzip, deflate, identity"
+
+
+def test_a_content_type_that_is_not_taken_is_415(owner: APIClient) -> None:
+    answer = owner.post(MANAGE, "<a/>", content_type="application/xml")
+    assert told(answer) == (415, "unsupported_type", "Content-Type")
+    assert JSON in answer.json()["error"]["message"]
+    of_openai = owner.post(FINE_TUNING, "<a/>", content_type="application/xml")
+    assert told(of_openai) == (415, "unsupported_type", "Content-Type")
+
+
+def test_an_answer_in_a_kind_that_there_is_not_is_406(owner: APIClient) -> None:
+    answer = owner.get(MANAGE, headers={"Accept": "text/csv"})
+    assert told(answer) == (406, "not_acceptable", "Accept")
+    assert JSON in answer.json()["error"]["message"]
+
+
+# --- numbers ----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("path", [MANAGE, INFER, OIP, EMBEDDINGS, FINE_TUNING])
+def test_a_number_without_end_is_refused_in_our_words(owner: APIClient, path: str) -> None:
+    answer = owner.post(path, f'{{"model": {LONG}}}', content_type=JSON)
+    assert answer.status_code in {400, 422}
+    assert "digits" in answer.content.decode()
+    assert "set_int_max" not in answer.content.decode()
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        f"{MANAGE}?limit={LONG}",
+        f"{MANAGE}?page={LONG}",
+        f"/api/v1/tenants/acme/jobs?after={LONG}",
+        f"/v1/files?tenant=acme&limit={LONG}",
+        f"/api/v1/tenants/acme/corpora/{LONG}",
+        f"/v2/models/acme/mood/versions/{LONG}",
+    ],
+)
+def test_numbers_without_end_in_addresses_as_well(owner: APIClient, path: str) -> None:
+    answer = owner.get(path)
+    assert answer.status_code < 500
+    assert "set_int_max" not in answer.content.decode()
+
+
+@pytest.mark.parametrize("header", ["X-Timeout-S", "Upload-Length", "Inference-Header-Content-Length"])
+def test_and_in_headers(owner: APIClient, header: str) -> None:
+    for path in (INFER, OIP, "/api/v1/tenants/acme/uploads"):
+        answer = owner.post(path, "{}", content_type=JSON, headers={header: LONG})
+        assert answer.status_code < 500
+        assert "set_int_max" not in answer.content.decode()
+
+
+@pytest.mark.parametrize("number", ["1" + "0" * 400, "1e999", "-1e-999"])
+@pytest.mark.parametrize("field", ["timeout_s", "explain", "model", "inputs"])
+def test_numbers_beyond_a_float_break_nothing(owner: APIClient, field: str, number: str) -> None:
+    answer = owner.post(
+        INFER, f'{{"model": "mood", "inputs": ["x"], "{field}": {number}}}', content_type=JSON
+    )
+    assert answer.status_code < 500
+
+
+# --- names that mean nothing ------------------------------------------------------------------------------
+
+PART = {"bytes": 3, "filename": "a.jsonl", "purpose": "fine-tune"}
+TUNED = {"model": "minilm", "training_file": "file-0123456789abcdef0123456789abcdef"}
+
+
+@pytest.mark.parametrize(
+    ("path", "body", "param"),
+    [
+        (FINE_TUNING, {**TUNED, "epochs": 3}, "epochs"),
+        (FINE_TUNING, {**TUNED, "hmi": {"setting": {}}}, "hmi.setting"),
+        (FINE_TUNING, {**TUNED, "hmi": {"settings": {"epoch": 3}}}, "hmi.settings.epoch"),
+        (FINE_TUNING, {**TUNED, "hyperparameters": {"epochs": 3}}, "hyperparameters.epochs"),
+        (
+            FINE_TUNING,
+            {**TUNED, "method": {"type": "supervised", "supervised": {"hyperparameters": {"lr": 1}}}},
+            "method.supervised.hyperparameters.lr",
+        ),
+        ("/v1/batches?tenant=acme", {"endpoints": "/v1/embeddings"}, "endpoints"),
+        ("/v1/uploads?tenant=acme", {"size": 3}, "size"),
+        ("/v1/uploads?tenant=acme", {**PART, "expires_after": {"days": 3}}, "expires_after.days"),
+        (EMBEDDINGS, {"model": "mood", "input": "x", "dimension": 3}, "dimension"),
+    ],
+)
+def test_a_field_that_is_not_known_is_refused_by_its_path(
+    owner: APIClient, path: str, body: dict[str, Any], param: str
+) -> None:
+    answer = owner.post(path, body, format="json")
+    assert told(answer) == (422 if path.startswith("/api") else 400, "invalid_field", param)
+    assert repr(param.rsplit(".", 1)[-1]) in answer.json()["error"]["message"]
+
+
+@pytest.mark.parametrize("path", [MANAGE, INFER, FINE_TUNING, EMBEDDINGS])
+def test_a_key_that_stands_twice_is_refused_by_its_name(owner: APIClient, path: str) -> None:
+    answer = owner.post(path, '{"name": "a", "deep": {"same": 1, "same": 2}}', content_type=JSON)
+    assert told(answer)[1] == "invalid_json"
+    assert "'same'" in answer.json()["error"]["message"]
+
+
+def test_what_is_nested_beyond_use_is_refused(owner: APIClient) -> None:
+    for depth in (100, 900, 90_000):
+        for path in (MANAGE, INFER, OIP):
+            body = json.dumps({"name": 0}).replace("0", "[" * depth + "]" * depth)
+            answer = owner.post(path, body, content_type=JSON)
+            assert answer.status_code in {400, 422}
+            assert "nested" in answer.content.decode()
