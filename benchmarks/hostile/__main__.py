@@ -90,7 +90,7 @@ def _demo() -> Path:
 
 
 def _settings(seconds: Seconds) -> dict[str, object]:
-    return {"demo_scale": DEMO_SCALE, "rate": RATE, "attack_s": seconds.attack, "quiet_s": seconds.quiet}
+    return {"demo_scale": DEMO_SCALE, "rate": RATE, "attack_s": seconds.attack, "rounds": seconds.rounds}
 
 
 def _attack_row(one: Attacked) -> harness.Row:

@@ -14,7 +14,7 @@ import httpx
 
 from benchmarks.harness import ROOT
 from benchmarks.hostile.attacks import ATTACKS
-from benchmarks.hostile.figures import Attacked, Killed, figures
+from benchmarks.hostile.figures import Attacked, Killed, figures, together
 from benchmarks.hostile.kills import Kills
 from benchmarks.hostile.product import CHILDREN, Product
 from benchmarks.hostile.target import Target
@@ -33,13 +33,14 @@ FILE_BYTES: Final = 16 * 1024**2
 
 @dataclass(frozen=True, slots=True)
 class Seconds:
-    """How long the parts of a run take."""
+    """How long the parts of a run take, and how often each attack comes."""
 
     quiet: float
     attack: float
+    rounds: int
 
 
-QUICK, WHOLE = Seconds(quiet=6.0, attack=4.0), Seconds(quiet=30.0, attack=20.0)
+QUICK, WHOLE = Seconds(quiet=6.0, attack=5.0, rounds=1), Seconds(quiet=20.0, attack=10.0, rounds=2)
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,7 +73,11 @@ class Bench:
                 disk = self._product.disk_bytes()
                 with self._tenant.phase() as alone, self._watch.phase() as seen:
                     self._cores = self._spent_during(self._seconds.quiet)
-                attacks = [self._attack(name, target) for name in ATTACKS if self._is_wanted(name)]
+                attacks = [
+                    together([self._attack(name, target) for _ in range(self._seconds.rounds)])
+                    for name in ATTACKS
+                    if self._is_wanted(name)
+                ]
                 self._clean(http, target)
                 wait_until_idle(self._product, cores=self._cores + IDLE_CORES, within_s=SETTLED_WITHIN_S)
                 disk_growth = self._product.disk_bytes() - disk

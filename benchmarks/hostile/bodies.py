@@ -41,12 +41,16 @@ ENDPOINTS, REPLAYS = 20, 10
 
 
 def forms(target: Target, until: float) -> Counter[str]:
-    """Forms of 64 MiB from strangers, to pages and to the API."""
+    """Forms of 64 MiB from strangers, to pages and to the API. Each has the cookie that any visitor of a page
+    gets; whoever looks for its counterpart in the form has to read that."""
     pages = ["/login/", f"/t/{target.tenant}/data/corpora/new/", "/api/v1/corpora", "/v1/files"]
-    pages += [f"/t/{target.tenant}/hplms/import/adapter/", "/api/v1/import/adapter", "/accounts/nowhere/"]
+    pages += [f"/t/{target.tenant}/hplms/import/adapter/", "/api/v1/import/adapter"]
+    with target.http(key=False) as http:
+        http.get("/login/")
+        cookie = "; ".join(f"{name}={value}" for name, value in http.cookies.items())
 
     def send(number: int) -> str:
-        return str(_form(target, pages[number % len(pages)]))
+        return str(_form(target, pages[number % len(pages)], cookie))
 
     return _repeated(send, until, AT_ONCE)
 
@@ -155,11 +159,12 @@ def archive(config: dict[str, Any], weights: bytes) -> bytes:
     return out.getvalue()
 
 
-def _form(target: Target, path: str) -> int:
+def _form(target: Target, path: str, cookie: str) -> int:
     """The status of the answer, which may come before all is sent."""
     lead = b'--hostile\r\nContent-Disposition: form-data; name="file"; filename="a"\r\n\r\n'
     with target.connect() as connection:
-        connection.sendall(head("POST", path, {"Content-Type": FORM, "Content-Length": FORM_BYTES}) + lead)
+        about = {"Content-Type": FORM, "Content-Length": FORM_BYTES, "Cookie": cookie}
+        connection.sendall(head("POST", path, about) + lead)
         left = FORM_BYTES - len(lead)
         try:
             while left > 0:

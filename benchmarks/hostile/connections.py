@@ -5,7 +5,7 @@ import socket
 import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
-from contextlib import suppress
+from contextlib import closing, suppress
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -75,7 +75,7 @@ def truncated(target: Target, until: float) -> Counter[str]:
     Counts as ``executed``: what was made all the same, and calls that were answered well.
     """
     found, executed = Counter[str](), Counter[str]()
-    with target.http() as http, target.signed_in() as person:
+    with target.http() as http, closing(target.signed_in()) as person:
         writes = _writes(target, http, person)
         before = {write.name: write.made() for write in writes}
         rounds = 0

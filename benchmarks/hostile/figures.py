@@ -1,5 +1,6 @@
 """The figures of a run, from what was seen of each attack and each kill, and which of them miss their aim."""
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
@@ -62,6 +63,24 @@ class Killed:
     def is_clean(self) -> bool:
         """It alone was started again, once."""
         return not self.product_ended and (self.restarts, self.restarts_of_others) == (1, 0)
+
+
+def together(rounds: Sequence[Attacked]) -> Attacked:
+    """Several rounds of one attack as one."""
+    counted = Counter[str]()
+    for one in rounds:
+        counted.update(one.counted)
+    return Attacked(
+        name=rounds[0].name,
+        seconds=[second for one in rounds for second in one.seconds],
+        beside=[second for one in rounds for second in one.beside],
+        failures=[failure for one in rounds for failure in one.failures],
+        cores=max(one.cores for one in rounds),
+        memory=max(one.memory for one in rounds),
+        restarts=sum(one.restarts for one in rounds),
+        product_ended=any(one.product_ended for one in rounds),
+        counted=counted,
+    )
 
 
 def p95(seconds: Sequence[float]) -> float:

@@ -55,10 +55,10 @@ class Target:
         httpx.HTTPError."""
         http = self.http(key=False)
         http.get("/login/").raise_for_status()
-        form = {"login": self.tenant, "password": self.password}
-        token = {"X-CSRFToken": http.cookies["csrftoken"], "Referer": str(http.base_url)}
-        http.post("/login/", data=form, headers=token)
-        http.headers |= {**token, "X-CSRFToken": http.cookies["csrftoken"]}
+        form, cookie = {"login": self.tenant, "password": self.password}, f"hmi_csrf_{self.port}"
+        http.headers["Referer"] = f"{http.base_url}"
+        http.post("/login/", data=form, headers={"X-CSRFToken": http.cookies[cookie]})
+        http.headers["X-CSRFToken"] = http.cookies[cookie]
         return http
 
     def connect(self, *, buffer: int = 0) -> socket.socket:
