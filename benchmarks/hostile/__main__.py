@@ -102,6 +102,7 @@ def _attack_row(one: Attacked) -> harness.Row:
         "ratio": one.ratio,
         "cores": one.cores,
         "memory MB": round(one.memory / MIB),
+        "webhook s": one.webhook_s,
         "restarts": one.restarts,
         "counted": ", ".join(f"{name} {count:,}" for name, count in one.counted.items()),
     }
@@ -125,11 +126,14 @@ def _print(run: Run, report: harness.Report) -> None:
     print(harness.markdown_table([_kill_row(one) for one in run.kills]))
     print()
     print({name: round(value, 2) for name, value in report.figures.items()})
-    for one in [*run.attacks, *run.kills]:
-        for failure in one.failures[:2]:
-            print(f"failed, {one.name if isinstance(one, Attacked) else one.child}: {failure}")
-    for told in report.failures:
-        print(f"missed: {told}")
+    failures = {one.name: one.failures for one in run.attacks} | {
+        one.child: one.failures for one in run.kills
+    }
+    for name, told in failures.items():
+        for failure in told[:2]:
+            print(f"failed, {name}: {failure}")
+    for aim in report.failures:
+        print(f"missed: {aim}")
 
 
 if __name__ == "__main__":

@@ -20,12 +20,14 @@ from benchmarks.hostile.product import CHILDREN, Product
 from benchmarks.hostile.target import Target
 from benchmarks.hostile.tenant import SteadyTenant
 from benchmarks.hostile.watch import Watch, restarts, wait_until_idle
+from benchmarks.hostile.webhook import Webhook
 
 GOOD, BAD = "acme", "umbrella"
 MODELS: Final = {GOOD: "package-of-docstring", BAD: "declared-types"}
 RATE: Final = 15.0
 """Requests a second of the well-behaved tenant."""
-WARM_UP_S, LATE_S, SETTLED_WITHIN_S = 4.0, 60.0, 20.0
+WARM_UP_S, START_UP_S, LATE_S, SETTLED_WITHIN_S, WEBHOOK_WITHIN_S = 4.0, 1.0, 60.0, 20.0, 60.0
+LOST: Final = "webhook: not delivered"
 IDLE_CORES: Final = 0.15
 """More than without an attack, and the product counts as calm again."""
 FILE_BYTES: Final = 16 * 1024**2
@@ -66,7 +68,11 @@ class Bench:
 
     def run(self) -> Run:
         """All of it, in turn."""
-        with self._client(self._bad) as http:
+        with (
+            self._client(self._bad) as http,
+            self._client(self._good) as good,
+            Webhook(good) as webhook,
+        ):
             target = self._prepared(http)
             with self._tenant, self._watch:
                 time.sleep(WARM_UP_S)
@@ -74,24 +80,28 @@ class Bench:
                 with self._tenant.phase() as alone, self._watch.phase() as seen:
                     self._cores = self._spent_during(self._seconds.quiet)
                 attacks = [
-                    together([self._attack(name, target) for _ in range(self._seconds.rounds)])
+                    together([self._attack(name, target, webhook) for _ in range(self._seconds.rounds)])
                     for name in ATTACKS
                     if self._is_wanted(name)
                 ]
                 self._clean(http, target)
                 wait_until_idle(self._product, cores=self._cores + IDLE_CORES, within_s=SETTLED_WITHIN_S)
                 disk_growth = self._product.disk_bytes() - disk
-                kills = self._kills()
+                kills = self._kills(good, webhook)
         found = figures(attacks, kills, memory_before=seen.memory, disk_growth=disk_growth)
         return Run(alone.seconds, attacks, kills, found)
 
-    def _attack(self, name: str, target: Target) -> Attacked:
+    def _attack(self, name: str, target: Target, webhook: Webhook) -> Attacked:
         _say(name)
         before, begun = self._product.cpu_seconds(), time.monotonic()
         with self._tenant.phase() as phase, self._watch.phase() as seen:
-            told = self._sent(name, target)
+            attacker = self._begun(name, target)
+            time.sleep(START_UP_S + self._seconds.attack / 2)
+            webhook.send()
+            told = _told(attacker, within_s=self._seconds.attack + LATE_S)
             spent = self._product.cpu_seconds() - before + told["cpu_s"]
             cores = max(0.0, spent / (time.monotonic() - begun) - self._cores)
+        delivered = webhook.arrives(within_s=WEBHOOK_WITHIN_S)
         if has_ended := not self._product.runs():
             self._product.start()
         wait_until_idle(self._product, cores=self._cores + IDLE_CORES, within_s=SETTLED_WITHIN_S)
@@ -101,42 +111,39 @@ class Bench:
             name=name,
             seconds=phase.seconds,
             beside=beside.seconds,
-            failures=[*phase.failures, *beside.failures],
+            failures=[*phase.failures, *beside.failures, *([] if delivered else [LOST])],
             cores=cores,
             memory=seen.memory,
+            webhook_s=webhook.last_s,
             restarts=restarts(seen),
             product_ended=has_ended,
             counted=told["counted"],
         )
 
-    def _sent(self, name: str, target: Target) -> dict[str, Any]:
-        """Attack; what that says of itself."""
-        done = subprocess.run(
+    def _begun(self, name: str, target: Target) -> "subprocess.Popen[str]":
+        """The process that attacks; it ends by itself."""
+        attacker = subprocess.Popen(
             [sys.executable, "-m", "benchmarks.hostile.attacks", name, str(self._seconds.attack)],
-            input=target.written(),
-            capture_output=True,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
             text=True,
             cwd=ROOT,
-            timeout=self._seconds.attack + LATE_S,
-            check=False,
         )
-        if done.returncode:
-            return {"counted": {f"broke off: {done.stderr.strip().splitlines()[-1][:200]}": 1}, "cpu_s": 0.0}
-        found: dict[str, Any] = json.loads(done.stdout)
-        return found
+        assert attacker.stdin is not None
+        attacker.stdin.write(target.written())
+        attacker.stdin.close()
+        attacker.stdin = None
+        return attacker
 
-    def _kills(self) -> list[Killed]:
+    def _kills(self, http: httpx.Client, webhook: Webhook) -> list[Killed]:
+        kills = Kills(self._product, self._tenant, self._watch, http, webhook, MODELS[GOOD])
         found = []
-        with (
-            self._client(self._good) as http,
-            Kills(self._product, self._tenant, self._watch, http, MODELS[GOOD]) as kills,
-        ):
-            for child in CHILDREN:
-                if self._is_wanted(child):
-                    _say(f"kill -9: {child}")
-                    found.append(kills.kill(child))
-                    within_s = self._seconds.attack
-                    wait_until_idle(self._product, cores=self._cores + IDLE_CORES, within_s=within_s)
+        for child in filter(self._is_wanted, CHILDREN):
+            _say(f"kill -9: {child}")
+            found.append(kills.kill(child))
+            within_s = self._seconds.attack
+            wait_until_idle(self._product, cores=self._cores + IDLE_CORES, within_s=within_s)
         return found
 
     def _spent_during(self, seconds: float) -> float:
@@ -184,6 +191,19 @@ class Bench:
 
     def _is_wanted(self, name: str) -> bool:
         return not self._only or name in self._only
+
+
+def _told(attacker: "subprocess.Popen[str]", *, within_s: float) -> dict[str, Any]:
+    """What the attack says of itself when it is over."""
+    try:
+        said, complaint = attacker.communicate(timeout=within_s)
+    except subprocess.TimeoutExpired:
+        attacker.kill()
+        said, complaint = attacker.communicate()[0], "It did not end."
+    if attacker.returncode:
+        return {"counted": {f"broke off: {complaint.strip().splitlines()[-1][:200]}": 1}, "cpu_s": 0.0}
+    found: dict[str, Any] = json.loads(said)
+    return found
 
 
 def _burn(cores: float, seconds: float) -> None:

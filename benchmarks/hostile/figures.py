@@ -28,8 +28,8 @@ Identities = Mapping[str, Identity]
 class Attacked:
     """An attack: the latencies of the well-behaved tenant's calls meanwhile and beside a harmless process of
     the same processor time (``cores``), its failures in both, the largest memory of the product, how many of
-    its children were started again, and whether all of it ended. ``counted`` is what the attack says of
-    itself."""
+    its children were started again, how long the tenant's webhook took, and whether all of the product ended.
+    ``counted`` is what the attack says of itself."""
 
     name: str
     seconds: Sequence[float]
@@ -38,6 +38,7 @@ class Attacked:
     cores: float
     memory: int
     restarts: int
+    webhook_s: float = 0.0
     product_ended: bool = False
     counted: Mapping[str, int] = field(default_factory=dict)
 
@@ -78,6 +79,7 @@ def together(rounds: Sequence[Attacked]) -> Attacked:
         cores=max(one.cores for one in rounds),
         memory=max(one.memory for one in rounds),
         restarts=sum(one.restarts for one in rounds),
+        webhook_s=max(one.webhook_s for one in rounds),
         product_ended=any(one.product_ended for one in rounds),
         counted=counted,
     )
@@ -102,18 +104,20 @@ def figures(
     attacks: Sequence[Attacked], kills: Sequence[Killed], *, memory_before: int, disk_growth: int
 ) -> dict[str, float]:
     """All figures, flat; of a kill after which nothing was done again, ``recovery_s`` is left out."""
+    every: list[Attacked | Killed] = [*attacks, *kills]
     found: dict[str, float] = {
-        "good_failed": sum(len(one.failures) for one in [*attacks, *kills]),
+        "good_failed": sum(len(one.failures) for one in every),
         "good_failed_attacks": sum(len(one.failures) for one in attacks),
         "good_failed_kills": sum(len(one.failures) for one in kills),
         "truncated_executed": sum(one.counted.get("executed", 0) for one in attacks),
         "p95_ratio": max((one.ratio for one in attacks), default=0.0),
+        "webhook_s": max((one.webhook_s for one in attacks), default=0.0),
         "memory_growth_mb": max((one.memory - memory_before for one in attacks), default=0) / MIB,
         "disk_growth_mb": disk_growth / MIB,
         "restarts_without_a_kill": sum(one.restarts for one in attacks)
         + sum(one.restarts_of_others for one in kills if not one.product_ended),
         "kills_without_one_restart": sum(not one.is_clean for one in kills),
-        "product_ended": sum(one.product_ended for one in [*attacks, *kills]),
+        "product_ended": sum(one.product_ended for one in every),
     }
     recovered = {one.child: one.recovery_s for one in kills if one.recovery_s is not None}
     found |= {f"recovery_s_{child.replace(' ', '_').lower()}": took for child, took in recovered.items()}

@@ -4,10 +4,7 @@ import os
 import signal
 import time
 from collections.abc import Callable, Mapping
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from threading import Thread
-from types import TracebackType
-from typing import Any, Final, Self
+from typing import Any, Final
 
 import httpx
 
@@ -15,6 +12,7 @@ from benchmarks.hostile.figures import Killed, restarted
 from benchmarks.hostile.product import Product, ProductEnded
 from benchmarks.hostile.tenant import SteadyTenant
 from benchmarks.hostile.watch import Watch
+from benchmarks.hostile.webhook import Webhook
 
 POLL_S, WORK_TIMEOUT_S, PATIENCE_S = 0.1, 45.0, 150.0
 ENDED: Final = ("succeeded", "completed", "failed", "cancelled", "expired")
@@ -25,27 +23,19 @@ class NotDone(Exception):
 
 
 class Kills:
-    """The children's work as the well-behaved tenant sees it; a receiver of its webhook is here."""
+    """The children's work as the well-behaved tenant sees it."""
 
     def __init__(
-        self, product: Product, tenant: SteadyTenant, watch: Watch, http: httpx.Client, hplm: str
+        self,
+        product: Product,
+        tenant: SteadyTenant,
+        watch: Watch,
+        http: httpx.Client,
+        webhook: Webhook,
+        hplm: str,
     ) -> None:
         self._product, self._tenant, self._watch = product, tenant, watch
-        self._http, self._hplm = http, hplm
-        self._received = 0
-        self._receiver = ThreadingHTTPServer(("127.0.0.1", 0), self._handler())
-        self._webhook = ""
-
-    def __enter__(self) -> Self:
-        Thread(target=self._receiver.serve_forever, daemon=True).start()
-        url = f"http://127.0.0.1:{self._receiver.server_address[1]}/"
-        self._webhook = self._asked("POST", "webhooks", json={"url": url, "kinds": ["job.failed"]})["id"]
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self._receiver.shutdown()
+        self._http, self._webhook, self._hplm = http, webhook, hplm
 
     def kill(self, child: str) -> Killed:
         """Kill it; what came of that. Starts the product again where it ended."""
@@ -114,9 +104,9 @@ class Kills:
         self._wait(lambda: not self._asked("GET", f"corpora/{corpus['id']}/coverage")["waiting"])
 
     def _delivery(self) -> None:
-        before = self._received
-        self._asked("POST", f"webhooks/{self._webhook}/test")
-        self._wait(lambda: self._received > before)
+        self._webhook.send()
+        if not self._webhook.arrives(within_s=WORK_TIMEOUT_S):
+            raise NotDone
 
     def _ends(self, path: str) -> None:
         found: dict[str, Any] = {}
@@ -141,21 +131,6 @@ class Kills:
         answer.raise_for_status()
         found: dict[str, Any] = answer.json()
         return found
-
-    def _handler(self) -> type[BaseHTTPRequestHandler]:
-        kills = self
-
-        class Handler(BaseHTTPRequestHandler):
-            def do_POST(self) -> None:
-                self.rfile.read(int(self.headers.get("content-length", 0)))
-                self.send_response(204)
-                self.end_headers()
-                kills._received += 1
-
-            def log_message(self, *_: Any) -> None:
-                """Silence."""
-
-        return Handler
 
 
 LOGGED: Final = {"beat": "Sending due task", "task worker": "succeeded in"}

@@ -87,7 +87,7 @@ class Product:
 
     def children(self) -> dict[str, Identity]:
         """The launcher's children that run, by name."""
-        found = {}
+        found: dict[str, Identity] = {}
         for process in self._below(recursive=False):
             try:
                 command = " ".join(process.cmdline())

@@ -8,6 +8,8 @@ from typing import Any, Final, Self
 
 import httpx
 
+HERE: Final = "127.0.0.2"
+"""Where attacks come from: also on this machine, but another address than the well-behaved tenant's."""
 LEAST_BUFFER: Final = 4096
 TIMEOUT_S: Final = 30.0
 
@@ -47,6 +49,7 @@ class Target:
             base_url=f"http://127.0.0.1:{self.port}",
             headers=self.with_key if key else {},
             timeout=TIMEOUT_S,
+            transport=httpx.HTTPTransport(local_address=HERE),
             trust_env=False,
         )
 
@@ -67,6 +70,7 @@ class Target:
         if buffer:
             connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, buffer)
         connection.settimeout(TIMEOUT_S)
+        connection.bind((HERE, 0))
         connection.connect(("127.0.0.1", self.port))
         return connection
 
