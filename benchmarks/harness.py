@@ -42,7 +42,12 @@ def output_file(name: str) -> Path:
 
 def write_json(report: Report, path: Path) -> None:
     """Write ``report`` with the commit and the machine it was measured on."""
-    document = {
+    path.write_text(json.dumps(document(report), indent=2) + "\n", encoding="utf-8")
+
+
+def document(report: Report) -> dict[str, Any]:
+    """``report`` with the commit and the machine it was measured on, as it is written."""
+    return {
         "benchmark": report.benchmark,
         "commit": commit(),
         "machine": machine(),
@@ -50,7 +55,6 @@ def write_json(report: Report, path: Path) -> None:
         "rows": report.rows,
         "figures": report.figures,
     }
-    path.write_text(json.dumps(document, indent=2) + "\n", encoding="utf-8")
 
 
 def commit() -> str:
