@@ -6,6 +6,7 @@ from functools import partial
 
 import httpx
 import pytest
+from django.conf import settings
 
 from tenants.receiving import DOWNLOADS_AT_ONCE
 from tests.integration.hmi_site.wire import Wire
@@ -76,9 +77,13 @@ def test_idle_downloads_hold_no_thread_and_no_connection_to_the_database(
     assert get(web, path, key).content == LARGE
 
 
-@pytest.mark.parametrize(
-    "web", [{"application": "tests.integration.hmi_site.hurried:application"}], indirect=True
-)
+def test_idle_connections_keep_nobody_out(web: Web, open_wires: ExitStack) -> None:
+    for _ in range(settings.HMI_WEB_THREADS + settings.HMI_LIVE_STREAMS + 50):
+        open_wires.enter_context(Wire(web.url))
+    assert get(web, "/health/live", within_s=20).status_code == 200  # before the first of them are given up
+
+
+@pytest.mark.parametrize("web", [HURRIED], indirect=True)
 def test_who_does_not_read_is_cut_off(web: Web, served: World, open_wires: ExitStack) -> None:
     key = served.key()[1]
     path = kept(web, key)
