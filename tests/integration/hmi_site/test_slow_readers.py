@@ -34,9 +34,9 @@ def open_wires() -> Iterator[ExitStack]:
 
 def kept(web: Web, key: str) -> str:
     """The address of the content of a large file."""
-    files = {"file": ("a.jsonl", LARGE), "purpose": (None, "batch")}
-    headers = {"X-Api-Key": key}
-    made = httpx.post(f"{web.url}/v1/files", files=files, headers=headers, trust_env=False, timeout=60)
+    with httpx.Client(headers={"X-Api-Key": key}, trust_env=False, timeout=60) as client:
+        file, data = {"file": ("a.jsonl", LARGE)}, {"purpose": "batch"}
+        made = client.post(f"{web.url}/v1/files", files=file, data=data)
     assert made.status_code == 200, made.text
     return f"/v1/files/{made.json()['id']}/content"
 

@@ -111,7 +111,7 @@ class Web(Killable):
         self._child, ready = children.web(self._address, self._port)
         self._child.env = {**self._child.env, **self._env}
         if self._application:
-            self._child.command[-1] = self._application
+            self._child.command = [*self._child.command[:-1], self._application]
         self._child.log = self._log
         start(self._child, ready)
 
