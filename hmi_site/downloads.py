@@ -4,7 +4,7 @@ import weakref
 from collections.abc import Callable
 from typing import Any, Final
 
-from django.http import FileResponse, HttpRequest, HttpResponse
+from django.http import FileResponse, HttpRequest, StreamingHttpResponse
 from django.http.response import HttpResponseBase
 
 from hmi_site.errors import answer
@@ -23,17 +23,17 @@ class DownloadLimit:
     """Refuses a download (``queue_full``) while its reader has as many as there may be. It ends when the web
     server has taken the last piece of it."""
 
-    def __init__(self, get_response: Callable[[HttpRequest], HttpResponse]) -> None:
+    def __init__(self, get_response: Callable[[HttpRequest], HttpResponseBase]) -> None:
         self.get_response = get_response
 
     def __call__(self, request: HttpRequest) -> HttpResponseBase:
-        response: Any = self.get_response(request)
-        if not response.streaming or response.is_async or is_small_file(response):
+        response = self.get_response(request)
+        if not isinstance(response, StreamingHttpResponse) or response.is_async or is_small_file(response):
             return response
         reader = scope_now()
         if reader == NOTHING:
             reader = counted_address(request)
-        closers = response._resource_closers
+        closers: list[Any] = response._resource_closers  # type: ignore[attr-defined]
         if _places.take(reader):
             over = weakref.finalize(response, _places.give_back, reader)  # also where nobody closes it
             over.atexit = False

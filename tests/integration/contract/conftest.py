@@ -10,7 +10,6 @@ from django.core.signals import request_finished, request_started
 from django.core.wsgi import get_wsgi_application
 from django.db import close_old_connections
 from django.test import Client
-from hmi_site.chunked import measured
 from pytest_django import Settings
 from redis import Redis
 
@@ -56,7 +55,7 @@ def world(
 @pytest.fixture
 def door(world: World) -> Iterator[Any]:
     """The application as web servers call it, but that it keeps the test's connection, in its transaction."""
-    application = measured(get_wsgi_application())
+    application = get_wsgi_application()
     for moment in (request_started, request_finished):
         moment.disconnect(close_old_connections)
     yield application

@@ -6,6 +6,7 @@ from functools import partial
 
 import httpx
 import pytest
+from django.conf import settings
 
 from tenants.receiving import DOWNLOADS_AT_ONCE
 from tests.integration.hmi_site.wire import Wire
@@ -33,9 +34,9 @@ def open_wires() -> Iterator[ExitStack]:
 
 def kept(web: Web, key: str) -> str:
     """The address of the content of a large file."""
-    files = {"file": ("a.jsonl", LARGE), "purpose": (None, "batch")}
-    headers = {"X-Api-Key": key}
-    made = httpx.post(f"{web.url}/v1/files", files=files, headers=headers, trust_env=False, timeout=60)
+    with httpx.Client(headers={"X-Api-Key": key}, trust_env=False, timeout=60) as client:
+        file, data = {"file": ("a.jsonl", LARGE)}, {"purpose": "batch"}
+        made = client.post(f"{web.url}/v1/files", files=file, data=data)
     assert made.status_code == 200, made.text
     return f"/v1/files/{made.json()['id']}/content"
 
@@ -76,9 +77,13 @@ def test_idle_downloads_hold_no_thread_and_no_connection_to_the_database(
     assert get(web, path, key).content == LARGE
 
 
-@pytest.mark.parametrize(
-    "web", [{"application": "tests.integration.hmi_site.hurried:application"}], indirect=True
-)
+def test_idle_connections_keep_nobody_out(web: Web, open_wires: ExitStack) -> None:
+    for _ in range(settings.HMI_WEB_THREADS + settings.HMI_LIVE_STREAMS + 50):
+        open_wires.enter_context(Wire(web.url))
+    assert get(web, "/health/live", within_s=20).status_code == 200  # before the first of them are given up
+
+
+@pytest.mark.parametrize("web", [HURRIED], indirect=True)
 def test_who_does_not_read_is_cut_off(web: Web, served: World, open_wires: ExitStack) -> None:
     key = served.key()[1]
     path = kept(web, key)

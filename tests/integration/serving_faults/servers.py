@@ -117,7 +117,7 @@ class Web(Killable):
         child, ready = children.web(self._address, self._port)
         child.env = {**child.env, **self._env}
         if self._application:
-            child.command[-1] = self._application
+            child.command = [*child.command[:-1], self._application]
         child.log = self._log
         return child, ready
 
