@@ -17,6 +17,7 @@ from hmi_site.ready_file import tell_ready
 from hmi_site.slow_readers import SlowReaders
 from hmi_site.streams import StreamsApart, end_streams
 from hmi_site.threaded import Threaded
+from hmi_site.warm_up import warm_up
 from inference.api.client import close_gateway
 from inference.api.soon import close_asker
 from inference.garbage import spare_garbage_collection
@@ -51,5 +52,6 @@ application = Direct(
     threads=ThreadPoolExecutor(LOOK_UPS, "look-ups"),
 )
 resolve("/")  # has all views imported, which else the first request would wait for
+warm_up()
 spare_garbage_collection()
 tell_ready()
