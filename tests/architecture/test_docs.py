@@ -22,3 +22,10 @@ def test_every_link_leads_to_a_file_and_a_heading_that_exist(document: Path) -> 
         file = document.parent / target
         assert file.is_file(), f"{document.name} links to {target}"
         assert not anchor or anchor in headings(file), f"{document.name} links to {target}#{anchor}"
+
+
+def test_the_security_page_names_tests_and_modules_that_exist() -> None:
+    page = (ROOT / "docs" / "security.md").read_text(encoding="utf-8")
+    named = re.findall(r"`((?:tests|hmi_site|tenants|versiontree|inference)/[^`\s]+)`", page)
+    assert named
+    assert [path for path in named if not (ROOT / path).exists()] == []
