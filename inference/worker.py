@@ -152,7 +152,13 @@ class Worker:
             os._exit(os.EX_SOFTWARE)  # no thread can be waited for
 
         return Heartbeat(
-            redis, self._settings.name, self._status, life_s=life_s, hangs=watch.hangs, on_hang=end
+            redis,
+            self._settings.name,
+            self._status,
+            life_s=life_s,
+            roots=lambda: self._catalogue.executors if self._told_state() == "ready" else (),
+            hangs=watch.hangs,
+            on_hang=end,
         )
 
     def _leave(self) -> None:

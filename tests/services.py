@@ -1,6 +1,7 @@
 """Real PostgreSQL and Valkey for a test run, started by the product's own code and only when a test asks."""
 
 import contextlib
+import socket
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -34,6 +35,15 @@ def start(child: Child, ready: Callable[[], bool]) -> None:
         if time.monotonic() > deadline:
             raise TimeoutError(f"{child.name} is not ready:\n{child.last_lines()}")
         time.sleep(0.02)
+
+
+@contextlib.contextmanager
+def reserved_port(host: str) -> Iterator[int]:
+    """A port that nobody else is given meanwhile; a server that reuses addresses can listen on it."""
+    with socket.socket() as holder:
+        holder.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        holder.bind((host, 0))
+        yield holder.getsockname()[1]
 
 
 def kill(child: Child) -> None:

@@ -28,7 +28,7 @@ CHILDREN: Final = {
     "webhook worker": "--queues webhooks",
     "batch worker": "--queues batches",
     "beat": "hmi_site beat",
-    "web": "granian",
+    "web": "web_server",
     "PostgreSQL": "bin/postgres",
     "Valkey": "valkey-server",
 }

@@ -15,7 +15,7 @@ import psutil
 
 PATIENCE_S, POLL_S, TIMEOUT_S = 120.0, 0.25, 300.0
 PROGRAMS: Final = {
-    "granian": "web",
+    "web_server": "web",
     "inference.worker": "inference_worker",
     "valkey": "valkey",
     "postgres": "postgresql",

@@ -39,6 +39,8 @@ class Child:
     stop_signal: signal.Signals = signal.SIGTERM
     death_signal: signal.Signals = signal.SIGKILL
     stop_timeout_s: float = 20.0
+    inherits: Sequence[int] = ()
+    """Numbers of open files that it may use."""
     process: subprocess.Popen[bytes] | None = field(default=None, init=False, repr=False)
 
     def start(self) -> None:
@@ -56,6 +58,7 @@ class Child:
                 env=dict(self.env),
                 cwd=self.folder,
                 start_new_session=True,
+                pass_fds=self.inherits,
             )
 
     def trim_log(self) -> None:

@@ -16,7 +16,9 @@ from hmi_site.embedded.lifeline import SUPERVISED
 from hmi_site.embedded.process import Child
 from hmi_site.health import ready_workers
 from hmi_site.launcher.cpus import training_threads, usable_cpus
+from hmi_site.launcher.ports import Port
 from hmi_site.launcher.supervisor import Ready
+from hmi_site.launcher.web_server import LISTENER
 from hmi_site.ready_file import READY_FILE
 
 TRAINING_NICENESS = 10
@@ -103,29 +105,31 @@ def beat() -> tuple[Child, Ready]:
     return _celery("beat", "beat", "--scheduler", "celery.beat:Scheduler")
 
 
-def web(address: str, port: int) -> tuple[Child, Ready]:
+def web(port: Port) -> tuple[Child, Ready]:
     """The web server: one process with many threads, since a thread waits for each infer request."""
-    host = f"[{address}]" if ":" in address else address
+    host = f"[{port.address}]" if ":" in port.address else port.address
     threads = str(settings.HMI_WEB_THREADS)
     loaded = _ready_file("web")
     child = _python(
         "web",
         [
-            *("-m", "granian", "--interface", "asgi", "--host", address, "--port", str(port), "--no-ws"),
+            *("-m", "hmi_site.launcher.web_server", "--interface", "asgi", "--no-ws"),
+            *("--host", port.address, "--port", str(port.number)),
             *("--http", "1"),  # of HTTP/2 each connection could have many slow readers
             *("--backpressure", str(_most_connections())),
             *("--log-config", str(_log_config_file())),
             *("--workers-kill-timeout", str(WEB_STOP_S), "hmi_site.asgi:application"),
         ],
-        HMI_PORT=str(port),
+        HMI_PORT=str(port.number),
         HMI_WEB_THREADS=threads,
         HMI_LIVE_STREAMS=str(settings.HMI_LIVE_STREAMS),
         HMI_DB_POOL=str(settings.HMI_DB_POOL or WEB_POOL),
-        **{READY_FILE: str(loaded)},
+        **{LISTENER: str(port.listener.fileno()), READY_FILE: str(loaded)},
     )
+    child.inherits = [port.listener.fileno()]
     child.stop_timeout_s = WEB_STOP_S + 5
-    # The file: this one has the port. Else a server of somebody else might answer in its place.
-    return child, lambda: loaded.exists() and _answers(f"http://{host}:{port}/health/live")
+    # First the file: until it is there, nobody accepts what asks, and asking would take all of its time.
+    return child, lambda: loaded.exists() and _answers(f"http://{host}:{port.number}/health/live")
 
 
 def _most_connections() -> int:

@@ -1,63 +1,50 @@
 """Choosing the web port."""
 
 import errno
-import os
 import socket
 from dataclasses import dataclass
+from typing import Final
 
 from hmi_site.embedded.process import ChildError
 
-PORTS_TRIED = 100
+PORTS_TRIED: Final = 100
+BACKLOG: Final = 1024
+"""Connections that wait for the web server, also while it is started again."""
 
 
 @dataclass(frozen=True)
 class Port:
-    """A port that is ours while `claim` is open."""
+    """A port with an open ``listener``: while that is open, nobody else can have the port."""
 
     address: str
     number: int
     taken: tuple[int, ...]
-    claim: socket.socket
+    listener: socket.socket
 
 
 def choose_port(host: str, wanted: int) -> Port:
-    """The first free port from `wanted` on, and those passed over because they were taken."""
+    """Listen on the first free port from `wanted` on; `taken` has those before it."""
     family, address = _resolve(host)
     taken: list[int] = []
     for number in range(wanted, min(wanted + PORTS_TRIED, 65536)):
-        if _free(family, address, number) and (claim := _claim(number)):
-            return Port(address, number, tuple(taken), claim)
+        if (listener := _listen(family, address, number)) is not None:
+            return Port(address, number, tuple(taken), listener)
         taken.append(number)
     raise ChildError(f"No port from {wanted} to {wanted + PORTS_TRIED - 1} is free; set HMI_PORT.")
 
 
-def _claim(number: int) -> socket.socket | None:
-    """Keep other launchers of this user off the port, until the socket is closed or this process ends.
-
-    The web server shares its port (SO_REUSEPORT) with any process of the same user, so two launchers that
-    start at the same moment would both find it free and both get it.
-    """
-    claim = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+def _listen(family: int, address: str, number: int) -> socket.socket | None:
+    listener = socket.socket(family, socket.SOCK_STREAM)
+    listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:
-        claim.bind(f"\0hmi-port-{os.getuid()}-{number}")  # abstract: leaves no file
+        listener.bind((address, number))
+        listener.listen(BACKLOG)
     except OSError as error:
-        claim.close()
+        listener.close()
         if error.errno == errno.EADDRINUSE:
             return None
-        raise
-    return claim
-
-
-def _free(family: int, address: str, number: int) -> bool:
-    with socket.socket(family, socket.SOCK_STREAM) as probe:
-        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        try:
-            probe.bind((address, number))
-        except OSError as error:
-            if error.errno == errno.EADDRINUSE:
-                return False
-            raise ChildError(f"Port {number} of {address} cannot be used: {error.strerror}.") from None
-    return True
+        raise ChildError(f"Port {number} of {address} cannot be used: {error.strerror}.") from None
+    return listener
 
 
 def _resolve(host: str) -> tuple[int, str]:

@@ -172,12 +172,12 @@ class Stack:
 
     def _start_web(self, lock: HomeLock) -> None:
         port = choose_port(settings.HMI_HOST, settings.HMI_PORT)
-        self._resources.callback(port.claim.close)
+        self._resources.callback(port.listener.close)
         for taken in port.taken:
             self.console.print(f"Port {taken} is taken.")
         if port.taken:
             self.console.print(f"Using port {port.number} instead.")
-        self._start_wave(Service(lambda: children.web(port.address, port.number)))
+        self._start_wave(Service(lambda: children.web(port)))
         shown = f"[{settings.HMI_HOST}]" if ":" in settings.HMI_HOST else settings.HMI_HOST
         self.url = f"http://{'localhost' if shown in {'0.0.0.0', '[::]'} else shown}:{port.number}"  # noqa: S104
         lock.tell(url=self.url)

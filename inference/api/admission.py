@@ -2,7 +2,7 @@
 
 import math
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from django.conf import settings
@@ -31,11 +31,12 @@ class Asking:
 
 @dataclass(frozen=True, slots=True)
 class Standing:
-    """How serving stands: the workers with a heartbeat, and how many requests are outstanding, by the digest
-    of their root and by tenant."""
+    """How serving stands: the workers with a heartbeat, how many requests are outstanding, by the digest of
+    their root and by tenant, and the digests of roots ``served_lately``."""
 
     workers: Sequence[WorkerStatus]
     outstanding: Mapping[str, Mapping[str, int]]
+    served_lately: Collection[str] = ()
 
 
 def check_body_size(size: int) -> None:
@@ -66,8 +67,8 @@ def check_input_size(size: int, *, index: int, where: str) -> None:
 
 def admit(asking: Asking, standing: Standing) -> None:
     """Raises ``worker_unavailable`` when nobody serves what is asked for, and ``queue_full`` when the answer
-    would come too late."""
-    serving = _serving(asking, standing.workers)
+    would come too late. Requests for a worker that was lost wait for it, as those do that it had taken."""
+    serving = _serving(asking, standing)
     outstanding = _before(serving, standing.outstanding)
     wait = expected_wait_s(asking, outstanding, serving)
     if wait > asking.seconds:
@@ -130,11 +131,11 @@ def _before(
     return counts
 
 
-def _serving(asking: Asking, workers: Sequence[WorkerStatus]) -> list[WorkerStatus]:
-    serving = serving_root(asking.root, workers)
-    if serving:
+def _serving(asking: Asking, standing: Standing) -> list[WorkerStatus]:
+    serving = serving_root(asking.root, standing.workers)
+    if serving or asking.root in standing.served_lately:
         return serving
-    states = {worker.state for worker in workers}
+    states = {worker.state for worker in standing.workers}
     if "ready" in states:
         message = f"No inference worker serves the root {asking.root_name} yet."
         raise _unavailable(message, "root", RETRY_LOADING_S)

@@ -13,7 +13,7 @@ from redis.exceptions import RedisError
 
 from inference.api.admission import RETRY_NO_WORKER_S, Asking, Standing, admit
 from inference.queueing.replies import InferClient
-from inference.queueing.status import workers_alive
+from inference.queueing.status import roots_served_lately, workers_alive
 from tenants.errors import ErrorCode, HmiError
 
 log = logging.getLogger(__name__)
@@ -49,7 +49,10 @@ class Gateway:
             admit(asking, self._look())
 
     def _look(self) -> Standing:
-        self._standing = Standing(workers_alive(self.client.redis), self.client.queue.outstanding())
+        redis = self.client.redis
+        self._standing = Standing(
+            workers_alive(redis), self.client.queue.outstanding(), roots_served_lately(redis)
+        )
         self._looked_at = time.monotonic()
         return self._standing
 

@@ -2,7 +2,8 @@
 
 import logging
 import threading
-from collections.abc import Callable
+import time
+from collections.abc import Callable, Iterable
 from types import TracebackType
 from typing import Self
 
@@ -19,7 +20,8 @@ class Heartbeat:
 
     ``status`` gives the bytes to store, called from the heartbeat's thread. The renewal is three times as
     frequent as need be, so that one lost beat kills nobody. ``hangs`` is asked before each beat: once it says
-    so the key is removed, there are no more beats, and ``on_hang`` is called.
+    so the key is removed, there are no more beats, and ``on_hang`` is called. ``roots`` are the digests of
+    those it takes requests for: they outlast a worker that did not sign off (`status.roots_served_lately`).
     """
 
     def __init__(
@@ -29,6 +31,7 @@ class Heartbeat:
         status: Callable[[], bytes],
         *,
         life_s: float = 10.0,
+        roots: Callable[[], Iterable[str]] = lambda: (),
         hangs: Callable[[], bool] = lambda: False,
         on_hang: Callable[[], None] = lambda: None,
     ) -> None:
@@ -36,6 +39,8 @@ class Heartbeat:
         self._name = name
         self._status = status
         self._life_ms = int(life_s * 1000)
+        self._roots = roots
+        self._served: set[str] = set()
         self._hangs = hangs
         self._on_hang = on_hang
         self._stop = threading.Event()
@@ -49,13 +54,15 @@ class Heartbeat:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        """Stop beating and remove the key, so that what is left can be claimed at once."""
+        """Stop beating and remove the key, so that what is left can be claimed at once, and the roots."""
         self._stop.set()
         self._thread.join()
+        self._roots = lambda: ()
         self._sign_off()
 
     def _sign_off(self) -> None:
         try:
+            self._note_roots()
             self._redis.delete(keys.worker(self._name))
             self._redis.srem(keys.WORKERS, self._name)
         except RedisError:
@@ -65,6 +72,15 @@ class Heartbeat:
         """Renew now, for instance because the status changed."""
         self._redis.set(keys.worker(self._name), self._status(), px=self._life_ms)
         self._redis.sadd(keys.WORKERS, self._name)
+        self._note_roots()
+
+    def _note_roots(self) -> None:
+        roots = set(self._roots())
+        if over := self._served - roots:
+            self._redis.zrem(keys.SERVED_ROOTS, *over)
+        if roots:
+            self._redis.zadd(keys.SERVED_ROOTS, dict.fromkeys(roots, time.time()))
+        self._served = roots
 
     def _run(self) -> None:
         while not self._stop.wait(beat_s(self._life_ms / 1000)):

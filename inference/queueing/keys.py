@@ -26,6 +26,8 @@ KEPT_BYTES_OF = "hmi:infer:kept-bytes-of"
 WORKERS = "hmi:workers"
 """The names of all inference workers; one whose own key is gone is dead."""
 WORKER_PREFIX = "hmi:workers:"
+SERVED_ROOTS = "hmi:served-roots"
+"""The digests of roots that a worker takes requests for, by its last beat."""
 MISSES_PREFIX = "hmi:misses:"
 ALLOWANCE_PREFIX = "hmi:allowance:"
 

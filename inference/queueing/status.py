@@ -1,8 +1,9 @@
 """What each inference worker says about itself, for the health page and for refusing early."""
 
+import time
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, Final, Literal
 
 from redis import Redis
 
@@ -11,6 +12,8 @@ from inference.queueing.decoding import MessageError, Reader, decode
 from inference.queueing.messages import VERSION, encode
 
 State = Literal["loading", "ready", "draining", "drained"]
+SERVED_LATELY_S: Final = 60.0
+"""A worker that was lost without a word is expected back for so long."""
 STATES: tuple[State, ...] = ("loading", "ready", "draining", "drained")
 
 
@@ -150,3 +153,12 @@ def workers_alive(redis: Redis) -> list[WorkerStatus]:
         with suppress(MessageError):
             alive.append(WorkerStatus.from_json(payload))
     return alive
+
+
+def roots_served_lately(redis: Redis) -> frozenset[str]:
+    """The digests of roots that a worker serves, or served until it was lost less than SERVED_LATELY_S ago:
+    whoever runs it starts it again. A worker that was stopped does not count."""
+    found: Any = redis.zrange(
+        keys.SERVED_ROOTS, time.time() - SERVED_LATELY_S, "+inf", byscore=True, withscores=False
+    )
+    return frozenset(digest.decode() for digest in found)

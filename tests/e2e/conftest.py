@@ -171,9 +171,9 @@ def running_web(django_db_setup: None, redis_url: str, folders: Path) -> Iterato
     threads, and fewer connections to the database, than pages that follow a job. Tests may kill it."""
     port = choose_port("127.0.0.1", 18_700)
     roots = {"HMI_ARTIFACT_ROOT": folders / "artifacts", "HMI_UPLOAD_ROOT": folders / "uploads"}
-    with port.claim, override_settings(HMI_WEB_THREADS=2, **roots):
+    with port.listener, override_settings(HMI_WEB_THREADS=2, **roots):
         env = {**environment_of_services(redis_url), "HMI_DB_POOL": "2", "HMI_INFER_CAPACITY": "1"}
-        web = Web(port.address, port.number, env, folders / "web.log")
+        web = Web(port, env, folders / "web.log")
         web.start()
         yield web
         web.stop()

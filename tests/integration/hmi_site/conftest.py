@@ -30,8 +30,8 @@ def web(
     more = dict(getattr(request, "param", {}))
     application = more.pop("application", "")
     env = {**service_env, "HMI_UPLOAD_ROOT": str(upload_root), **more}
-    with port.claim:
-        web = Web(port.address, port.number, env, tmp_path / "web.log", application=application)
+    with port.listener:
+        web = Web(port, env, tmp_path / "web.log", application=application)
         web.start()
         yield web
         web.stop()

@@ -22,11 +22,11 @@ def web(service_env: dict[str, str], settings: Settings, tmp_path: Path) -> Iter
     """A web server that has a token, and a client of it."""
     settings.HMI_LOG_ROOT = tmp_path
     port = choose_port("127.0.0.1", 18_900)
-    child, ready = children.web(port.address, port.number)
+    child, ready = children.web(port)
     child.env = {**child.env, **service_env, "HMI_METRICS_TOKEN": TOKEN, "HMI_DB_POOL": "4"}
     address = f"http://{port.address}:{port.number}"
     with (
-        port.claim,
+        port.listener,
         running(child, ready),
         httpx.Client(base_url=address, trust_env=False, timeout=20) as client,
     ):

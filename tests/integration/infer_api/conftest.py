@@ -156,10 +156,10 @@ def web(
     give it further settings."""
     settings.HMI_WEB_THREADS, settings.HMI_LOG_ROOT = 6, tmp_path
     port = choose_port("127.0.0.1", 18_700)
-    child, ready = children.web(port.address, port.number)
+    child, ready = children.web(port)
     own = {"HMI_INFER_CAPACITY": str(WEB_CAPACITY), "HMI_DB_POOL": "4", **getattr(request, "param", {})}
     child.env = {**child.env, **service_env, **own}
-    with port.claim, running(child, ready):
+    with port.listener, running(child, ready):
         yield f"http://{port.address}:{port.number}"
 
 
@@ -179,10 +179,10 @@ def standing_web(
     logs = tmp_path_factory.mktemp("logs")
     with override_settings(HMI_WEB_THREADS=6, HMI_LOG_ROOT=logs):
         port = choose_port("127.0.0.1", 18_720)
-        child, ready = children.web(port.address, port.number)
+        child, ready = children.web(port)
         own = {"HMI_INFER_CAPACITY": str(WEB_CAPACITY), "HMI_DB_POOL": "4"}
         child.env = {**child.env, **environment_of_services(redis_url), **own}
-        with port.claim, running(child, ready):
+        with port.listener, running(child, ready):
             yield StandingWeb(f"http://{port.address}:{port.number}", child.log)
 
 

@@ -135,6 +135,13 @@ def test_what_nobody_serves_is_refused_with_the_reason(workers: list[WorkerStatu
     assert (refused.retry_after or 0) > 0
 
 
+@pytest.mark.parametrize("left", [[], [worker(state="loading")], [worker(root=OTHER_ROOT)]])
+def test_a_request_waits_for_a_worker_that_was_lost_a_moment_ago(left: list[WorkerStatus]) -> None:
+    admit(asking(), Standing(left, {}, served_lately={ROOT}))
+    with pytest.raises(HmiError):
+        admit(asking(), Standing(left, {}, served_lately={OTHER_ROOT}))
+
+
 @pytest.fixture
 def announce(empty_queue: Redis, served: Served) -> Iterator[Any]:
     """Has the API see one worker: ``announce("ready", root=..., rate=...)``."""

@@ -25,9 +25,9 @@ def server(
     """A web server that writes usage down once a minute."""
     settings.HMI_LOG_ROOT = tmp_path
     port = choose_port("127.0.0.1", 18_740)
-    child, ready = children.web(port.address, port.number)
+    child, ready = children.web(port)
     child.env = {**child.env, **service_env, "HMI_USAGE_INTERVAL_S": "60"}
-    with port.claim, running(child, ready):
+    with port.listener, running(child, ready):
         yield child, f"http://{port.address}:{port.number}"
 
 

@@ -16,7 +16,9 @@ import pytest
 from hmi_site.embedded.runtime_dir import runtime_dir
 from hmi_site.launcher.restarts import recent_restarts
 from hmi_site.services import embedded_redis_url
+from inference.queueing import keys
 from inference.queueing.connection import connect
+from inference.queueing.status import workers_alive
 from tests.integration.launcher.conftest import sites_in
 from tests.integration.launcher.site import CHECKOUT, Site, all_gone, clean_environment
 from tests.integration.queueing.requests import depth
@@ -35,7 +37,7 @@ WORDS = {
     "webhook worker": "webhooks@",
     "batch worker": "batches@",
     "beat": "celery.beat",
-    "web": "granian",
+    "web": "web_server",
     "PostgreSQL": "postgres -D",
     "Valkey": "valkey",
 }
@@ -68,6 +70,12 @@ class Asked:
     def waiting(self) -> int:
         with connect(embedded_redis_url(runtime_dir(self.site.home))) as redis:
             return depth(redis)
+
+    def forget_heartbeats(self) -> None:
+        """As when they have expired."""
+        with connect(embedded_redis_url(runtime_dir(self.site.home))) as redis:
+            for worker in workers_alive(redis):
+                redis.delete(keys.worker(worker.name))
 
     def restarts(self) -> dict[str, int]:
         told = recent_restarts(runtime_dir(self.site.home), datetime.now(UTC))
@@ -130,6 +138,24 @@ def test_a_request_in_flight_is_answered_when_the_inference_worker_is_back(asked
         assert answer.result().status_code == 200
     asked.wait_until_up("inference worker", before + 1)
     assert asked.waiting() == 0
+
+
+def test_a_request_made_while_no_inference_worker_lives_waits_for_the_next(asked: Asked) -> None:
+    before = asked.restarts().get("inference worker", 0)
+    asked.site.child(WORDS["inference worker"]).kill()
+    asked.forget_heartbeats()
+    assert asked.ask(tries=1).status_code == 200
+    asked.wait_until_up("inference worker", before + 1)
+
+
+def test_a_request_made_while_the_web_server_is_away_waits_for_the_next(asked: Asked) -> None:
+    before = asked.restarts().get("web", 0)
+    web = asked.site.child(WORDS["web"])
+    family = [web, *web.children(recursive=True)]
+    web.kill()
+    wait_until(lambda: all_gone(family) == [])
+    assert asked.ask(tries=1).status_code == 200
+    asked.wait_until_up("web", before + 1)
 
 
 def test_one_that_cannot_be_started_again_ends_the_product_and_is_named(asked: Asked) -> None:

@@ -7,7 +7,14 @@ from redis import Redis
 
 from inference.queueing import keys
 from inference.queueing.heartbeat import Heartbeat
-from inference.queueing.status import Recently, TracedSpan, WorkerStatus, workers_alive
+from inference.queueing.status import (
+    SERVED_LATELY_S,
+    Recently,
+    TracedSpan,
+    WorkerStatus,
+    roots_served_lately,
+    workers_alive,
+)
 from tests.processes import wait_until
 
 READY = WorkerStatus(
@@ -86,3 +93,27 @@ def test_a_changed_status_shows_at_the_next_beat(redis: Redis) -> None:
 
 def test_without_a_queue_nobody_is_alive(redis: Redis) -> None:
     assert workers_alive(redis) == []
+
+
+def test_the_roots_of_a_worker_that_was_lost_are_remembered_and_those_of_one_that_stopped_are_not(
+    redis: Redis,
+) -> None:
+    Heartbeat(redis, "lost", READY.to_json, roots=lambda: ["root-a"]).beat()
+    with Heartbeat(redis, "stopped", READY.to_json, roots=lambda: ["root-b"]) as stopped:
+        stopped.beat()
+        assert roots_served_lately(redis) == {"root-a", "root-b"}
+    assert roots_served_lately(redis) == {"root-a"}
+
+
+def test_a_root_that_a_worker_stops_serving_is_forgotten_with_its_next_beat(redis: Redis) -> None:
+    roots = ["root-a", "root-b"]
+    beat = Heartbeat(redis, "w1", READY.to_json, roots=lambda: roots)
+    beat.beat()
+    roots.remove("root-a")
+    beat.beat()
+    assert roots_served_lately(redis) == {"root-b"}
+
+
+def test_a_worker_that_was_lost_long_ago_is_not_waited_for(redis: Redis) -> None:
+    redis.zadd(keys.SERVED_ROOTS, {"root-a": time.time() - SERVED_LATELY_S - 1})
+    assert roots_served_lately(redis) == frozenset()

@@ -53,8 +53,8 @@ class Installation:
         }
         self._more = more
         port = choose_port("127.0.0.1", 18_900)
-        self._ending.enter_context(port.claim)
-        self.web = Web(port.address, port.number, self._env, home / "web.log")
+        self._ending.enter_context(port.listener)
+        self.web = Web(port, self._env, home / "web.log")
         self._worker: InferenceWorker | None = None
         self.redis = self._ending.enter_context(connect(self.valkey.url))
         self._pool = self._ending.enter_context(ThreadPoolExecutor(32))

@@ -12,6 +12,7 @@ from hmi_site.embedded.postgres import Postgres
 from hmi_site.embedded.process import Child
 from hmi_site.embedded.valkey import Valkey
 from hmi_site.launcher import children
+from hmi_site.launcher.ports import Port
 from hmi_site.services import EMBEDDED_ROLE, embedded_redis_url
 from tests.services import start, throwaway_postgres
 
@@ -97,12 +98,10 @@ class OwnValkey(Killable):
 class Web(Killable):
     """The web server as the launcher starts it, perhaps with another application."""
 
-    def __init__(
-        self, address: str, port: int, env: dict[str, str], log: Path, *, application: str = ""
-    ) -> None:
+    def __init__(self, port: Port, env: dict[str, str], log: Path, *, application: str = "") -> None:
         super().__init__()
-        self.url = f"http://{address}:{port}"
-        self._address, self._port = address, port
+        self.url = f"http://{port.address}:{port.number}"
+        self._port = port
         self._env = env
         self._log = log
         self._application = application
@@ -114,7 +113,7 @@ class Web(Killable):
 
     def prepared(self) -> tuple[Child, Callable[[], bool]]:
         """The process, and what says that it answers."""
-        child, ready = children.web(self._address, self._port)
+        child, ready = children.web(self._port)
         child.env = {**child.env, **self._env}
         if self._application:
             child.command = [*child.command[:-1], self._application]

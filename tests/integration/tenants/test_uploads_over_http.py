@@ -47,8 +47,8 @@ def programs_env(world: World, service_env: dict[str, str]) -> dict[str, str]:
 def web(world: World, programs_env: dict[str, str], tmp_path: Path) -> Iterator[Web]:
     """The web server."""
     port = choose_port("127.0.0.1", 18_600)
-    with port.claim:
-        web = Web(port.address, port.number, programs_env, tmp_path / "web.log")
+    with port.listener:
+        web = Web(port, programs_env, tmp_path / "web.log")
         web.start()
         yield web
         web.stop()

@@ -46,7 +46,7 @@ def web(
     kind: type[Web] = getattr(request, "param", Web)
     port = choose_port("127.0.0.1", 18_640)
     environment = {**service_env, "HMI_UPLOAD_ROOT": str(upload_root)}
-    with port.claim:
+    with port.listener:
         web = kind(port.address, port.number, environment, tmp_path / "web.log")
         web.start()
         yield web

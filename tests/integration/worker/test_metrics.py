@@ -9,7 +9,6 @@ import pytest
 from prometheus_client import CollectorRegistry, Counter
 from prometheus_client.parser import text_string_to_metric_families
 
-from hmi_site.launcher.ports import choose_port
 from inference.engine.rows import Answered, ModelIdentity, Outcome, Row
 from inference.hplm.miss_policy import Misses, MissPolicy
 from inference.serving.environment import SettingError
@@ -17,6 +16,7 @@ from inference.serving.exporter import Exporter, ExporterSettings
 from inference.serving.metrics import Standing, WorkerMetrics, places_of
 from tests.integration.worker.desk import Desk
 from tests.processes import wait_until
+from tests.services import reserved_port
 from tests.unit.tiny_world import TinyHplm, TinyWorld
 
 HOST = "127.0.0.1"
@@ -25,9 +25,8 @@ HOST = "127.0.0.1"
 @pytest.fixture
 def port() -> Iterator[int]:
     """A port that no other test takes meanwhile."""
-    chosen = choose_port(HOST, 19_100)
-    with chosen.claim:
-        yield chosen.number
+    with reserved_port(HOST) as number:
+        yield number
 
 
 def settings(port: int) -> ExporterSettings:

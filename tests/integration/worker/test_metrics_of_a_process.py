@@ -5,12 +5,12 @@ from collections.abc import Callable, Iterator
 import pytest
 from redis import Redis
 
-from hmi_site.launcher.ports import choose_port
 from inference.queueing.transport import RequestQueue
 from tests.integration.queueing.requests import replies_in
 from tests.integration.worker.asking import request_for
 from tests.integration.worker.test_metrics import HOST, scrape
 from tests.processes import InferenceWorker, wait_until
+from tests.services import reserved_port
 from tests.unit.tiny_world import TinyWorld
 
 pytestmark = pytest.mark.slow
@@ -19,9 +19,8 @@ pytestmark = pytest.mark.slow
 @pytest.fixture
 def port() -> Iterator[int]:
     """A port that no other test takes meanwhile."""
-    chosen = choose_port(HOST, 19_200)
-    with chosen.claim:
-        yield chosen.number
+    with reserved_port(HOST) as number:
+        yield number
 
 
 def test_a_worker_tells_what_it_has_answered(

@@ -32,20 +32,20 @@ def test_a_taken_port_is_passed_over() -> None:
         taken.listen()
         number = taken.getsockname()[1]
         port = choose_port("127.0.0.1", number)
-        port.claim.close()
+        port.listener.close()
     assert port.number > number
     assert port.taken[0] == number
 
 
-def test_a_port_another_launcher_has_claimed_is_passed_over_before_it_is_used() -> None:
+def test_a_port_that_another_launcher_has_chosen_is_passed_over() -> None:
     first = choose_port("127.0.0.1", 18400)
     second = choose_port("127.0.0.1", first.number)
     assert second.number > first.number
-    first.claim.close()
+    first.listener.close()
     again = choose_port("127.0.0.1", first.number)
     assert again.number == first.number
-    again.claim.close()
-    second.claim.close()
+    again.listener.close()
+    second.listener.close()
 
 
 def test_a_host_without_an_address_is_said() -> None:
