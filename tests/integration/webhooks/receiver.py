@@ -14,6 +14,9 @@ from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
+from django.utils import timezone
+
+from tenants.models import Tenant, WebhookEndpoint
 
 
 @dataclass
@@ -39,6 +42,12 @@ class Receiver:
     @property
     def url(self) -> str:
         return f"http://127.0.0.1:{self.port}/hooks"
+
+
+def held_by(tenant: Tenant) -> int:
+    """How many endpoints of the tenant are being sent to."""
+    held = WebhookEndpoint.unscoped.filter(tenant=tenant, sending_until__gt=timezone.now())
+    return held.count()
 
 
 @contextmanager
