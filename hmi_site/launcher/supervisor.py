@@ -17,6 +17,8 @@ Make = Callable[[], tuple[Child, Ready]]
 
 POLL_S = 0.2
 READY_WITHIN_S = 300.0
+SECOND_WAIT_S = 1.0
+"""The first restart is at once; from the third on the wait doubles."""
 MOST_DEATHS = 5
 WITHIN_S = 60.0
 """A process that ends so often within so many seconds is given up, and the product with it."""
@@ -146,10 +148,10 @@ class Supervisor:
                 f"{service.name} has ended {count} times within a minute; the last time it {how}.\n"
                 f"{service.child.last_lines()}"
             )
-        wait_s = 0 if count == 1 else 2 ** (count - 2)
+        wait_s = 0.0 if count == 1 else SECOND_WAIT_S * 2 ** (count - 2)
         service.restart_at, service.starting_since = now + wait_s, None
         self._record.add(service.name, how)
-        when = f"in {wait_s} s" if wait_s else "now"
+        when = f"in {wait_s:g} s" if wait_s else "now"
         self._say(f"[yellow]![/yellow] {_named(service)} {how}; it is started again {when}.")
 
     def _took(self, service: Service) -> float:

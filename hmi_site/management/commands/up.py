@@ -4,7 +4,7 @@ from argparse import ArgumentParser
 from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError
-from django.db import DatabaseError, connections
+from django.db import DatabaseError, InterfaceError, connections
 from redis.exceptions import RedisError
 from rich.console import Console
 
@@ -42,7 +42,7 @@ def _demo(console: Console) -> DemoSummary | None:
     a server that was started again meanwhile end anything else."""
     try:
         demo_build(console)
-    except (DemoError, DatabaseError, RedisError) as error:
+    except (DemoError, DatabaseError, InterfaceError, RedisError) as error:
         console.print(f"[red]The demo is not complete.[/red] {error}", highlight=False)
         connections.close_all()
         console.print("The next start takes it up again; --no-demo goes without.")

@@ -15,6 +15,7 @@ from tests.integration.worker.asking import assert_right, request_for
 from tests.processes import InferenceWorker, wait_until
 from tests.unit.tiny_world import TinyHplm, TinyWorld
 
+pytestmark = pytest.mark.slow
 UNSEEN = "zebra quixotic zebra river zebra stone quixotic"
 KINDS = ("root", "lower", "plot", "hplm")
 StartWorker = Callable[..., InferenceWorker]

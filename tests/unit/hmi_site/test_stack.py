@@ -139,6 +139,7 @@ def test_a_child_that_dies_again_and_again_ends_the_run_and_is_named(
     make_stack: MakeStack, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(stack_module, "CHECK_EVERY_S", 600.0)  # whoever waits is told at once
+    monkeypatch.setattr(supervisor_module, "SECOND_WAIT_S", 0.01)
     monkeypatch.setattr(supervisor_module, "WITHIN_S", 600.0)  # a busy machine may take long to start Python
     child = python_child(tmp_path, f"import time; time.sleep(0.1); {NOISY_END}")
     other = python_child(tmp_path, LASTING, "other")
@@ -151,14 +152,14 @@ def test_a_child_that_dies_again_and_again_ends_the_run_and_is_named(
 def test_ctrl_c_while_a_child_waits_for_its_restart_leaves_nothing(
     make_stack: MakeStack, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(supervisor_module, "MOST_DEATHS", 50)
+    monkeypatch.setattr(supervisor_module, "SECOND_WAIT_S", 600.0)
     child = python_child(tmp_path, "raise SystemExit(3)")
     other = python_child(tmp_path, LASTING, "other")
     stack = make_stack(lambda one: one._start_wave(service(child), service(other)))
     with stack:
         assert stack._supervisor is not None
         looked_after = stack._supervisor._services[0]
-        wait_until(lambda: len(looked_after.deaths) > 3 and looked_after.restart_at)
+        wait_until(lambda: len(looked_after.deaths) == 2 and looked_after.restart_at)
         os.kill(os.getpid(), signal.SIGINT)
         pytest.fail("it goes on")
     assert [one for one in (child, other) if one.exit_code() is None] == []

@@ -55,6 +55,11 @@ class World:
         kill(self.service.child)
         self.supervisor.step()
 
+    def end(self) -> None:
+        """Leave nothing behind."""
+        for child in self.made:
+            child.kill_group()
+
     def runs(self) -> bool:
         return self.service.child.process is not None and self.service.child.exit_code() is None
 
@@ -63,7 +68,7 @@ class World:
 def world(tmp_path: Path) -> Iterator[World]:
     with ExitStack() as ending:
         made = World(tmp_path)
-        ending.callback(lambda: [child.kill_group() for child in made.made])
+        ending.callback(made.end)
         yield made
 
 
@@ -115,19 +120,16 @@ def test_one_that_is_never_ready_again_counts_as_ended(world: World) -> None:
     assert world.runs()
 
 
-def test_what_it_had_started_is_gone_before_it_is_started_again(tmp_path: Path) -> None:
-    world = World(tmp_path)
-    world.service.child.kill_group()
+def test_what_it_had_started_is_gone_before_it_is_started_again(world: World) -> None:
     world.code = FAMILY
-    world.supervisor.step()
+    world.kill()
     world.supervisor.step()
     log = world.service.child.log
-    wait_until(lambda: log.read_text().strip())
+    wait_until(lambda: log.read_text().endswith("\n"))
     grandchild = psutil.Process(int(log.read_text()))
     world.code = LASTING
     world.kill()
     assert not grandchild.is_running() or grandchild.status() == psutil.STATUS_ZOMBIE
-    world.service.child.kill_group()
 
 
 def test_the_console_and_the_record_say_which_how_and_when(world: World) -> None:
