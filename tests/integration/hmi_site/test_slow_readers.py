@@ -87,10 +87,11 @@ def test_idle_connections_keep_nobody_out(web: Web, open_wires: ExitStack) -> No
 def test_who_does_not_read_is_cut_off(web: Web, served: World, open_wires: ExitStack) -> None:
     key = served.key()[1]
     path = kept(web, key)
-    asleep = [asking(web, path, open_wires, f"X-Api-Key: {key}") for _ in range(3)]
+    asleep = [asking(web, path, open_wires, f"X-Api-Key: {key}") for _ in range(DOWNLOADS_AT_ONCE)]
     wait_until(lambda: web.output().count("A client that reads too slowly is cut off") == len(asleep))
     for wire in asleep:
         with pytest.raises(ConnectionError):
             list(iter(partial(wire.socket.recv, 65536), b""))
+    wait_until(lambda: get(web, path, key).status_code == 200)  # each has given its place back
     assert get(web, path, key).content == LARGE
     assert "Traceback" not in web.output()
