@@ -16,7 +16,7 @@ from tests.processes import wait_until
 
 pytestmark = pytest.mark.slow
 
-LARGE = b'{"text": "a"}\n' * (10 * 1024**2 // 14)
+LARGE = b'{"text": "a"}\n' * (24 * 1024**2 // 14)
 """More than what is between a program and another one on this machine."""
 BUNDLE = "/static/drf_spectacular_sidecar/redoc/bundles/redoc.standalone.js.map"
 THREADS, CONNECTIONS = 3, 2
