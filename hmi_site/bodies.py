@@ -14,7 +14,7 @@ from hmi_site.body_limits import SMALL_BODY_BYTES
 from hmi_site.patience import Patience, too_slow
 from tenants.client_address import address_to_count, forwarded_address
 from tenants.errors import ErrorCode, HmiError
-from tenants.receiving import RETRY_AFTER_S, Places
+from tenants.receiving import PIECES_AT_ONCE, RETRY_AFTER_S, Places
 
 Message = dict[str, Any]
 Receive = Callable[[], Awaitable[Message]]
@@ -27,8 +27,11 @@ SLOW_AFTER_S: Final = 2.0
 """A body that takes longer holds a place of its sender."""
 SLOW_BODIES_EACH: Final = 16
 SLOW_BODIES: Final = 128
+SLOW_LARGE_BODIES: Final = 32
+"""Of those that are kept in memory until they are whole."""
 
 _slow = Places(SLOW_BODIES_EACH, total=lambda: SLOW_BODIES)
+_slow_and_large = Places(PIECES_AT_ONCE, total=lambda: SLOW_LARGE_BODIES)
 
 
 @dataclass(slots=True)
@@ -92,7 +95,7 @@ async def take_rest(
     """Read on until the body has ``size`` bytes or, if that is None, ends, or is longer than ``most``. It is
     refused as soon as it breaks off, comes too slowly, or is slow while its sender has no place left."""
     pieces, came = [body.content] if body.content else [], len(body.content)
-    wait = _Wait(sender)
+    wait = _Wait(sender, _slow if most <= SMALL_BODY_BYTES else _slow_and_large)
     try:
         async with asyncio.timeout(None) as limit:
             wait.begin(limit)
@@ -124,8 +127,8 @@ async def take_rest(
 class _Wait:
     """For a body: without anything for SLOW_AFTER_S, then in one of its sender's places."""
 
-    def __init__(self, sender: Callable[[], int | str]) -> None:
-        self._sender, self._patience = sender, Patience()
+    def __init__(self, sender: Callable[[], int | str], places: Places) -> None:
+        self._sender, self._places, self._patience = sender, places, Patience()
         self._owner: int | str | None = None
         self._is_slow = False
 
@@ -146,7 +149,7 @@ class _Wait:
     def refusal(self) -> HmiError:
         """Why the wait is over although the body is not whole."""
         if self._is_slow and self._owner is None:
-            message = f"More than {SLOW_BODIES_EACH} bodies come slowly from here, or too many in all."
+            message = "Too many bodies come slowly from where this one does, or in all."
             return HmiError(ErrorCode.QUEUE_FULL, message, retry_after=RETRY_AFTER_S)
         return too_slow()
 
@@ -154,12 +157,12 @@ class _Wait:
         """Give the place back."""
         self._timer.cancel()
         if self._owner is not None:
-            _slow.give_back(self._owner)
+            self._places.give_back(self._owner)
 
     def _go_on(self) -> None:
         owner = self._sender()
         self._is_slow = True
-        if _slow.take(owner):
+        if self._places.take(owner):
             self._owner = owner
             left_s = max(self._patience.left_s - SLOW_AFTER_S, 0.0)
         else:

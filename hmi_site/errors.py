@@ -29,6 +29,7 @@ STANDING = {409, 429}
 would."""
 TITLES = {
     400: "That request could not be read",
+    401: "Sign in first",
     403: "You may not do that",
     404: "There is nothing here",
     406: "That is not to be had in this form",

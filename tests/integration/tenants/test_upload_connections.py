@@ -9,7 +9,9 @@ from typing import Any
 import pytest
 from django.core.files.uploadedfile import SimpleUploadedFile
 from django.db import connection
+from pytest_django import Settings
 
+from tenants.errors import HmiError
 from tenants.receiving import PIECES_AT_ONCE, receiving
 from tenants.services.alone import alone
 from tenants.services.uploads import Checksum, upload_append, upload_create, upload_receive
@@ -102,3 +104,14 @@ def test_one_tenant_sends_so_many_pieces_at_once_and_no_more(world: World) -> No
     for offset in range(0, 100, 10):  # each gives its place back, refused or not
         assert send(client, address, b"a" * 10, 99).status_code == 409
         assert send(client, address, b"a" * 10, offset).status_code == 204
+
+
+def test_half_of_the_web_servers_threads_are_left_to_what_is_no_upload(settings: Settings) -> None:
+    settings.HMI_WEB_THREADS = 2 * PIECES_AT_ONCE
+    with ExitStack() as others:
+        for _ in range(PIECES_AT_ONCE):
+            others.enter_context(receiving("one"))
+        with pytest.raises(HmiError, match="as many of others"), receiving("another"):
+            pytest.fail("there was no place")
+    with receiving("another"):
+        pass
