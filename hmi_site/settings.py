@@ -140,6 +140,7 @@ MIDDLEWARE = [
     "hmi_site.middleware.BrowserRules",
     "inference.api.rates.headers.RateHeaders",
     "hmi_site.middleware.RequestGuard",
+    "inference.api.large_bodies.LargeBodies",
     "whitenoise.middleware.WhiteNoiseMiddleware",
     "django.contrib.sessions.middleware.SessionMiddleware",
     "django.middleware.common.CommonMiddleware",
