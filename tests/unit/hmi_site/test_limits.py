@@ -9,7 +9,9 @@ from typing import Any
 import pytest
 
 from hmi_site import settings
+from hmi_site.parsers import MOST_BYTES
 from hmi_site.patience import WAIT_S
+from inference.api.parsers import DEEPEST, MOST_VALUES
 from inference.queueing.kept_answers import KEPT_S
 from tenants.formats.dataset import MOST_LABELS, MOST_ROWS
 from tenants.formats.lines import LONGEST_LINE_BYTES
@@ -34,6 +36,9 @@ FIXED: dict[str, Any] = {
     "Pieces of uploads and forms with files at the same time, in each web process": PIECES_AT_ONCE,
     "Wait for the next 240 KiB of a body, or for its end (then `body_too_slow`); a [large"
     " file](api.md#large-files) goes on where it broke off": WAIT_S,
+    "JSON body of another request": MOST_BYTES,
+    "Values in a JSON body, at any depth": MOST_VALUES,
+    "Lists and objects within each other in a JSON body": DEEPEST,
     "Line of a file": LONGEST_LINE_BYTES,
     "Rows of a dataset": MOST_ROWS,
     "Labels of a dataset": MOST_LABELS,
