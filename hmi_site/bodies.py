@@ -10,11 +10,10 @@ from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import dataclass
 from typing import Any, Final
 
-from hmi_site.body_limits import SMALL_BODY_BYTES
 from hmi_site.patience import Patience, too_slow
 from tenants.client_address import address_to_count, forwarded_address
 from tenants.errors import ErrorCode, HmiError
-from tenants.receiving import PIECES_AT_ONCE, RETRY_AFTER_S, Places
+from tenants.receiving import PIECES_AT_ONCE, RETRY_AFTER_S, SMALL_BODY_BYTES, Places
 
 Message = dict[str, Any]
 Receive = Callable[[], Awaitable[Message]]

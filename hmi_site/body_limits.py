@@ -18,10 +18,9 @@ from django.urls import Resolver404, resolve
 from hmi_site.errors import as_hmi_error
 from tenants.authentication import api_key_lately, presented_key
 from tenants.errors import ErrorCode, HmiError
-from tenants.receiving import FILES, INFERENCE, release_database
+from tenants.receiving import FILES, INFERENCE, SMALL_BODY_BYTES, release_database
 from tenants.scope import nobodys_scope
 
-SMALL_BODY_BYTES: Final = 1024**2
 FORM: Final = "multipart/form-data"
 FILE_TYPES: Final = {FORM: 1024**2, "application/offset+octet-stream": 0}
 """The content types of files, and how many bytes stand around one."""

@@ -1,13 +1,20 @@
 """JSON bodies of the API: strict, bounded, and free of characters that nothing behind can store."""
 
-from collections.abc import Mapping
-from typing import IO, Any
+from collections.abc import Iterable, Mapping
+from typing import IO, Any, Final
 
+from django.conf import settings
 from rest_framework.parsers import BaseParser
 
 from inference.api.parsers import read_json
 from tenants.errors import ErrorCode, HmiError
-from tenants.receiving import release_database
+from tenants.receiving import SMALL_BODY_BYTES, release_database
+
+LONGEST_NAME_SHOWN: Final = 64
+
+Place = tuple[Any, object]
+"""The place around it (None at the top), and the key or the number there: a path is written out only for an
+error."""
 
 
 class StrictJSONParser(BaseParser):
@@ -24,7 +31,7 @@ class StrictJSONParser(BaseParser):
     ) -> Any:
         """The parsed body."""
         release_database()
-        data = read_json(stream)
+        data = read_json(stream, most_bytes=min(SMALL_BODY_BYTES, settings.HMI_MAX_BODY_BYTES))
         refuse_bad_characters(data)
         return data
 
@@ -32,24 +39,36 @@ class StrictJSONParser(BaseParser):
 def refuse_bad_characters(data: object) -> None:
     """Raise `invalid_encoding` for a NUL or half of a surrogate pair in any text, naming its place: of a name
     that no answer could hold, the object that has it."""
-    waiting: list[tuple[str, object]] = [("", data)]
+    waiting: list[tuple[Place | None, object]] = [(None, data)]
     while waiting:
         place, value = waiting.pop()
         if isinstance(value, str):
-            _refuse_bad_text(value, place)
+            if not _storable(value):
+                raise _bad_text(place)
         elif isinstance(value, dict):
-            for key, item in value.items():
-                within = f"{place}.{key}".lstrip(".")
-                _refuse_bad_text(key, within if _encodable(key) else place)
-                waiting.append((within, item))
+            for key in value:
+                if not _storable(key):
+                    raise _bad_text((place, key) if _encodable(key) else place)
+            waiting += _within(place, value.items())
         elif isinstance(value, list):
-            waiting += [(f"{place}.{index}".lstrip("."), item) for index, item in enumerate(value)]
+            waiting += _within(place, enumerate(value))
 
 
-def _refuse_bad_text(text: str, place: str) -> None:
-    if "\0" in text or not _encodable(text):
-        message = "The text holds a NUL character or half of a surrogate pair."
-        raise HmiError(ErrorCode.INVALID_ENCODING, message, param=place or None)
+def _within(place: Place | None, items: Iterable[tuple[object, object]]) -> Iterable[tuple[Place, object]]:
+    return (((place, key), value) for key, value in items if isinstance(value, str | dict | list))
+
+
+def _bad_text(place: Place | None) -> HmiError:
+    path: list[str] = []
+    while place is not None:
+        place, key = place
+        path.insert(0, str(key)[:LONGEST_NAME_SHOWN])
+    message = "The text holds a NUL character or half of a surrogate pair."
+    return HmiError(ErrorCode.INVALID_ENCODING, message, param=".".join(path) or None)
+
+
+def _storable(text: str) -> bool:
+    return "\0" not in text and _encodable(text)
 
 
 def _encodable(value: str) -> bool:

@@ -142,6 +142,7 @@ MIDDLEWARE = [
     "inference.api.rates.headers.RateHeaders",
     "hmi_site.middleware.RequestGuard",
     "hmi_site.downloads.DownloadLimit",
+    "inference.api.large_bodies.LargeBodies",
     "whitenoise.middleware.WhiteNoiseMiddleware",
     "django.contrib.sessions.middleware.SessionMiddleware",
     "django.middleware.common.CommonMiddleware",

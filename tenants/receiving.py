@@ -20,6 +20,8 @@ PIECES_AT_ONCE: Final = 4
 DOWNLOADS_AT_ONCE: Final = 16
 RETRY_AFTER_S: Final = 5
 
+SMALL_BODY_BYTES: Final = 1024**2
+"""What any request may send; more is taken only at some addresses, from callers who are known."""
 FILES: Final = "HMI_UPLOAD_MAX_BYTES"
 """The setting that bounds the bodies of views that take files."""
 INFERENCE: Final = "HMI_MAX_BODY_BYTES"

@@ -39,9 +39,9 @@ class Standing:
     served_lately: Collection[str] = ()
 
 
-def check_body_size(size: int) -> None:
-    """Raises ``body_too_large`` beyond HMI_MAX_BODY_BYTES."""
-    limit: int = settings.HMI_MAX_BODY_BYTES
+def check_body_size(size: int, *, limit: int | None = None) -> None:
+    """Raises ``body_too_large`` beyond the limit, which is HMI_MAX_BODY_BYTES by default."""
+    limit = int(settings.HMI_MAX_BODY_BYTES) if limit is None else limit
     if size > limit:
         message = f"The body is larger than {limit:,} bytes."
         raise HmiError(ErrorCode.BODY_TOO_LARGE, message, details={"max_bytes": limit})

@@ -10,11 +10,14 @@ from django.conf import settings
 from rest_framework.parsers import BaseParser
 
 from inference.api.admission import check_body_size
+from inference.api.large_bodies import hold
 from tenants.errors import ErrorCode, HmiError
 from tenants.receiving import release_database
 
 DEEPEST: Final = 64
 """How many lists and objects may stand in each other."""
+MOST_VALUES: Final = 100_000
+"""Of one body: texts, numbers, lists, objects and so on, at any depth."""
 LONGEST_KEY_SHOWN: Final = 64
 
 
@@ -34,15 +37,22 @@ def _each_key_once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 _DECODER: Final = json.JSONDecoder(parse_constant=_refuse_constant, object_pairs_hook=_each_key_once)
 
 
-def read_json(stream: IO[bytes]) -> object:
-    """`parse_json` of the stream, of which at most the allowed bytes are read, whatever the headers claim."""
-    raw = stream.read(settings.HMI_MAX_BODY_BYTES + 1)
-    check_body_size(len(raw))
+def read_json(stream: IO[bytes], *, most_bytes: int | None = None) -> object:
+    """`parse_json` of the stream, of which at most `most_bytes` are read, whatever the headers claim; by
+    default what one infer request may have. Raises `body_too_large`, and `queue_full` while other large
+    bodies are in progress."""
+    limit = settings.HMI_MAX_BODY_BYTES if most_bytes is None else most_bytes
+    raw = stream.read(limit + 1)
+    check_body_size(len(raw), limit=limit)
+    hold(len(raw))
     return parse_json(raw)
 
 
 def parse_json(raw: bytes) -> object:
-    """The value that `raw` spells, or `invalid_encoding` or `invalid_json` saying where it breaks."""
+    """The value that `raw` spells, or `invalid_encoding` or `invalid_json` saying where it breaks. Raises
+    `body_too_large` for more than `MOST_VALUES` values before it makes them: each takes up to a hundred times
+    the memory of the two or three bytes that spell it."""
+    _check_values(raw)
     try:
         text = raw.decode("utf-8-sig")
     except UnicodeDecodeError as error:
@@ -62,6 +72,23 @@ def parse_json(raw: bytes) -> object:
     if raw.count(b"[") + raw.count(b"{") > DEEPEST and _is_deep(value):
         raise _too_deep()
     return value
+
+
+def _check_values(raw: bytes) -> None:
+    """Raises `body_too_large` for too many values, told by the marks that part them: outside of texts, unless
+    there are few enough of them altogether."""
+    if len(raw) <= MOST_VALUES or _marks([raw]) <= MOST_VALUES:
+        return
+    unescaped = raw.replace(rb"\\", b"").replace(rb"\"", b"")
+    # A value is at most one text, with another one as its key. The parts take memory, too.
+    texts = unescaped.count(b'"') // 2
+    if texts > 2 * MOST_VALUES or _marks(unescaped.split(b'"')[::2]) > MOST_VALUES:
+        message = f"The body has more than {MOST_VALUES:,} values."
+        raise HmiError(ErrorCode.BODY_TOO_LARGE, message, details={"max_values": MOST_VALUES})
+
+
+def _marks(parts: list[bytes]) -> int:
+    return sum(part.count(b",") + part.count(b"[") + part.count(b"{") for part in parts)
 
 
 def _is_deep(value: object) -> bool:

@@ -81,7 +81,7 @@ def version_import(
 def _check_rights(missing: Sequence[Node], tenant: Tenant | None, actor: Actor) -> None:
     """Only staff with the permission to add such rows, or the system itself, add to what everybody sees."""
     root = next((node for node in missing if node.kind == VersionKind.ROOT), None)
-    kinds = {node.kind for node in missing if tenant is None or node.kind == VersionKind.ROOT}
+    kinds = {str(node.kind) for node in missing if tenant is None or node.kind == VersionKind.ROOT}
     if actor is None or _may_add(actor, kinds):
         return
     if root is not None or tenant is None:

@@ -10,6 +10,7 @@ from rest_framework.parsers import BaseParser
 
 from inference.api.admission import check_body_size
 from inference.api.inputs import invalid
+from inference.api.large_bodies import hold
 from inference.api.parsers import parse_json
 from tenants.errors import ErrorCode, HmiError
 from tenants.receiving import release_database
@@ -45,6 +46,7 @@ class OipBodyParser(BaseParser):
         release_database()
         raw = stream.read(settings.HMI_MAX_BODY_BYTES + 1)
         check_body_size(len(raw))
+        hold(len(raw))
         headers: Mapping[str, str] = parser_context["request"].headers if parser_context else {}
         return read_body(raw, encoding=headers.get("Content-Encoding"), json_length=headers.get(JSON_LENGTH))
 
@@ -74,6 +76,7 @@ def decompressed(raw: bytes, encoding: str | None) -> bytes:
     except zlib.error as error:
         raise invalid("Content-Encoding", f"The body is not valid {name}: {error}.") from None
     check_body_size(len(plain))
+    hold(len(plain))
     if not unpack.eof or unpack.unused_data:
         what = "goes on behind its end" if unpack.eof else "breaks off"
         raise invalid("Content-Encoding", f"The body is not valid {name}: it {what}.")

@@ -10,16 +10,16 @@ import pytest
 
 from hmi_site import settings
 from hmi_site.bodies import SLOW_BODIES, SLOW_BODIES_EACH, SLOW_LARGE_BODIES
-from hmi_site.body_limits import SMALL_BODY_BYTES
 from hmi_site.launcher.children import MOST_CONNECTIONS
 from hmi_site.lockout import SEVERAL_ADDRESSES
 from hmi_site.patience import WAIT_S
+from inference.api.parsers import DEEPEST, MOST_VALUES
 from inference.queueing.kept_answers import KEPT_S, MOST_BYTES_OF_TENANT
 from tenants.formats.dataset import MOST_LABELS, MOST_ROWS
 from tenants.formats.lines import LONGEST_LINE_BYTES
 from tenants.formats.splits import LEAK_LIMIT
 from tenants.models import Quota
-from tenants.receiving import DOWNLOADS_AT_ONCE, PIECES_AT_ONCE
+from tenants.receiving import DOWNLOADS_AT_ONCE, PIECES_AT_ONCE, SMALL_BODY_BYTES
 from tenants.services import kept_answers
 from tenants.services.api_keys import LONGEST_OVERLAP
 from tenants.services.files import MOST_FILES
@@ -29,6 +29,8 @@ from tenants.services.uploads import MOST_AT_ONCE
 from tenants.services.webhook_sending import FAILING_FOR, KEPT
 from tenants.services.webhooks import MOST_ENDPOINTS
 from tenants.webhooks.posting import TOTAL_S
+from versiontree.archive.adapter import SAID_BYTES
+from versiontree.archive.trial import PROCESSOR_S
 from versiontree.models.batch import MOST_LINES
 from versiontree.services import batches
 
@@ -49,6 +51,10 @@ FIXED: dict[str, Any] = {
     " open": MOST_CONNECTIONS,
     "Downloads of more than 256 KiB, of a tenant or of one address that nobody is signed in"
     " at": DOWNLOADS_AT_ONCE,
+    "Values in a JSON body, at any depth": MOST_VALUES,
+    "Lists and objects within each other in a JSON body": DEEPEST,
+    "JSON of an adapter's folder": SAID_BYTES,
+    "Processor time to read an adapter, or to write one": PROCESSOR_S,
     "Line of a file": LONGEST_LINE_BYTES,
     "Rows of a dataset": MOST_ROWS,
     "Labels of a dataset": MOST_LABELS,

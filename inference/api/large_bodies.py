@@ -1,0 +1,80 @@
+"""How many bytes of large bodies this process has in hand: what they are read into is larger still."""
+
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from typing import Final
+
+from django.conf import settings
+from django.http import HttpRequest, HttpResponse
+
+from tenants.errors import ErrorCode, HmiError
+from tenants.receiving import SMALL_BODY_BYTES
+
+LARGEST_AT_ONCE: Final = 4
+RETRY_AFTER_S: Final = 1
+
+
+class _InProgress:
+    def __init__(self) -> None:
+        self._lock, self._bytes = threading.Lock(), 0
+
+    def take(self, size: int) -> bool:
+        """Whether so many bytes more are allowed; then they count."""
+        with self._lock:
+            if self._bytes + size > most_bytes():
+                return False
+            self._bytes += size
+            return True
+
+    def give_back(self, size: int) -> None:
+        """They count no longer."""
+        with self._lock:
+            self._bytes -= size
+
+
+_in_progress: Final = _InProgress()
+_of_request: ContextVar[list[int] | None] = ContextVar("large_bodies", default=None)
+
+
+def most_bytes() -> int:
+    """How many bytes large bodies may have together: four of the largest."""
+    return LARGEST_AT_ONCE * int(settings.HMI_MAX_BODY_BYTES)
+
+
+def hold(size: int) -> None:
+    """Count a body of so many bytes until the request ends, unless it is small. Raises ``queue_full`` while
+    all are taken."""
+    held = _of_request.get()
+    if size <= SMALL_BODY_BYTES or held is None:
+        return
+    if not _in_progress.take(size):
+        message = "Too many large requests are in progress; send this one in a moment."
+        raise HmiError(
+            ErrorCode.QUEUE_FULL, message, details={"max_bytes": most_bytes()}, retry_after=RETRY_AFTER_S
+        )
+    held.append(size)
+
+
+@contextmanager
+def counted() -> Iterator[None]:
+    """What is held inside counts until the end of the block."""
+    held: list[int] = []
+    token = _of_request.set(held)
+    try:
+        yield
+    finally:
+        _of_request.reset(token)
+        _in_progress.give_back(sum(held))
+
+
+class LargeBodies:
+    """Middleware: what a request holds counts until it is answered."""
+
+    def __init__(self, get_response: Callable[[HttpRequest], HttpResponse]) -> None:
+        self._get_response = get_response
+
+    def __call__(self, request: HttpRequest) -> HttpResponse:
+        with counted():
+            return self._get_response(request)
