@@ -43,7 +43,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     report = harness.Report(
         "hostile",
         _settings(seconds),
-        [*map(_attack_row, run.attacks), *map(_kill_row, run.kills)],
+        [*(_attack_row(one, run) for one in run.attacks), *map(_kill_row, run.kills)],
         dict(run.figures),
         missed(run.figures),
     )
@@ -93,7 +93,8 @@ def _settings(seconds: Seconds) -> dict[str, object]:
     return {"demo_scale": DEMO_SCALE, "rate": RATE, "attack_s": seconds.attack, "rounds": seconds.rounds}
 
 
-def _attack_row(one: Attacked) -> harness.Row:
+def _attack_row(one: Attacked, run: Run) -> harness.Row:
+    grown = (one.memory - run.memory).most_common(2)
     return {
         "attack": one.name,
         "failed": len(one.failures),
@@ -101,7 +102,8 @@ def _attack_row(one: Attacked) -> harness.Row:
         "beside the same load": 1000 * p95(one.beside),
         "ratio": one.ratio,
         "cores": one.cores,
-        "memory MB": round(one.memory / MIB),
+        "memory MB": round(one.memory.total() / MIB),
+        "most grown": ", ".join(f"{child} {size / MIB:.0f}" for child, size in grown),
         "webhook s": one.webhook_s,
         "restarts": one.restarts,
         "counted": ", ".join(f"{name} {count:,}" for name, count in one.counted.items()),
@@ -121,7 +123,7 @@ def _kill_row(one: Killed) -> harness.Row:
 
 def _print(run: Run, report: harness.Report) -> None:
     print(f"The well-behaved tenant alone: p95 {1000 * p95(run.alone):.1f} ms of {len(run.alone)} calls.\n")
-    print(harness.markdown_table([_attack_row(one) for one in run.attacks]))
+    print(harness.markdown_table([_attack_row(one, run) for one in run.attacks]))
     print()
     print(harness.markdown_table([_kill_row(one) for one in run.kills]))
     print()

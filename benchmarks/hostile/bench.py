@@ -5,6 +5,7 @@ import math
 import subprocess
 import sys
 import time
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -48,9 +49,11 @@ QUICK, WHOLE = Seconds(quiet=6.0, attack=5.0, rounds=1), Seconds(quiet=20.0, att
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """What came of it. ``alone``: latencies of the well-behaved tenant before all attacks."""
+    """What came of it. ``alone`` and ``memory`` are from before all attacks: latencies of the well-behaved
+    tenant, and the memory of each child."""
 
     alone: Sequence[float]
+    memory: Counter[str]
     attacks: Sequence[Attacked]
     kills: Sequence[Killed]
     figures: Mapping[str, float]
@@ -89,7 +92,7 @@ class Bench:
                 disk_growth = self._product.disk_bytes() - disk
                 kills = self._kills(good, webhook)
         found = figures(attacks, kills, memory_before=seen.memory, disk_growth=disk_growth)
-        return Run(alone.seconds, attacks, kills, found)
+        return Run(alone.seconds, seen.memory, attacks, kills, found)
 
     def _attack(self, name: str, target: Target, webhook: Webhook) -> Attacked:
         _say(name)

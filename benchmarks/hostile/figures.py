@@ -27,8 +27,8 @@ Identities = Mapping[str, Identity]
 @dataclass(frozen=True, slots=True)
 class Attacked:
     """An attack: the latencies of the well-behaved tenant's calls meanwhile and beside a harmless process of
-    the same processor time (``cores``), its failures in both, the largest memory of the product, how many of
-    its children were started again, how long the tenant's webhook took, and whether all of the product ended.
+    the same processor time (``cores``), its failures in both, the memory of each child when all had most, how
+    many of them were started again, how long the tenant's webhook took, and whether all of the product ended.
     ``counted`` is what the attack says of itself."""
 
     name: str
@@ -36,7 +36,7 @@ class Attacked:
     beside: Sequence[float]
     failures: Sequence[str]
     cores: float
-    memory: int
+    memory: Counter[str]
     restarts: int
     webhook_s: float = 0.0
     product_ended: bool = False
@@ -77,7 +77,7 @@ def together(rounds: Sequence[Attacked]) -> Attacked:
         beside=[second for one in rounds for second in one.beside],
         failures=[failure for one in rounds for failure in one.failures],
         cores=max(one.cores for one in rounds),
-        memory=max(one.memory for one in rounds),
+        memory=max((one.memory for one in rounds), key=Counter.total),
         restarts=sum(one.restarts for one in rounds),
         webhook_s=max(one.webhook_s for one in rounds),
         product_ended=any(one.product_ended for one in rounds),
@@ -101,10 +101,11 @@ def restarted(seen: Sequence[Identities]) -> Mapping[str, int]:
 
 
 def figures(
-    attacks: Sequence[Attacked], kills: Sequence[Killed], *, memory_before: int, disk_growth: int
+    attacks: Sequence[Attacked], kills: Sequence[Killed], *, memory_before: Counter[str], disk_growth: int
 ) -> dict[str, float]:
     """All figures, flat; of a kill after which nothing was done again, ``recovery_s`` is left out."""
     every: list[Attacked | Killed] = [*attacks, *kills]
+    growths = [one.memory.total() - memory_before.total() for one in attacks]
     found: dict[str, float] = {
         "good_failed": sum(len(one.failures) for one in every),
         "good_failed_attacks": sum(len(one.failures) for one in attacks),
@@ -112,7 +113,7 @@ def figures(
         "truncated_executed": sum(one.counted.get("executed", 0) for one in attacks),
         "p95_ratio": max((one.ratio for one in attacks), default=0.0),
         "webhook_s": max((one.webhook_s for one in attacks), default=0.0),
-        "memory_growth_mb": max((one.memory - memory_before for one in attacks), default=0) / MIB,
+        "memory_growth_mb": max(growths, default=0) / MIB,
         "disk_growth_mb": disk_growth / MIB,
         "restarts_without_a_kill": sum(one.restarts for one in attacks)
         + sum(one.restarts_of_others for one in kills if not one.product_ended),

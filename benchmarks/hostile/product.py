@@ -6,6 +6,7 @@ import socket
 import subprocess
 import sys
 import time
+from collections import Counter
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Final
@@ -109,9 +110,15 @@ class Product:
             total += spent.user + spent.system + spent.children_user + spent.children_system
         return total
 
-    def memory_bytes(self) -> int:
-        """What its processes have in memory; pages that several share count once (PSS)."""
-        return sum(map(_memory, self._below()))
+    def memory_bytes(self) -> Counter[str]:
+        """What the launcher and each of its children have in memory, with what these started; pages that
+        several processes share count once (PSS)."""
+        names = {pid: name for name, (pid, _) in self.children().items()}
+        launcher, *_ = [*self._below(), None]
+        found = Counter({"launcher": _memory(launcher)} if launcher else {})
+        for child in self._below(recursive=False):
+            found[names.get(child.pid, "others")] += _memory(child) + sum(map(_memory, _started_by(child)))
+        return found
 
     def disk_bytes(self) -> int:
         """What lies in its home and among its temporary files."""
@@ -147,6 +154,13 @@ class Product:
             "HMI_WEBHOOK_HTTP": "true",
             "TMPDIR": str(self.temporary),
         }
+
+
+def _started_by(process: psutil.Process) -> list[psutil.Process]:
+    try:
+        return list(process.children(recursive=True))
+    except psutil.Error:
+        return []
 
 
 def free_port() -> int:

@@ -2,6 +2,7 @@
 
 import threading
 import time
+from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -18,10 +19,10 @@ MEMORY_EVERY: Final = 2
 
 @dataclass(slots=True)
 class Seen:
-    """What ran at each moment, and the largest memory."""
+    """What ran at each moment, and the memory of each child when all together had most."""
 
     moments: list[Identities] = field(default_factory=list)
-    memory: int = 0
+    memory: Counter[str] = field(default_factory=Counter)
 
 
 class Watch:
@@ -60,7 +61,7 @@ class Watch:
             seen = self._seen
             seen.moments.append(self._product.children())
             if not looks % MEMORY_EVERY:
-                seen.memory = max(seen.memory, self._product.memory_bytes())
+                seen.memory = max(seen.memory, self._product.memory_bytes(), key=Counter.total)
 
 
 def restarts(seen: Seen) -> int:
