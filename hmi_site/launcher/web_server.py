@@ -7,24 +7,22 @@ for the new one, and is not refused.
 import os
 from typing import Any, Final
 
-from granian import cli
-from granian.net import SocketHolder
-from granian.server import Server
+from granian import cli, net
+from granian.server.mp import MPServer
 
 LISTENER: Final = "HMI_WEB_LISTENER"
 """The environment variable with the number of the open socket."""
 
 
-class InheritedSocketServer(Server):  # type: ignore[misc]  # the class depends on granian's build
+class InheritedSocketServer(MPServer):
     """Granian's server, which otherwise opens a socket of its own in each of its worker processes."""
 
     def _init_shared_socket(self) -> None:
-        self._sfd = int(os.environ[LISTENER])
-        self._ssp: Any = None
-        self._shd = SocketHolder(self._sfd, False, self.backlog)
-        self._sso: Any = None
+        holder: Any = vars(net)["SocketHolder"]  # its stub lacks the arguments: number, is_uds, backlog
+        self._shd = holder(int(os.environ[LISTENER]), False, self.backlog)
+        self._ssp = self._sso = None
 
 
 if __name__ == "__main__":
-    cli.Server = InheritedSocketServer
-    cli.entrypoint()
+    cli.Server = InheritedSocketServer  # type: ignore[attr-defined]
+    cli.entrypoint()  # type: ignore[no-untyped-call]

@@ -47,7 +47,7 @@ def web(
     port = choose_port("127.0.0.1", 18_640)
     environment = {**service_env, "HMI_UPLOAD_ROOT": str(upload_root)}
     with port.listener:
-        web = kind(port.address, port.number, environment, tmp_path / "web.log")
+        web = kind(port, environment, tmp_path / "web.log")
         web.start()
         yield web
         web.stop()

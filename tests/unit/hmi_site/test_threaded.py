@@ -9,10 +9,11 @@ from typing import Any
 import pytest
 from django.http import HttpResponse
 
-from hmi_site.body_limits import REFUSAL, SMALL_BODY_BYTES, Permit
+from hmi_site.body_limits import REFUSAL, Permit
 from hmi_site.threaded import Message, Threaded
 from inference.api.hang_ups import ON_HANG_UP
 from tenants.errors import HmiError
+from tenants.receiving import SMALL_BODY_BYTES
 
 Environ = dict[str, Any]
 Start = Callable[..., Any]
