@@ -19,6 +19,7 @@ ALWAYS: dict[int, tuple[ErrorCode, str]] = {
     401: (ErrorCode.UNAUTHENTICATED, "Nobody known asks: send an API key, or sign in."),
     403: (ErrorCode.FORBIDDEN, "Whoever asks may not do this."),
     404: (ErrorCode.NOT_FOUND, "It is not there, or belongs to somebody else."),
+    406: (ErrorCode.NOT_ACCEPTABLE, "There is no answer of a type that `Accept` names."),
     422: (ErrorCode.INVALID_FIELD, "The request is not valid; `param` says where."),
     429: (ErrorCode.RATE_LIMITED, "Too often, or more than the quota allows."),
     500: (ErrorCode.INTERNAL, "A fault of the program; the operator's log has the details."),
@@ -29,10 +30,10 @@ OF_STATES = {412: (ErrorCode.PRECONDITION_FAILED, "It is not any more what `If-M
 OF_BODIES = {
     408: (ErrorCode.BODY_TOO_SLOW, "The body did not come, or came too slowly."),
     413: (ErrorCode.BODY_TOO_LARGE, "The body is too large."),
+    415: (ErrorCode.UNSUPPORTED_TYPE, "The body is of a type that is not taken here, or compressed."),
 }
 OF_UPLOADS = {
     412: (ErrorCode.UNSUPPORTED_VERSION, "Another version of the tus protocol, or of the upload."),
-    415: (ErrorCode.UNSUPPORTED_TYPE, "The body is of a type that is not taken here."),
     460: (ErrorCode.CHECKSUM_MISMATCH, "What arrived is not what was promised."),
 }
 UPLOADS = "/uploads"

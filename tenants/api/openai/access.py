@@ -30,5 +30,7 @@ class OpenAiView(TenantView):
 
 
 def errors(*statuses: int) -> dict[int, Any]:
-    """How these stand in the OpenAPI description; 401, 403, 404, 429 and 503 may come from everywhere."""
-    return dict.fromkeys(sorted({401, 403, 404, 429, 500, 503, *statuses}), OpenAiErrorSerializer)
+    """How these stand in the OpenAPI description; 401, 403, 404, 429 and 503 may come from everywhere, 415
+    from where a body may be too large (413)."""
+    of_bodies = {415} if 413 in statuses else set()
+    return dict.fromkeys(sorted({401, 403, 404, 429, 500, 503, *of_bodies, *statuses}), OpenAiErrorSerializer)
