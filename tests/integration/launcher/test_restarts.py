@@ -61,7 +61,7 @@ class Asked:
                 )
             except httpx.TransportError:
                 answer = None
-            if answer is not None and answer.status_code not in {429, 500, 503, 504}:
+            if answer is not None and answer.status_code not in {429, 503, 504}:
                 return answer
             assert left, answer and answer.text
             time.sleep(0.5)
