@@ -11,6 +11,7 @@ has a copy of its own. Tells what missed its aim; the exit status is 0 all the s
 import argparse
 import json
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
@@ -30,6 +31,7 @@ BUILT_ONCE = "hostile-demo"
 def main(argv: Sequence[str] | None = None) -> int:
     """Run, print the tables or the JSON."""
     options = _options(argv)
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))  # the product is stopped on the way out
     folder = Path(tempfile.mkdtemp(prefix="hmi-hostile-"))
     seconds = QUICK if options.quick else WHOLE
     product = Product(folder, free_port())
