@@ -22,7 +22,14 @@ from benchmarks import harness
 from benchmarks.hostile.attacks import ATTACKS
 from benchmarks.hostile.bench import QUICK, RATE, WHOLE, Bench, Run, Seconds
 from benchmarks.hostile.figures import MIB, Attacked, Killed, missed, p95
-from benchmarks.hostile.product import BUILD_TIMEOUT_S, CHILDREN, DEMO_SCALE, Product, free_port
+from benchmarks.hostile.product import (
+    BUILD_TIMEOUT_S,
+    CHILDREN,
+    DEMO_SCALE,
+    Product,
+    ProductEnded,
+    free_port,
+)
 from benchmarks.runs import bench_dir
 
 BUILT_ONCE = "hostile-demo"
@@ -36,7 +43,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     seconds = QUICK if options.quick else WHOLE
     product = Product(folder, free_port())
     try:
-        subprocess.run(["cp", "-a", str(_demo() / "home"), str(folder)], check=True)  # noqa: S607 - with owners
+        subprocess.run(["cp", "-a", str(_demo()), str(product.home)], check=True)  # noqa: S607 - with owners
         product.start()
         run = Bench(product, seconds, options.only).run()
     finally:
@@ -79,16 +86,23 @@ def _options(argv: Sequence[str] | None) -> argparse.Namespace:
 
 
 def _demo() -> Path:
-    """The folder with the home in which the tiny demo was built; built now where it was not."""
-    folder = bench_dir() / BUILT_ONCE
-    if not (folder / "home" / "demo.built").exists():
-        product = Product(folder, free_port())
-        print("Building the tiny demo, once.", file=sys.stderr)
-        try:
-            product.start(within_s=BUILD_TIMEOUT_S)
-        finally:
-            product.stop()
-    return folder
+    """The home in which the tiny demo was built; built now where it was not. Raises ProductEnded."""
+    home = bench_dir() / BUILT_ONCE
+    if home.exists():
+        return home
+    print("Building the tiny demo, once.", file=sys.stderr)
+    folder = Path(tempfile.mkdtemp(prefix="hmi-hostile-"))  # short: the names of sockets have an end
+    product = Product(folder, free_port())
+    try:
+        product.start(within_s=BUILD_TIMEOUT_S)
+        product.stop()
+        if not (product.home / "demo.built").exists():
+            raise ProductEnded("The tiny demo could not be built.")
+        subprocess.run(["mv", str(product.home), str(home)], check=True)  # noqa: S607 - with owners
+    finally:
+        product.stop()
+        shutil.rmtree(folder, ignore_errors=True)
+    return home
 
 
 def _settings(seconds: Seconds) -> dict[str, object]:
