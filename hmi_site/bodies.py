@@ -13,7 +13,7 @@ from typing import Any, Final
 from hmi_site.patience import Patience, too_slow
 from tenants.client_address import address_to_count, forwarded_address
 from tenants.errors import ErrorCode, HmiError
-from tenants.receiving import PIECES_AT_ONCE, RETRY_AFTER_S, SMALL_BODY_BYTES, Places
+from tenants.receiving import RETRY_AFTER_S, SMALL_BODY_BYTES, Places
 
 Message = dict[str, Any]
 Receive = Callable[[], Awaitable[Message]]
@@ -26,11 +26,12 @@ SLOW_AFTER_S: Final = 2.0
 """A body that takes longer holds a place of its sender."""
 SLOW_BODIES_EACH: Final = 16
 SLOW_BODIES: Final = 128
-SLOW_LARGE_BODIES: Final = 32
-"""Of those that are kept in memory until they are whole."""
+LARGE_BODIES_EACH: Final = 2
+LARGE_BODIES: Final = 32
+"""Of those that are kept in memory until they are whole, however fast they are."""
 
 _slow = Places(SLOW_BODIES_EACH, total=lambda: SLOW_BODIES)
-_slow_and_large = Places(PIECES_AT_ONCE, total=lambda: SLOW_LARGE_BODIES)
+_large = Places(LARGE_BODIES_EACH, total=lambda: LARGE_BODIES)
 
 
 @dataclass(slots=True)
@@ -92,9 +93,11 @@ async def take_rest(
     body: Body, receive: Receive, *, size: int | None, most: int, sender: Callable[[], int | str]
 ) -> None:
     """Read on until the body has ``size`` bytes or, if that is None, ends, or is longer than ``most``. It is
-    refused as soon as it breaks off, comes too slowly, or is slow while its sender has no place left."""
+    refused as soon as it breaks off, comes too slowly, or is slow or large while its sender has no place
+    left."""
     pieces, came = [body.content] if body.content else [], len(body.content)
-    wait = _Wait(sender, _slow if most <= SMALL_BODY_BYTES else _slow_and_large)
+    is_small = most <= SMALL_BODY_BYTES
+    wait = _Wait(sender, _slow if is_small else _large, after_s=SLOW_AFTER_S if is_small else 0.0)
     try:
         async with asyncio.timeout(None) as limit:
             wait.begin(limit)
@@ -124,17 +127,22 @@ async def take_rest(
 
 
 class _Wait:
-    """For a body: without anything for SLOW_AFTER_S, then in one of its sender's places."""
+    """For a body: without anything for ``after_s``, then in one of its sender's places."""
 
-    def __init__(self, sender: Callable[[], int | str], places: Places) -> None:
+    def __init__(self, sender: Callable[[], int | str], places: Places, *, after_s: float) -> None:
         self._sender, self._places, self._patience = sender, places, Patience()
+        self._after_s = after_s
+        self._timer: asyncio.TimerHandle | None = None
         self._owner: int | str | None = None
-        self._is_slow = False
+        self._is_refused = False
 
     def begin(self, limit: asyncio.Timeout) -> None:
         """From now on. A body that comes at once costs one timer that never rings."""
         self._limit, self._loop = limit, asyncio.get_running_loop()
-        self._timer = self._loop.call_later(min(SLOW_AFTER_S, self._patience.left_s), self._go_on)
+        if self._after_s:
+            self._timer = self._loop.call_later(min(self._after_s, self._patience.left_s), self._go_on)
+        else:
+            self._go_on()
 
     def came(self, size: int, *, after_s: float) -> None:
         """So many bytes came when they had been waited for so long. Raises TimeoutError if that is too long,
@@ -147,25 +155,25 @@ class _Wait:
 
     def refusal(self) -> HmiError:
         """Why the wait is over although the body is not whole."""
-        if self._is_slow and self._owner is None:
-            message = "Too many bodies come slowly from where this one does, or in all."
+        if self._is_refused:
+            message = "Too many slow or large bodies are on their way already; send this one in a moment."
             return HmiError(ErrorCode.QUEUE_FULL, message, retry_after=RETRY_AFTER_S)
         return too_slow()
 
     def end(self) -> None:
         """Give the place back."""
-        self._timer.cancel()
+        if self._timer is not None:
+            self._timer.cancel()
         if self._owner is not None:
             self._places.give_back(self._owner)
 
     def _go_on(self) -> None:
         owner = self._sender()
-        self._is_slow = True
         if self._places.take(owner):
             self._owner = owner
-            left_s = max(self._patience.left_s - SLOW_AFTER_S, 0.0)
+            left_s = max(self._patience.left_s - self._after_s, 0.0)
         else:
-            left_s = 0.0
+            self._is_refused, left_s = True, 0.0
         self._limit.reschedule(self._loop.time() + left_s)
 
 

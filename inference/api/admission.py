@@ -84,13 +84,15 @@ def admit(asking: Asking, standing: Standing) -> None:
 def no_room(refusal: QueueFull, asking: Asking, standing: Standing) -> HmiError:
     """What the caller is told when the queue has no place for the tenant."""
     capacity: int = settings.HMI_INFER_CAPACITY
-    rate = answers_per_s(serving_root(asking.root, standing.workers))
+    serving = serving_root(asking.root, standing.workers)
+    rate = answers_per_s(serving)
     too_many = refusal.depth + refusal.own - capacity + 1
+    soonest = RETRY_SOONEST_S if serving else RETRY_NO_WORKER_S
     return HmiError(
         ErrorCode.QUEUE_FULL,
         "Too many requests are waiting; try again in a moment.",
         details={"waiting": refusal.depth, "yours": refusal.own, "capacity": capacity},
-        retry_after=_within_bounds(too_many / rate if rate else RETRY_SOONEST_S),
+        retry_after=_within_bounds(too_many / rate if rate else soonest),
     )
 
 

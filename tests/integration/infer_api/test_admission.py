@@ -112,6 +112,8 @@ def test_the_time_to_come_back_follows_from_what_was_measured(settings: Settings
     assert full.retry_after == 8
     unmeasured = no_room(QueueFull(depth=4, own=3), asking(), Standing([worker()], {}))
     assert unmeasured.retry_after == 1
+    unserved = no_room(QueueFull(depth=4, own=3), asking(), Standing([], {}, served_lately={ROOT}))
+    assert unserved.retry_after == 5
 
 
 @pytest.mark.parametrize(

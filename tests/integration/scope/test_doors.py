@@ -12,6 +12,7 @@ MAY = {
     "hmi_site/celery.py": "Celery workers work for all",
     "hmi_site/metrics/platform.py": "counts of all jobs",
     "hmi_site/request_scope.py": "the administration, for staff",
+    "hmi_site/warm_up.py": "some model, looked up before the first request",
     "tenants/api/access.py": "the API of the platform, for staff",
     "tenants/api/who.py": "a user's tenants, before it is known which is asked about",
     "tenants/authentication.py": "a key, by its plaintext, before it is known whose it is",

@@ -30,9 +30,10 @@ class Site:
         return answer.status_code
 
     def end(self) -> None:
-        """All that was asked for is sent."""
+        """All that was asked for is sent. (`close` itself also tells Django, which closes connections.)"""
         for answer in self._answers:
-            answer.close()
+            for close in answer._resource_closers:
+                close()
         self._answers.clear()
 
     def _send(self, request: HttpRequest) -> HttpResponseBase:

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from hmi_site import settings
-from hmi_site.bodies import SLOW_BODIES, SLOW_BODIES_EACH, SLOW_LARGE_BODIES
+from hmi_site.bodies import LARGE_BODIES, LARGE_BODIES_EACH, SLOW_BODIES, SLOW_BODIES_EACH
 from hmi_site.launcher.children import MOST_CONNECTIONS
 from hmi_site.lockout import SEVERAL_ADDRESSES
 from hmi_site.patience import WAIT_S
@@ -44,7 +44,8 @@ FIXED: dict[str, Any] = {
     " signed in": SMALL_BODY_BYTES,
     "Bodies that take more than two seconds to arrive, of one address or tenant": SLOW_BODIES_EACH,
     "The same, of all": SLOW_BODIES,
-    "Bodies of more than 1 MiB, files left out, that do, of all": SLOW_LARGE_BODIES,
+    "Bodies of more than 1 MiB on their way, files left out, of one tenant or user": LARGE_BODIES_EACH,
+    "The same, of everybody": LARGE_BODIES,
     "Wait until a client has read the next 240 KiB of an answer, or all of it (then its connection is reset;"
     " on Linux)": WAIT_S,
     "Connections to a web server, idle ones among them; at most half of the files that a process may"

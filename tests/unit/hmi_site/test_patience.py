@@ -7,10 +7,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hmi_site.bodies import SLOW_BODIES_EACH, Body, take_body
+from hmi_site.bodies import LARGE_BODIES_EACH, SLOW_BODIES_EACH, Body, take_body, take_rest
 from hmi_site.patience import LEAST_BYTES, WAIT_S, Patience
 from hmi_site.threaded import Message
 from tenants.errors import HmiError
+from tenants.receiving import SMALL_BODY_BYTES
 from tests.unit.hmi_site.slow_clock import slow_down
 from tests.unit.hmi_site.test_threaded import END, LARGE, STREAMED, Environ, Server, Start, piece
 
@@ -116,6 +117,33 @@ def test_of_one_address_only_some_bodies_may_be_slow(monkeypatch: pytest.MonkeyP
     assert [refusal_of(body) for body in bodies[:3]] == ["queue_full"] * 3
     assert sum(body.refusal is None for body in bodies) == SLOW_BODIES_EACH + 1
     assert asyncio.run(take_body(scope(1), _one)).content == b"x"  # each gave its place back
+
+
+def test_of_one_sender_only_some_large_bodies_are_on_their_way_however_fast_they_are() -> None:
+    large = 2 * SMALL_BODY_BYTES
+
+    async def all_at_once() -> list[Body]:
+        coming, bodies = asyncio.Event(), [Body(goes_on=True) for _ in range(LARGE_BODIES_EACH + 2)]
+
+        async def receive() -> Message:
+            await coming.wait()
+            return piece(b"x", more=False)
+
+        def take(body: Body, sender: str) -> "asyncio.Task[None]":
+            rest = take_rest(body, receive, size=None, most=large, sender=lambda: sender)
+            return asyncio.create_task(rest)
+
+        tasks = [take(body, "acme") for body in bodies[:-1]]
+        await tasks[-1]
+        tasks.append(take(bodies[-1], "globex"))
+        await asyncio.sleep(0)
+        coming.set()
+        await asyncio.gather(*tasks)
+        return bodies
+
+    *allowed, refused, of_another = asyncio.run(all_at_once())
+    assert refusal_of(refused) == "queue_full"
+    assert [body.content for body in [*allowed, of_another]] == [b"x"] * (LARGE_BODIES_EACH + 1)
 
 
 async def _first(tasks: list["asyncio.Task[Body]"], count: int) -> list["asyncio.Task[Body]"]:
