@@ -28,6 +28,8 @@ BATCHES_AT_ONCE = 2
 WEB_POOL = 32
 WEB_STOP_S = 10
 MOST_CONNECTIONS = 4096
+RETURNS_MEMORY = {"MALLOC_ARENA_MAX": "2", "MALLOC_MMAP_THRESHOLD_": str(1024**2)}
+"""Has glibc give large bodies back to the system. With a heap for each thread it keeps hundreds of MB."""
 _NO_CERTIFICATES = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
 """To load the usual ones takes longer than to ask a server on this machine, which has none."""
 
@@ -124,6 +126,7 @@ def web(port: Port) -> tuple[Child, Ready]:
         HMI_WEB_THREADS=threads,
         HMI_LIVE_STREAMS=str(settings.HMI_LIVE_STREAMS),
         HMI_DB_POOL=str(settings.HMI_DB_POOL or WEB_POOL),
+        **RETURNS_MEMORY,
         **{LISTENER: str(port.listener.fileno()), READY_FILE: str(loaded)},
     )
     child.inherits = [port.listener.fileno()]
