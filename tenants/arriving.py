@@ -17,7 +17,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import IO
 
-from tenants.disk import READ_ONLY, told_when_full
+from tenants.disk import READ_ONLY, disk_full_errors
 from tenants.errors import ErrorCode, HmiError
 from tenants.storage import CHUNK_BYTES, Readable
 
@@ -45,7 +45,7 @@ def append(path: Path, pieces: Iterable[bytes], *, at: int, most: int) -> int:
     stays.
     """
     begin = at
-    with _opened(path) as file, told_when_full():
+    with _opened(path) as file, disk_full_errors():
         _expect(_length(file), at)
         for piece in pieces:
             with _locked(file):
@@ -95,7 +95,7 @@ def verified(
             param="Upload-Checksum",
         )
     found = hashlib.new(algorithm, usedforsecurity=False)
-    with told_when_full(), tempfile.TemporaryFile(dir=folder, buffering=0) as aside:
+    with disk_full_errors(), tempfile.TemporaryFile(dir=folder, buffering=0) as aside:
         written = 0
         for piece in pieces:
             if written + len(piece) > most:

@@ -12,6 +12,8 @@ from tenants.errors import ErrorCode, HmiError
 
 READ_ONLY: Final = 0o444
 """The mode of a file whose bytes do not change any more."""
+SPARED_BYTES: Final = 256 * 1024**2
+"""What stays free on the disk."""
 AT_ONCE_BYTES: Final = 1 << 30
 NOT_HERE: Final = frozenset({errno.EXDEV, errno.ENOSYS, errno.EOPNOTSUPP, errno.EINVAL, errno.EPERM})
 
@@ -31,13 +33,26 @@ def copy(source: Path, target: Path) -> None:
             shutil.copyfileobj(old, new)  # goes on where the other stopped
 
 
+def free_space_check(folder: Path, size: int) -> None:
+    """Raises ``out_of_disk`` where the disk of `folder`, or of where it will be, has no room for so many
+    bytes beside what others need to go on."""
+    while not folder.exists():
+        folder = folder.parent
+    if shutil.disk_usage(folder).free < size + SPARED_BYTES:
+        raise _disk_full()
+
+
 @contextmanager
-def told_when_full() -> Iterator[None]:
-    """Tell of a full disk as ``out_of_disk``."""
+def disk_full_errors() -> Iterator[None]:
+    """Raises ``out_of_disk`` in place of the system's error for a full disk."""
     try:
         yield
     except OSError as error:
         if error.errno not in (errno.ENOSPC, errno.EDQUOT):
             raise
-        message = "The server's disk is full. Ask an administrator to make room, then try again."
-        raise HmiError(ErrorCode.OUT_OF_DISK, message) from error
+        raise _disk_full() from error
+
+
+def _disk_full() -> HmiError:
+    message = "The server's disk is full. Ask an administrator to make room, then try again."
+    return HmiError(ErrorCode.OUT_OF_DISK, message)

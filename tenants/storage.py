@@ -12,7 +12,7 @@ from typing import Protocol
 
 from django.conf import settings
 
-from tenants.disk import READ_ONLY, copy, told_when_full
+from tenants.disk import READ_ONLY, copy, disk_full_errors
 from tenants.errors import ErrorCode, HmiError
 from tenants.formats.failures import bad_file
 from tenants.workspaces import sweep, sync, workspace
@@ -69,7 +69,7 @@ class UploadStore:
     def workspace(self) -> Iterator[Path]:
         """A folder of its own for one upload; those that killed processes left behind go first. A disk that
         is full meanwhile is told as ``out_of_disk``."""
-        with told_when_full():
+        with disk_full_errors():
             sweep(self.root, older_than_s=ABANDONED_AFTER_S)
             with workspace(self.root) as folder:
                 yield folder

@@ -6,8 +6,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any, Final
 
+from tenants.disk import disk_full_errors
 from versiontree.archive.layout import refused
-from versiontree.archive.reader import CHUNK, room_left
+from versiontree.archive.reader import CHUNK
 from versiontree.archive.sources import Source, reading, sizes_check, source_open
 from versiontree.archive.strict_json import object_of
 
@@ -38,7 +39,7 @@ class Adapter:
     def unpack(self, folder: Path) -> None:
         """Write its files into a new `folder`. Raises ``invalid_archive`` for one that is not what it claims,
         ``out_of_disk``."""
-        with room_left():
+        with disk_full_errors():
             folder.mkdir()
             for name, at in self.places.items():
                 _copy(self.source, at, folder / name, self.source.sizes[at])

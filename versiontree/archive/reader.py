@@ -1,15 +1,13 @@
 """Unpacking an archive: every byte is compared with the manifest before anybody else sees it."""
 
-import errno
 import hashlib
-import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Final
 
-from tenants.errors import ErrorCode, HmiError
+from tenants.disk import disk_full_errors
 from versiontree.archive.layout import ARTIFACTS, CARD, CONFIG, MANIFEST, Contents, refused
 from versiontree.archive.manifest import contents_of, files_of
 from versiontree.archive.sources import Source, reading, sizes_check, source_open
@@ -17,8 +15,6 @@ from versiontree.archive.strict_json import MOST_BYTES, object_of
 from versiontree.artifacts import FileEntry
 
 CHUNK: Final = 1024**2
-SPARED_BYTES: Final = 256 * 1024**2
-"""What stays free on the disk."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,7 +83,7 @@ def _unpack(source: Source, name: str, entry: FileEntry, folder: Path) -> None:
     with reading(name):
         stream = source.open(name)
     target = folder / name
-    with stream, room_left():
+    with stream, disk_full_errors():
         target.parent.mkdir(parents=True, exist_ok=True)
         with target.open("xb") as out:
             while size <= entry["size"]:
@@ -99,30 +95,6 @@ def _unpack(source: Source, name: str, entry: FileEntry, folder: Path) -> None:
                 digest.update(chunk)
                 out.write(chunk)
     _compare(name, entry, size, digest.hexdigest())
-
-
-def room_check(folder: Path, size: int) -> None:
-    """Raise ``out_of_disk`` where the disk of `folder` has no room for so many bytes beside what others need
-    to go on."""
-    while not folder.exists():
-        folder = folder.parent
-    if shutil.disk_usage(folder).free < size + SPARED_BYTES:
-        raise _no_room()
-
-
-def _no_room() -> HmiError:
-    return HmiError(ErrorCode.OUT_OF_DISK, "There is no room left to unpack the archive.")
-
-
-@contextmanager
-def room_left() -> Iterator[None]:
-    """Tell of a full disk as ``out_of_disk``."""
-    try:
-        yield
-    except OSError as error:
-        if error.errno not in (errno.ENOSPC, errno.EDQUOT):
-            raise
-        raise _no_room() from error
 
 
 def _compare(name: str, entry: FileEntry, size: int, digest: str) -> None:

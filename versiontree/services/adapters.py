@@ -7,13 +7,13 @@ from typing import IO, Any
 from django.conf import settings
 from django.db import transaction
 
+from tenants.disk import free_space_check
 from tenants.errors import ErrorCode, HmiError
 from tenants.models import Tenant
 from tenants.receiving import release_database
 from tenants.services.audit import Actor, audit_record, person
 from tenants.services.quotas import quota_check_storage
 from versiontree.archive.adapter import adapter_open, largest_adapter
-from versiontree.archive.reader import room_check
 from versiontree.archive.trial import Carrying, adapter_carry, folder_text
 from versiontree.archive.turn import Turn, machine_turn
 from versiontree.artifacts import ArtifactStore, StoredArtifact
@@ -69,7 +69,7 @@ def adapter_import(
             _prepare(of, tenant, parent, terms, actor, task="classification", adding=opened.size)
             transaction.set_rollback(True)
         # What it becomes may be larger than it is: all layers get the highest rank of any.
-        room_check(store.root, opened.size + largest)
+        free_space_check(store.root, opened.size + largest)
         release_database()
         with store.workspace(Role.HPLM) as folder:
             opened.unpack(folder / "adapter")

@@ -9,6 +9,7 @@ from typing import IO, Final
 from django.conf import settings
 from django.db import transaction
 
+from tenants.disk import disk_full_errors, free_space_check
 from tenants.errors import ErrorCode, HmiError
 from tenants.receiving import release_database
 from tenants.services.audit import Actor, audit_record
@@ -22,7 +23,6 @@ from versiontree.archive.conversions import (
 )
 from versiontree.archive.download import Download
 from versiontree.archive.layout import CARD
-from versiontree.archive.reader import room_check, room_left
 from versiontree.archive.trial import FORMATS, Leaving, adapter_leave, folder_text
 from versiontree.archive.turn import Turn, machine_turn
 from versiontree.archive.writer import (
@@ -95,7 +95,7 @@ def adapter_download(*, version: Version, form: str, actor: Actor) -> Download:
     made = conversion_find(store, key)
     if made is None:
         with machine_turn(Turn.CONVERSION, version.tenant):
-            room_check(store.root, SPACE_TIMES * hplm.size)
+            free_space_check(store.root, SPACE_TIMES * hplm.size)
             release_database()
             made = _converted(store, hplm.digest, root.digest, form, card, key)
     if isinstance(made, str):
@@ -124,7 +124,7 @@ def _converted(store: ArtifactStore, hplm: str, root: str, form: str, card: str,
             return answer.refused
         card += f"\n## Reading its outputs\n\n{answer.read}\n"
         found = [file_member(file) for file in sorted((folder / form).iterdir())]
-        with room_left(), (made / ADAPTER).open("xb") as out:
+        with disk_full_errors(), (made / ADAPTER).open("xb") as out:
             out.writelines(zip_stream([member_of(CARD, card.encode()), *found]))
         stream = (made / ADAPTER).open("rb")
         conversion_keep(store, key, made)

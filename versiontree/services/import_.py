@@ -8,13 +8,14 @@ from typing import IO
 from django.conf import settings
 from django.db import transaction
 
+from tenants.disk import free_space_check
 from tenants.errors import ErrorCode, HmiError
 from tenants.models import ApiKey, Tenant, User
 from tenants.receiving import release_database
 from tenants.scope import platform_scope
 from tenants.services.audit import Actor, audit_record
 from versiontree.archive.layout import Contents, Node, refused
-from versiontree.archive.reader import Archive, archive_open, room_check, unpacked
+from versiontree.archive.reader import Archive, archive_open, unpacked
 from versiontree.archive.trial import Trial, artifacts_try, folder_text
 from versiontree.archive.turn import Turn, machine_turn
 from versiontree.artifacts import ArtifactStore
@@ -108,7 +109,7 @@ def _where(missing: Sequence[Node]) -> AbstractContextManager[None]:
 def _stored(opened: Archive, plan: Graft) -> Stored:
     """Verify the artifacts, try them and put those that are missing into the store."""
     store = ArtifactStore(Path(settings.HMI_ARTIFACT_ROOT))
-    room_check(store.root, opened.contents.size)
+    free_space_check(store.root, opened.contents.size)
     release_database()
     with store.workspace(Role.HPLM) as folder:
         opened.unpack(folder)

@@ -1,8 +1,6 @@
 """Writing all data of a tenant into one zip file."""
 
-import errno
 import logging
-import shutil
 import time
 import zipfile
 from collections.abc import Callable, Iterable
@@ -11,7 +9,8 @@ from pathlib import Path
 from typing import Final
 from uuid import UUID, uuid4
 
-from tenants.errors import ErrorCode, HmiError
+from tenants.disk import disk_full_errors, free_space_check
+from tenants.errors import HmiError
 from tenants.models import Takeout
 from tenants.selectors import storage_used
 from tenants.services.alone import alone
@@ -32,8 +31,6 @@ log = logging.getLogger(__name__)
 
 PARTIAL: Final = ".part"
 TELL_EVERY_S: Final = 1.0
-SPARED_BYTES: Final = 256 * 1024**2
-"""What stays free on the disk, so that others can go on."""
 READ_ME: Final = """All data of the tenant {slug}.
 
 tenant.json        settings and quota
@@ -62,17 +59,15 @@ def takeout_run(*, takeout_id: UUID) -> None:
         # Of its own name: one that was only held up may still write to its file.
         partial = path.with_name(f"{path.name}.{uuid4().hex}{PARTIAL}")
         try:
-            size = _make(takeout, partial)
+            with disk_full_errors():
+                size = _make(takeout, partial)
             if size is not None:
                 partial.rename(path)
                 sync(path.parent)
                 takeout_finish(takeout=takeout, size=size)
         except (HmiError, ArtifactDamaged) as error:
+            log.error("The data of %s could not be written: %s", takeout.tenant.slug, error)
             takeout_fail(takeout=takeout, message=str(error))
-        except OSError as error:
-            if error.errno not in (errno.ENOSPC, errno.EDQUOT):
-                raise
-            takeout_fail(takeout=takeout, message=_no_room(takeout.tenant.slug).message)
         finally:
             partial.unlink(missing_ok=True)
 
@@ -82,8 +77,7 @@ def _make(takeout: Takeout, partial: Path) -> int | None:
     tenant = takeout.tenant
     expected = storage_used(tenant) + artifact_bytes(tenant)
     partial.parent.mkdir(parents=True, exist_ok=True)
-    if shutil.disk_usage(partial.parent).free < expected + SPARED_BYTES:
-        raise _no_room(tenant.slug)
+    free_space_check(partial.parent, expected)
     parts = chain(
         [Part("README.txt", [READ_ME.format(slug=tenant.slug).encode()])],
         tenant_parts(tenant),
@@ -116,11 +110,3 @@ def _zip_write(path: Path, parts: Iterable[Part], tell: Callable[[int], bool]) -
                             return False
                         told = time.monotonic()
     return True
-
-
-def _no_room(slug: str) -> HmiError:
-    log.error("There is no room on the disk for all data of %s", slug)
-    return HmiError(
-        ErrorCode.OUT_OF_DISK,
-        "The server's disk has no room for this file. Ask an administrator to make some, then try again.",
-    )

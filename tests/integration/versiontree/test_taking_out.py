@@ -118,7 +118,7 @@ def test_a_full_disk_is_said_and_nothing_is_left(world: World, monkeypatch: pyte
         meanwhile = made(world)
     for takeout in (before, meanwhile):
         assert takeout.state == TakeoutState.FAILED
-        assert "no room" in takeout.error_message
+        assert "disk is full" in takeout.error_message
     assert left() == []
     assert made(world).state == TakeoutState.READY
 

@@ -2,6 +2,7 @@
 
 import io
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 from django.http import FileResponse, HttpRequest, StreamingHttpResponse
@@ -19,15 +20,15 @@ class Site:
     def __init__(self) -> None:
         self.size = SMALL_FILE_BYTES + 1
         self.files: list[io.BytesIO] = []
-        self._answers: list[HttpResponseBase] = []
+        self._answers: list[Any] = []
         self._limit = DownloadLimit(self._send)
 
     def ask(self, address: str) -> int:
         """The status of the answer, whose content nobody reads."""
         with nobodys_scope():
-            answer = self._limit(RequestFactory().get("/api/file", REMOTE_ADDR=address))
+            answer: Any = self._limit(RequestFactory().get("/api/file", REMOTE_ADDR=address))
         self._answers.append(answer)
-        return answer.status_code
+        return int(answer.status_code)
 
     def end(self) -> None:
         """All that was asked for is sent. (`close` itself also tells Django, which closes connections.)"""
