@@ -1,7 +1,7 @@
 """Prepared in the background, taken by the loop."""
 
 from collections.abc import Callable
-from concurrent.futures import Future
+from concurrent.futures import Future, wait
 from threading import Thread
 from typing import Generic, TypeVar
 
@@ -33,6 +33,10 @@ class Ahead(Generic[Made]):
                 future.set_exception(error)
 
         Thread(target=run, name=self._name, daemon=True).start()
+
+    def is_done_within(self, seconds: float) -> bool:
+        """Wait for what was begun, at most for so long; whether nothing is still being worked at."""
+        return self._future is None or not wait([self._future], timeout=seconds).not_done
 
     def take(self, *, wait: bool = False) -> Made | None:
         """What the work gave, once; raises what it raised. None when nothing was begun, or, without ``wait``,

@@ -179,7 +179,10 @@ class Catalogue:
     def warm_up(self) -> None:
         """Have what is served loaded as far as there is time and room, and compute one text along every
         chain, so that no first request waits for that. What fails is logged, for a request to be told."""
-        self._bringing.take(wait=True)
+        if not self._bringing.is_done_within(2 * self._ahead_s):
+            log.warning("hPLMs are still being loaded; the first requests for them will wait")
+            return
+        self._bringing.take()
         until = time.monotonic() + self._ahead_s
         of_chains = {chain_name(hplm): hplm for hplm in self.manifest.hplms.values()}
         for hplm in of_chains.values():
