@@ -12,7 +12,7 @@ from hmi_site.embedded.postgres import Postgres
 from hmi_site.embedded.process import Child
 from hmi_site.embedded.valkey import Valkey
 from hmi_site.launcher import children
-from hmi_site.launcher.ports import Port
+from hmi_site.launcher.ports import Port, choose_port
 from hmi_site.services import EMBEDDED_ROLE, embedded_redis_url
 from tests.services import start, throwaway_postgres
 
@@ -96,7 +96,8 @@ class OwnValkey(Killable):
 
 
 class Web(Killable):
-    """The web server as the launcher starts it, perhaps with another application."""
+    """The web server as the launcher starts it, perhaps with another application. While it does not run,
+    nobody listens: as where the launcher has gone, too."""
 
     def __init__(self, port: Port, env: dict[str, str], log: Path, *, application: str = "") -> None:
         super().__init__()
@@ -108,8 +109,19 @@ class Web(Killable):
 
     def start(self) -> None:
         """Returns once it answers."""
+        if self._port.listener.fileno() < 0:
+            self._port = choose_port(self._port.address, self._port.number)
+            assert not self._port.taken
         self._child, ready = self.prepared()
         start(self._child, ready)
+
+    def kill(self) -> None:
+        super().kill()
+        self._port.listener.close()
+
+    def stop(self) -> None:
+        super().stop()
+        self._port.listener.close()
 
     def prepared(self) -> tuple[Child, Callable[[], bool]]:
         """The process, and what says that it answers."""
