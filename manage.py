@@ -10,7 +10,7 @@ def main() -> None:
     from django.core.exceptions import ImproperlyConfigured
     from django.core.management import execute_from_command_line
 
-    from tenants.scope import process_of_platform
+    from tenants.base.scope import process_of_platform
 
     process_of_platform()
     try:

@@ -28,7 +28,7 @@ from hmi_site.demo.waiting import DemoError  # noqa: E402
 from hmi_site.embedded.process import ChildError  # noqa: E402
 from hmi_site.launcher.stack import Stack  # noqa: E402
 from inference.queueing.status import workers_alive  # noqa: E402
-from tenants.scope import process_of_platform  # noqa: E402
+from tenants.base.scope import process_of_platform  # noqa: E402
 
 STAGES = ("queue", "retrieval", "adapter_load", "compute", "total")
 LEVELS = ("trigram", "bigram", "unigram", "computed")

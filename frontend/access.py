@@ -12,11 +12,11 @@ from django_htmx.http import HttpResponseClientRedirect
 from django_htmx.middleware import HtmxDetails
 from structlog.contextvars import bind_contextvars
 
-from tenants.errors import ErrorCode, HmiError
-from tenants.models import Membership, Role, Tenant, User
-from tenants.permissions import require_role
-from tenants.scope import enter_tenant
-from tenants.selectors import tenants_of
+from tenants.accounts.models import Membership, Role, Tenant, User
+from tenants.accounts.permissions import require_role
+from tenants.accounts.selectors import tenants_of
+from tenants.base.errors import ErrorCode, HmiError
+from tenants.base.scope import enter_tenant
 
 View = Callable[..., HttpResponseBase]
 

@@ -5,7 +5,7 @@ from typing import Any
 
 from django.http import HttpResponse
 
-from tenants.csv_files import csv_chunks
+from tenants.base.csv_files import csv_chunks
 
 COLUMNS = ("file", "row", "line", "reason", "content")
 

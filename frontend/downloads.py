@@ -8,7 +8,7 @@ from typing import IO, Final
 from django.http import FileResponse, StreamingHttpResponse
 from django.utils.http import content_disposition_header
 
-from tenants.csv_files import csv_chunks
+from tenants.base.csv_files import csv_chunks
 
 SPOOLED_BYTES: Final = 4 * 1024**2
 

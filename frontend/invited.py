@@ -5,9 +5,9 @@ The session keeps the hash of the token, so that the token stands in no address 
 
 from django.http import HttpRequest
 
-from tenants.models import Invitation
-from tenants.models.invitation import hash_of
-from tenants.selectors import invitation_by_hash
+from tenants.accounts.models import Invitation
+from tenants.accounts.models.invitation import hash_of
+from tenants.accounts.selectors import invitation_by_hash
 
 _KEY = "invitation"
 

@@ -19,8 +19,8 @@ from django.db import connection
 from django.http import StreamingHttpResponse
 
 from frontend.live_places import places
-from tenants.selectors import memberships_alive
-from versiontree.queue_selectors import Mark, job_marks
+from tenants.accounts.selectors import memberships_alive
+from versiontree.jobs.selectors.queue import Mark, job_marks
 
 log = logging.getLogger(__name__)
 

@@ -9,7 +9,7 @@ from django.http import HttpResponse
 from django.shortcuts import redirect, render
 
 from frontend.access import TenantRequest
-from tenants.errors import HmiError
+from tenants.base.errors import HmiError
 
 _HIDDEN = (HTTPStatus.NOT_FOUND, HTTPStatus.FORBIDDEN)
 

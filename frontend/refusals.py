@@ -5,7 +5,7 @@ from typing import TypeVar
 
 from django.forms import Form
 
-from tenants.errors import HmiError
+from tenants.base.errors import HmiError
 
 Result = TypeVar("Result")
 

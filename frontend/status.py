@@ -2,9 +2,9 @@
 
 from dataclasses import dataclass
 
-from versiontree.models.batch import BATCH_STYLE
-from versiontree.models.job import STATUS_STYLE
-from versiontree.models.version import VERSION_STATE_STYLE, VersionState
+from inference.batches.models import BATCH_STYLE
+from versiontree.jobs.models.job import STATUS_STYLE
+from versiontree.tree.models.version import VERSION_STATE_STYLE, VersionState
 
 NOT_BEGUN = "not_begun"
 """A job that the failure of the one before it left out."""

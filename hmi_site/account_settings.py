@@ -66,7 +66,7 @@ AXES_HANDLER = "hmi_site.lockout.Lockout"
 AXES_LOCKOUT_PARAMETERS = [["username", "ip_address"]]
 AXES_USERNAME_CALLABLE = "hmi_site.lockout.account_name"
 AXES_LOCKOUT_CALLABLE = "hmi_site.lockout.locked_out"
-AXES_CLIENT_IP_CALLABLE = "tenants.client_address.counted_address"
+AXES_CLIENT_IP_CALLABLE = "tenants.base.client_address.counted_address"
 AXES_FAILURE_LIMIT = HMI_LOCKOUT_FAILURES
 AXES_COOLOFF_TIME = timedelta(minutes=HMI_LOCKOUT_MIN)
 AXES_RESET_ON_SUCCESS = True

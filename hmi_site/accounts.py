@@ -11,9 +11,9 @@ from django.conf import settings
 from django.http import HttpRequest
 
 from frontend.invited import openly_invited
-from tenants.client_address import counted_address
-from tenants.models import User
-from tenants.sealing import seal, unseal
+from tenants.accounts.models import User
+from tenants.base.client_address import counted_address
+from tenants.base.encryption import seal, unseal
 
 log = logging.getLogger(__name__)
 

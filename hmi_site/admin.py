@@ -8,8 +8,8 @@ from django.contrib import admin
 
 from hmi_site.dashboard.tenant import TenantPage
 from hmi_site.dashboard.urls import addresses
-from tenants.admin.base import ModelAdmin, NotByHand
-from tenants.models import Tenant
+from tenants.accounts.models import Tenant
+from tenants.base.admin.base import ModelAdmin, NotByHand
 
 admin.site.unregister([Authenticator, EmailAddress, Tenant])
 admin.site.register(Tenant, TenantPage)

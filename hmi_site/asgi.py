@@ -21,8 +21,8 @@ from hmi_site.warm_up import warm_up
 from inference.api.client import close_gateway
 from inference.api.soon import close_asker
 from inference.garbage import spare_garbage_collection
-from tenants.afterwards import afterwards
-from tenants.services.usage import usage_write
+from tenants.base.background_tasks import afterwards
+from tenants.usage.services.usage import usage_write
 
 FINISH_S = 5.0
 LOOK_UPS = 4

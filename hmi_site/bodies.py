@@ -11,9 +11,9 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from hmi_site.patience import Patience, too_slow
-from tenants.client_address import address_to_count, forwarded_address
-from tenants.errors import ErrorCode, HmiError
-from tenants.receiving import RETRY_AFTER_S, SMALL_BODY_BYTES, Places
+from tenants.base.client_address import address_to_count, forwarded_address
+from tenants.base.errors import ErrorCode, HmiError
+from tenants.base.upload_concurrency import RETRY_AFTER_S, SMALL_BODY_BYTES, Places
 
 Message = dict[str, Any]
 Receive = Callable[[], Awaitable[Message]]

@@ -1,6 +1,6 @@
 """How much a client may send at once, and who may send more than a little.
 
-A view that takes large bodies says so by ``largest_body`` (see ``tenants.receiving``); no other gets more
+A view that takes large bodies says so by ``largest_body`` (see ``tenants.base.upload_concurrency``); no other gets more
 than SMALL_BODY_BYTES.
 """
 
@@ -16,10 +16,10 @@ from django.http import HttpRequest
 from django.urls import Resolver404, resolve
 
 from hmi_site.errors import as_hmi_error
-from tenants.authentication import api_key_lately, presented_key
-from tenants.errors import ErrorCode, HmiError
-from tenants.receiving import FILES, INFERENCE, SMALL_BODY_BYTES, release_database
-from tenants.scope import nobodys_scope
+from tenants.accounts.authentication import api_key_lately, presented_key
+from tenants.base.errors import ErrorCode, HmiError
+from tenants.base.scope import nobodys_scope
+from tenants.base.upload_concurrency import FILES, INFERENCE, SMALL_BODY_BYTES, release_database
 
 FORM: Final = "multipart/form-data"
 FILE_TYPES: Final = {FORM: 1024**2, "application/offset+octet-stream": 0}

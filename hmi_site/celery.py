@@ -10,13 +10,14 @@ from django.conf import settings
 
 from hmi_site.embedded.lifeline import die_with_launcher
 from hmi_site.ready_file import tell_ready
-from tenants.scope import process_of_platform
+from tenants.base.scope import process_of_platform
 
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "hmi_site.settings")
 
 app = Celery("hmi_site")
 app.config_from_object("django.conf:settings", namespace="CELERY")
-app.autodiscover_tasks(["workers", "inference.batches"])
+app.autodiscover_tasks()
+app.autodiscover_tasks(["workers"])
 
 
 @setup_logging.connect

@@ -14,7 +14,7 @@ from django.db import Error as DatabaseError
 
 from inference.serving.environment import SettingError, WorkerSettings
 from inference.serving.exporter import ExporterSettings
-from tenants.row_security import role_unheld, walls_lacking
+from tenants.base.row_security import role_unheld, walls_lacking
 
 DEVICES = re.compile(r"auto|cpu|cuda(:\d+)?")
 KEY_LENGTH = 32

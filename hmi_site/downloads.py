@@ -8,10 +8,10 @@ from django.http import FileResponse, HttpRequest, StreamingHttpResponse
 from django.http.response import HttpResponseBase
 
 from hmi_site.errors import answer
-from tenants.client_address import counted_address
-from tenants.errors import ErrorCode, HmiError
-from tenants.receiving import DOWNLOADS_AT_ONCE, RETRY_AFTER_S, Places
-from tenants.scope import NOTHING, scope_now
+from tenants.base.client_address import counted_address
+from tenants.base.errors import ErrorCode, HmiError
+from tenants.base.scope import NOTHING, scope_now
+from tenants.base.upload_concurrency import DOWNLOADS_AT_ONCE, RETRY_AFTER_S, Places
 
 SMALL_FILE_BYTES: Final = 256 * 1024
 """A file up to this size is sent in one piece, and is no download."""

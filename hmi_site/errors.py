@@ -16,7 +16,7 @@ from structlog.contextvars import bind_contextvars
 
 from hmi_site.patience import too_slow
 from inference.api.errors import rendered, speaks_json
-from tenants.errors import ErrorCode, HmiError
+from tenants.base.errors import ErrorCode, HmiError
 
 log = logging.getLogger(__name__)
 

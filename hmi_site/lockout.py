@@ -13,8 +13,8 @@ from django.db.models import Q, Sum
 from django.http import HttpRequest, HttpResponse
 
 from hmi_site.errors import answer
-from tenants.errors import ErrorCode, HmiError
-from tenants.models import User
+from tenants.accounts.models import User
+from tenants.base.errors import ErrorCode, HmiError
 
 LONGEST_NAME = 150
 SEVERAL_ADDRESSES = 10

@@ -16,9 +16,9 @@ from hmi_site.accounts import second_factor_required
 from hmi_site.body_limits import FORM, REFUSAL, SENDER, check_size, keeps_part
 from hmi_site.errors import answer
 from inference.api.errors import speaks_json
-from inference.api.oip.errors import speaks_oip
-from tenants.errors import ErrorCode, HmiError
-from tenants.receiving import receiving, release_database
+from inference.open_inference.errors import speaks_oip
+from tenants.base.errors import ErrorCode, HmiError
+from tenants.base.upload_concurrency import receiving, release_database
 
 GetResponse = Callable[[HttpRequest], HttpResponse]
 

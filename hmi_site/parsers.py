@@ -7,8 +7,8 @@ from django.conf import settings
 from rest_framework.parsers import BaseParser
 
 from inference.api.parsers import read_json
-from tenants.errors import ErrorCode, HmiError
-from tenants.receiving import SMALL_BODY_BYTES, release_database
+from tenants.base.errors import ErrorCode, HmiError
+from tenants.base.upload_concurrency import SMALL_BODY_BYTES, release_database
 
 LONGEST_NAME_SHOWN: Final = 64
 

@@ -8,7 +8,7 @@ waits for the sender does not count.
 from dataclasses import dataclass
 from typing import Final
 
-from tenants.errors import ErrorCode, HmiError
+from tenants.base.errors import ErrorCode, HmiError
 
 WAIT_S: Final = 60.0
 LEAST_BYTES: Final = 240 * 1024

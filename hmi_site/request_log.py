@@ -10,10 +10,10 @@ from django.core.signals import request_finished
 from django.http import HttpRequest, HttpResponse
 from structlog.contextvars import bind_contextvars, clear_contextvars, get_contextvars
 
-from inference.api.oip.errors import speaks_oip
 from inference.api.validation import REQUEST_ID_HEADER, usable_request_id
 from inference.logs import TO_HIDE
-from tenants.client_address import answering
+from inference.open_inference.errors import speaks_oip
+from tenants.base.client_address import answering
 
 log = logging.getLogger(__name__)
 

@@ -1,11 +1,11 @@
-"""In whose scope a request is answered (see ``tenants.scope``)."""
+"""In whose scope a request is answered (see ``tenants.base.scope``)."""
 
 from collections.abc import Callable
 from typing import Any
 
 from django.http import HttpRequest, HttpResponse
 
-from tenants.scope import enter_platform, nobodys_scope
+from tenants.base.scope import enter_platform, nobodys_scope
 
 ADMINISTRATION = "admin"
 

@@ -124,9 +124,19 @@ INSTALLED_APPS = [
     "django_htmx",
     "tree_queries",
     "axes",
-    "tenants",
-    "versiontree",
+    "tenants.base",
+    "tenants.audit",
+    "tenants.usage",
+    "tenants.accounts",
+    "tenants.datasets",
+    "tenants.webhooks",
+    "versiontree.jobs",
+    "versiontree.tree",
+    "versiontree.transfer",
     "inference.api",
+    "inference.batches",
+    "inference.openai",
+    "inference.open_inference",
     "frontend",
     "allauth",  # behind frontend, whose templates are to be found first
     "allauth.account",
@@ -172,7 +182,7 @@ TEMPLATES: list[dict[str, Any]] = [
         },
     }
 ]
-AUTH_USER_MODEL = "tenants.User"
+AUTH_USER_MODEL = "accounts.User"
 
 # --- PostgreSQL, Redis, Celery ----------------------------------------------------------------------------
 DATABASE_URL = env.text("DATABASE_URL")
@@ -229,21 +239,25 @@ CELERY_WORKER_HIJACK_ROOT_LOGGER = False
 CELERY_TIMEZONE = "UTC"
 # A tick that nobody took in time is worthless: the next one does its work.
 CELERY_BEAT_SCHEDULE = {
-    "reap": {"task": "workers.reap", "schedule": 5.0, "options": {"queue": "default", "expires": 5.0}},
-    "collect": {
-        "task": "workers.collect",
+    "recover-lost-work": {
+        "task": "base.recover_lost_work",
+        "schedule": 5.0,
+        "options": {"queue": "default", "expires": 5.0},
+    },
+    "delete-expired": {
+        "task": "base.delete_expired",
         "schedule": 3600.0,
         "options": {"queue": "default", "expires": 3600.0},
     },
     # What a message was lost for, and what is tried again.
     "send-webhooks": {
-        "task": "workers.send_webhooks",
+        "task": "webhooks.send",
         "schedule": 5.0,
         "options": {"queue": "webhooks", "expires": 5.0},
     },
-    # Jobs of a tenant that leaves take a while to stop, and a worker may have been killed over it.
-    "let-tenants-leave": {
-        "task": "workers.let_tenants_leave",
+    # Jobs of a tenant that is deleted take a while to stop, and a worker may have been killed over it.
+    "delete-tenants": {
+        "task": "transfer.delete_tenants",
         "schedule": 60.0,
         "options": {"queue": "uploads", "expires": 60.0},
     },
@@ -275,14 +289,14 @@ FILE_UPLOAD_TEMP_DIR = tempfile.gettempdir()
 # --- API --------------------------------------------------------------------------------------------------
 REST_FRAMEWORK = {
     "DEFAULT_AUTHENTICATION_CLASSES": [
-        "tenants.authentication.ApiKeyAuthentication",
+        "tenants.accounts.authentication.ApiKeyAuthentication",
         "rest_framework.authentication.SessionAuthentication",
     ],
     "DEFAULT_PERMISSION_CLASSES": ["rest_framework.permissions.IsAuthenticated"],
     "DEFAULT_THROTTLE_CLASSES": ["inference.api.rates.throttles.ManageRate"],
     "DEFAULT_PARSER_CLASSES": [
         "hmi_site.parsers.StrictJSONParser",
-        "tenants.api.forms.FormParser",
+        "tenants.base.api.multipart.FormParser",
     ],
     "DEFAULT_RENDERER_CLASSES": ["rest_framework.renderers.JSONRenderer"],
     "DEFAULT_SCHEMA_CLASS": "hmi_site.reference.view_headers.ViewSchema",

@@ -23,8 +23,8 @@ from hmi_site.body_limits import REFUSAL, SENDER, Permit
 from hmi_site.downloads import SMALL_FILE_BYTES, is_small_file
 from hmi_site.patience import Patience, too_slow
 from inference.api.hang_ups import ON_HANG_UP
-from tenants.errors import HmiError
-from tenants.receiving import release_database
+from tenants.base.errors import HmiError
+from tenants.base.upload_concurrency import release_database
 
 Message = dict[str, Any]
 Receive = Callable[[], Awaitable[Message]]

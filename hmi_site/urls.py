@@ -8,7 +8,7 @@ from drf_spectacular.views import SpectacularSwaggerSplitView as SwaggerView
 from hmi_site import errors, health
 from hmi_site.metrics.views import metrics
 from hmi_site.reference.served import DescriptionView
-from inference.api.oip.views import ServerView
+from inference.open_inference.views import ServerView
 
 # There is one way in, with its lock-out and its second factor.
 admin.site.login = secure_admin_login(admin.site.login)  # type: ignore[method-assign]
@@ -25,15 +25,12 @@ urlpatterns: list[URLPattern | URLResolver] = [
         name="docs",
     ),
     path("api/v1/", include("inference.api.urls")),  # first: it is asked for most
-    path("api/v1/", include("tenants.api.urls")),
-    path("api/v1/", include("versiontree.api.urls")),
-    path("v1/", include("inference.api.openai.urls")),
-    path("v1/", include("versiontree.api.openai.urls")),  # before files: results are some
-    path("v1/", include("tenants.api.openai.urls")),
+    path("api/v1/", include("hmi_site.api_urls")),
+    path("v1/", include("inference.openai.urls")),
     path("v2", ServerView.as_view(), name="oip-server"),
     path("v2/health/live", health.oip_live, name="health-oip-live"),
     path("v2/health/ready", health.oip_ready, name="health-oip-ready"),
-    path("v2/", include("inference.api.oip.urls")),
+    path("v2/", include("inference.open_inference.urls")),
     path("", include("allauth.account.urls")),
     path("second-factor/", include("allauth.mfa.urls")),
     path("", include("frontend.urls")),

@@ -10,11 +10,11 @@ from redis.exceptions import RedisError
 from inference.api.client import gateway
 from inference.api.question import question
 from inference.api.soon import asker
-from tenants.authentication import api_key_from
-from tenants.errors import HmiError
-from tenants.receiving import release_database
-from tenants.scope import nobodys_scope, platform_scope, tenant_scope
-from versiontree.models import Hplm
+from tenants.accounts.authentication import api_key_from
+from tenants.base.errors import HmiError
+from tenants.base.scope import nobodys_scope, platform_scope, tenant_scope
+from tenants.base.upload_concurrency import release_database
+from versiontree.tree.models import Hplm
 
 log = logging.getLogger(__name__)
 

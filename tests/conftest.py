@@ -12,7 +12,7 @@ from pytest_django import Settings
 
 from hmi_site.embedded.postgres import ensure_role
 from hmi_site.services import EMBEDDED_ROLE
-from tenants.scope import platform_scope, process_of_platform
+from tenants.base.scope import platform_scope, process_of_platform
 from tests.scheduling import Scheduling, put_in_order
 from tests.services import environment_of_services, running, throwaway_postgres, throwaway_valkey
 
@@ -67,7 +67,7 @@ def postgres(hmi_home: Path) -> Iterator[None]:
 @pytest.fixture(autouse=True)
 def in_platform_scope() -> Iterator[None]:
     """Tests see and make rows of all tenants, in all threads; the requests that they send do not (see
-    `tenants.scope`)."""
+    `tenants.base.scope`)."""
     with platform_scope():
         yield
 

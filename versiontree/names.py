@@ -3,7 +3,7 @@
 import re
 from typing import Final
 
-from tenants.errors import ErrorCode, HmiError
+from tenants.base.errors import ErrorCode, HmiError
 
 LONGEST_NAME: Final = 63
 SLUG_PATTERN: Final = r"^[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?$"

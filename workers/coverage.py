@@ -13,14 +13,14 @@ from inference.hplm.json_files import read_artifact_json
 from inference.hplm.plot import PlotChain, PlotTable
 from inference.hplm.root import ROOT_FILE, tokenizer_of
 from inference.hplm.root_config import RootConfig
-from tenants.formats.sampling import Place, Texts, corpus_texts, dataset_texts, sample
-from tenants.models import Corpus, Dataset
-from tenants.selectors import upload_by_id
-from versiontree.artifacts import ArtifactStore
-from versiontree.coverages import coverage_record, coverages_of
-from versiontree.fitting import upload_parts
-from versiontree.models import Version
-from versiontree.selectors import build_inputs
+from tenants.datasets.formats.sampling import Place, Texts, corpus_texts, dataset_texts, sample
+from tenants.datasets.models import Corpus, Dataset
+from tenants.datasets.selectors.uploads import upload_by_id
+from versiontree.artifact_store import ArtifactStore
+from versiontree.tree.models import Version
+from versiontree.tree.selectors.coverage import coverage_record, coverages_of
+from versiontree.tree.selectors.versions import build_inputs
+from versiontree.tree.tokenizer_fit import upload_parts
 from workers.jobs.inputs import artifact_folder
 
 log = logging.getLogger(__name__)

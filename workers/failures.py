@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from inference.hplm.errors import HplmError
-from tenants.errors import ErrorCode, HmiError
+from tenants.base.errors import ErrorCode, HmiError
 from workers.training import disk
 
 FRAMES_KEPT = 20

@@ -17,8 +17,8 @@ from uuid import UUID
 
 from django.db import DatabaseError, InterfaceError, connection
 
-from versiontree.errors import LeaseLost
-from versiontree.services.jobs import job_event, job_heartbeat
+from versiontree.jobs.errors import LeaseLost
+from versiontree.jobs.services.lifecycle import job_event, job_heartbeat
 
 log = logging.getLogger(__name__)
 

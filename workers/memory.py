@@ -14,10 +14,10 @@ from pathlib import Path
 from typing import Final
 from uuid import UUID
 
-from versiontree.services.reaping import job_died_of_memory, job_holder, job_was_short_of_memory
+from tenants.base.child_process import is_stopping, run_in_child
+from versiontree.jobs.services.lease_recovery import job_died_of_memory, job_holder, job_was_short_of_memory
 from workers import runner
 from workers.failures import OUT_OF_MEMORY
-from workers.processes import is_stopping, run_apart
 from workers.training.room import begin_in_parts
 
 log = logging.getLogger(__name__)
@@ -32,7 +32,7 @@ def run_job_apart(job_id: UUID) -> int:
     Once it was killed for want of memory it begins with half of each batch; killed so again, it is over.
     """
     halved, before = job_was_short_of_memory(job_id=job_id), kills_for_memory()
-    code = run_apart(partial(_run, job_id, halved))
+    code = run_in_child(partial(_run, job_id, halved))
     # Somebody's SIGKILL alone says nothing about memory: that job goes on elsewhere as it was.
     if code == -signal.SIGKILL and kills_for_memory() > before and not is_stopping():
         log.error("The kernel killed the process of job %s for want of memory", job_id)

@@ -5,10 +5,10 @@ import time
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from versiontree.errors import LeaseLost
+from tenants.base.child_process import WorkerStopping, is_stopping
+from versiontree.jobs.errors import LeaseLost
 from workers.jobs.outcome import plain
 from workers.lease import Event, LeaseKeeper, Report
-from workers.processes import WorkerStopping, is_stopping
 from workers.training.progress import Cancelled
 
 METRICS_EVENT_EVERY_S = 2.0

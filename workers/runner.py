@@ -12,16 +12,16 @@ from uuid import UUID
 from django.conf import settings
 from django.db import InterfaceError, OperationalError, connection
 
-from versiontree.artifacts import ArtifactStore, StoredArtifact
-from versiontree.errors import LeaseLost
-from versiontree.models import Job
-from versiontree.models.job import TERMINAL, JobState
-from versiontree.services.jobs import job_cancelled, job_claim, job_fail, job_release, job_succeed
-from versiontree.services.waiting import job_waits
+from tenants.base.child_process import WorkerStopping, is_stopping
+from versiontree.artifact_store import ArtifactStore, StoredArtifact
+from versiontree.jobs.errors import LeaseLost
+from versiontree.jobs.models import Job
+from versiontree.jobs.models.job import TERMINAL, JobState
+from versiontree.jobs.services.job_set_waiting import job_waits
+from versiontree.jobs.services.lifecycle import job_cancelled, job_claim, job_fail, job_release, job_succeed
 from workers.failures import explain
 from workers.jobs.outcome import JobOutcome, plain
 from workers.lease import LEASE_S, LeaseKeeper
-from workers.processes import WorkerStopping, is_stopping
 from workers.reporter import DatabaseReporter
 from workers.sharding import ShardWork, do_shards, worker_name
 from workers.training.progress import Cancelled

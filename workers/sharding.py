@@ -13,11 +13,12 @@ from uuid import UUID, uuid4
 
 from django.db import DatabaseError, InterfaceError, connection
 
-from tenants.errors import ErrorCode, HmiError
-from versiontree.errors import LeaseLost
-from versiontree.models import JobShard
-from versiontree.models.shard import ShardState
-from versiontree.services.shards import (
+from tenants.base.child_process import WorkerStopping, is_stopping
+from tenants.base.errors import ErrorCode, HmiError
+from versiontree.jobs.errors import LeaseLost
+from versiontree.jobs.models import JobShard
+from versiontree.jobs.models.shard import ShardState
+from versiontree.jobs.services.shards import (
     shard_claim,
     shard_done,
     shard_fail,
@@ -29,7 +30,6 @@ from versiontree.services.shards import (
     shards_retry,
 )
 from workers.failures import explain
-from workers.processes import WorkerStopping, is_stopping
 from workers.training.progress import Cancelled, Reporter
 from workers.training.sealed import read_seal, seal_digest
 

@@ -11,9 +11,9 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from uuid import UUID, uuid4
 
-from tenants.workspaces import INCOMING
-from versiontree.artifacts import ArtifactStore
-from versiontree.staging import staging_folder
+from tenants.base.workspaces import INCOMING
+from versiontree.artifact_store import ArtifactStore
+from versiontree.jobs.staging import staging_folder
 
 
 @contextmanager

@@ -8,9 +8,10 @@ import hashlib
 from hmi_site.demo.history import jobs_remember, usage_remember
 from hmi_site.demo.registered import hplms_register
 from hmi_site.demo.statistics import statistics_gather
-from tenants.models import Corpus, Dataset, DatasetSplit, Tenant
-from versiontree.artifacts import StoredArtifact
-from versiontree.models import Version
+from tenants.accounts.models import Tenant
+from tenants.datasets.models import Corpus, Dataset, DatasetSplit
+from versiontree.artifact_store import StoredArtifact
+from versiontree.tree.models import Version
 
 
 def crowd(

@@ -20,16 +20,18 @@ from benchmarks.over_http.places import one_of_each
 from benchmarks.over_http.site import fill, tokenizer_file
 from benchmarks.serving.world import DEMO
 from hmi_site.demo.statistics import statistics_gather
-from tenants.models import Corpus, Dataset, Membership, Tenant, User
-from tenants.scope import process_of_platform
-from tenants.services.corpora import corpus_upload
-from tenants.services.datasets import dataset_upload
-from tenants.storage import upload_store
-from versiontree.artifacts import ArtifactStore
-from versiontree.models import Artifact, Job, Version
-from versiontree.services.domains import domain_create
-from versiontree.services.evaluations import evaluation_keep
-from versiontree.services.planting import dataset_check
+from tenants.accounts.models import Membership, Tenant, User
+from tenants.base.scope import process_of_platform
+from tenants.datasets.models import Corpus, Dataset
+from tenants.datasets.services.corpora import corpus_upload
+from tenants.datasets.services.datasets import dataset_upload
+from tenants.datasets.storage import upload_store
+from versiontree.artifact_store import ArtifactStore
+from versiontree.jobs.models import Job
+from versiontree.tree.models import Artifact, Version
+from versiontree.tree.services.domains import domain_create
+from versiontree.tree.services.evaluations import evaluation_keep
+from versiontree.tree.services.version_create import dataset_check
 from workers.training.answers import Judged, write_answers
 
 PET = "adapter-64"

@@ -5,15 +5,15 @@ Imported once Django knows its settings.
 
 import io
 
-from tenants.models import Membership, Tenant, User
-from tenants.services.api_keys import api_key_create
-from tenants.services.checks import check_create
-from tenants.services.invitations import invitation_create
-from tenants.services.taking_out import takeout_request
-from tenants.services.uploads import upload_receive
-from tenants.services.webhook_events import webhook_test
-from tenants.services.webhooks import webhook_create
-from versiontree.services.batches import batch_send
+from inference.batches.services.batches import batch_send
+from tenants.accounts.models import Membership, Tenant, User
+from tenants.accounts.services.api_keys import api_key_create
+from tenants.accounts.services.invitations import invitation_create
+from tenants.datasets.services.checks import check_create
+from tenants.datasets.services.uploads import upload_receive
+from tenants.webhooks.services.endpoints import webhook_create
+from tenants.webhooks.services.events import webhook_test
+from versiontree.transfer.services.takeouts import takeout_request
 
 
 def one_of_each(tenant: Tenant, owner: User, hplm: str) -> dict[str, object]:

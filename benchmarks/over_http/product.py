@@ -59,7 +59,7 @@ def running(options: argparse.Namespace, *, rows: int) -> Iterator[Product]:
         # These read the settings, which are known only now.
         from benchmarks.over_http.site import fill, tokenizer_file
         from hmi_site.launcher.stack import Stack
-        from tenants.scope import process_of_platform
+        from tenants.base.scope import process_of_platform
 
         process_of_platform()
         texts = Texts(tokenizer_file())

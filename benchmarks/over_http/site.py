@@ -15,17 +15,19 @@ from benchmarks.over_http.clients import Call
 from benchmarks.over_http.made import LABELS, Texts, write_checkpoint, write_hplm, write_root
 from benchmarks.serving.world import Encoder
 from hmi_site.demo.tree import demo_checkpoint
-from tenants.models import Corpus, User
-from tenants.services.api_keys import api_key_create
-from tenants.services.corpora import corpus_upload
-from tenants.services.datasets import dataset_upload
-from tenants.services.tenants import tenant_create
-from versiontree.artifacts import ArtifactStore
-from versiontree.models import Job, Version
-from versiontree.models.job import JobState
-from versiontree.services.hplms import hplm_create
-from versiontree.services.jobs import job_claim, job_succeed
-from versiontree.services.roots import root_register
+from tenants.accounts.models import User
+from tenants.accounts.services.api_keys import api_key_create
+from tenants.accounts.services.tenants import tenant_create
+from tenants.datasets.models import Corpus
+from tenants.datasets.services.corpora import corpus_upload
+from tenants.datasets.services.datasets import dataset_upload
+from versiontree.artifact_store import ArtifactStore
+from versiontree.jobs.models import Job
+from versiontree.jobs.models.job import JobState
+from versiontree.jobs.services.lifecycle import job_claim, job_succeed
+from versiontree.tree.models import Version
+from versiontree.tree.services.hplms import hplm_create
+from versiontree.tree.services.roots import root_register
 
 MAKER, LEASE_S, HPLM = "benchmark", 60.0, "model"
 CORPUS_LINES, EXAMPLES, WORDS_OF_AN_EXAMPLE = 400, 60, 12

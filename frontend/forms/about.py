@@ -2,7 +2,7 @@
 
 from django import forms
 
-from versiontree.archive.manifest import LONGEST
+from versiontree.transfer.archive.manifest import LONGEST
 
 
 class AboutForm(forms.Form):

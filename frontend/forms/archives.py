@@ -6,8 +6,9 @@ from django import forms
 
 from frontend.forms.base import LONGEST_NAME, PickField, PickForm, slug_field
 from frontend.forms.tree import NO_PARENT, offer_parents
-from tenants.models import Task, Tenant
-from versiontree.services.licences import LONGEST_LICENCE
+from tenants.accounts.models import Tenant
+from tenants.datasets.models import Task
+from versiontree.tree.services.licences import LONGEST_LICENCE
 
 
 class ImportForm(forms.Form):

@@ -4,8 +4,9 @@ from typing import Any
 
 from django import forms
 
-from tenants.audit_selectors import SYSTEM, AuditWish, audit_actors, audit_kinds
-from tenants.models import Tenant
+from tenants.accounts.models import Tenant
+from tenants.accounts.selectors import audit_actors
+from tenants.audit.selectors import SYSTEM, AuditWish, audit_kinds
 
 NAMES = {"api_key": "API keys", "hplm": "hPLMs"}
 

@@ -2,7 +2,7 @@
 
 from django import forms
 
-from versiontree.models.alias import DEFAULT_ALIAS
+from versiontree.tree.models.alias import DEFAULT_ALIAS
 
 
 class BatchForm(forms.Form):

@@ -4,8 +4,8 @@ from collections.abc import Mapping
 
 from django import forms
 
-from tenants.formats.columns import ColumnsFound, task_columns
-from tenants.models import UploadCheck
+from tenants.datasets.formats.columns import ColumnsFound, task_columns
+from tenants.datasets.models import UploadCheck
 
 LABELS = {
     "text": "Text",

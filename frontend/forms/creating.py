@@ -10,13 +10,14 @@ from django import forms
 from django.http import QueryDict
 
 from frontend.forms.base import slug_field
-from tenants.errors import HmiError
-from tenants.models import Task, Tenant
-from tenants.selectors import dataset_of
-from versiontree.knob_fields import Knobbed
-from versiontree.models.job import JobKind
-from versiontree.selectors import version_visible_to
-from versiontree.services.licences import LONGEST_LICENCE
+from tenants.accounts.models import Tenant
+from tenants.base.errors import HmiError
+from tenants.datasets.models import Task
+from tenants.datasets.selectors.uploads import dataset_of
+from versiontree.jobs.models.job import JobKind
+from versiontree.tree.selectors.versions import version_visible_to
+from versiontree.tree.services.licences import LONGEST_LICENCE
+from versiontree.tree.training_fields import Knobbed
 
 
 class Step(StrEnum):

@@ -11,8 +11,8 @@ from django import forms
 from django.core.files.uploadedfile import UploadedFile
 
 from frontend.forms.columns import columns_chosen
-from tenants.formats.check import DEFAULT_SEPARATOR
-from tenants.models import CheckKind, Task, UploadCheck
+from tenants.datasets.formats.check import DEFAULT_SEPARATOR
+from tenants.datasets.models import CheckKind, Task, UploadCheck
 
 LONGEST_NAME = 100
 

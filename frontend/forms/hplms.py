@@ -7,8 +7,8 @@ from typing import Any, Final
 from django import forms
 
 from frontend.forms.lists import ListForm
-from tenants.models import Task
-from versiontree.browsing import Branch
+from tenants.datasets.models import Task
+from versiontree.tree.selectors.browsing import Branch
 
 FAILING: Final = "failing"
 HEALTH: Final = (

@@ -9,7 +9,7 @@ from django.db.models.expressions import OrderBy
 from django.db.models.functions import Coalesce
 
 from frontend.forms.lists import ListForm
-from versiontree.models.job import TERMINAL, JobKind, JobState
+from versiontree.jobs.models.job import TERMINAL, JobKind, JobState
 
 STATES: Final[dict[str, frozenset[JobState]]] = {
     "finished": TERMINAL,

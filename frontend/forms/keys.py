@@ -6,8 +6,8 @@ from typing import Any
 from django import forms
 from django.utils import timezone
 
-from tenants.models import Scope
-from tenants.services.api_keys import MOST_A_MINUTE
+from tenants.accounts.models import Scope
+from tenants.accounts.services.api_keys import MOST_A_MINUTE
 
 ON_A_DAY = "date"
 LIFETIMES = [

@@ -2,7 +2,7 @@
 
 from django import forms
 
-from tenants.models import Role
+from tenants.accounts.models import Role
 
 WHAT_THEY_DO = (
     "Owners also manage members and API keys; developers make and change things; viewers look and try."

@@ -11,9 +11,9 @@ from django.db import transaction
 from django.http import HttpRequest
 
 from frontend.invited import forget, openly_invited
-from tenants.afterwards import afterwards
-from tenants.models import User
-from tenants.services.invitations import invitation_accept
+from tenants.accounts.models import User
+from tenants.accounts.services.invitations import invitation_accept
+from tenants.base.background_tasks import afterwards
 
 LABELS = {
     "login": "User name or e-mail address",

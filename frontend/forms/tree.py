@@ -7,15 +7,16 @@ from django import forms
 from frontend.forms.base import Need, PickField, PickForm, slug_field
 from frontend.presenters.data import task_of
 from frontend.presenters.versions import parent_name
-from tenants.models import Corpus, Dataset, Tenant
-from tenants.selectors import datasets_of
-from versiontree.knob_fields import AS_BEFORE, Knobbed
-from versiontree.models import Hplm
-from versiontree.models.alias import DEFAULT_ALIAS
-from versiontree.models.job import JobKind
-from versiontree.models.version import VersionState
-from versiontree.selectors import corpora_usable_by, parents_ready_for, versions_of
-from versiontree.training_settings import DEFAULT_ALPHA
+from tenants.accounts.models import Tenant
+from tenants.datasets.models import Corpus, Dataset
+from tenants.datasets.selectors.uploads import datasets_of
+from versiontree.jobs.models.job import JobKind
+from versiontree.tree.models import Hplm
+from versiontree.tree.models.alias import DEFAULT_ALIAS
+from versiontree.tree.models.version import VersionState
+from versiontree.tree.selectors.versions import corpora_usable_by, parents_ready_for, versions_of
+from versiontree.tree.training_fields import AS_BEFORE, Knobbed
+from versiontree.tree.training_settings import DEFAULT_ALPHA
 
 NO_CORPUS = Need("There is no corpus yet.", "frontend:corpus_new", "Upload a corpus first")
 NO_DATASET = Need("There is no fitting dataset yet.", "frontend:dataset_new", "Upload a dataset first")

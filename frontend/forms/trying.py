@@ -7,9 +7,9 @@ from typing import Any, Final
 from django import forms
 from django.http import QueryDict
 
-from tenants.errors import HmiError
-from tenants.models import Tenant
-from versiontree.offers import Offer, Reads, offer_of, offers_found
+from tenants.accounts.models import Tenant
+from tenants.base.errors import HmiError
+from versiontree.tree.selectors.callable_hplms import Offer, Reads, offer_of, offers_found
 
 MOST: Final = 4
 """hPLMs side by side."""

@@ -7,7 +7,7 @@ from typing import Any, Final, NamedTuple, cast
 from django import forms
 from django.http import QueryDict
 
-from tenants.usage_selectors import UsageOf
+from tenants.usage.selectors.usage import UsageOf
 
 LONGEST_DAYS: Final = 366
 LONGEST_NAME: Final = 100

@@ -6,8 +6,8 @@ from typing import Any
 from django import forms
 
 from frontend.forms.keys import USUAL_OVERLAP
-from tenants.models.webhook import LONGEST_URL, SUBSCRIBABLE
-from tenants.services.webhooks import LONGEST_DESCRIPTION
+from tenants.webhooks.models import LONGEST_URL, SUBSCRIBABLE
+from tenants.webhooks.services.endpoints import LONGEST_DESCRIPTION
 
 OVERLAPS = [
     ("0", "stops signing at once"),

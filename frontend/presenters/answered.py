@@ -5,8 +5,8 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from frontend.presenters.pieces import Piece, pieces_of
-from tenants.models import Task
-from versiontree.answers import Answered, Change, Changed, mcnemar
+from tenants.datasets.models import Task
+from versiontree.tree.evaluation_answers import Answered, Change, Changed, mcnemar
 
 Row = Mapping[str, Any]
 TEXTS: Final = ("text", "text_pair", "question", "context")

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Final
 
-from tenants.models import AuditEvent
+from tenants.audit.models import AuditEvent
 
 SENTENCES: Final[Mapping[str, str]] = {
     "alias.move": "moved the alias {subject}",

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from frontend.presenters.metrics import Measured, label_rows, measured_of
 from frontend.presenters.versions import measurements
-from versiontree.models import Version
+from versiontree.tree.models import Version
 
 COMPARED = 5
 

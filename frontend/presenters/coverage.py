@@ -11,8 +11,9 @@ from frontend.presenters.charts import Part
 from frontend.presenters.levels import level_parts
 from frontend.presenters.version_page import version_url
 from frontend.presenters.versions import parent_name
-from tenants.models import Corpus, Dataset, Tenant
-from versiontree.models import Coverage, Version
+from tenants.accounts.models import Tenant
+from tenants.datasets.models import Corpus, Dataset
+from versiontree.tree.models import Coverage, Version
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,12 +11,12 @@ from frontend.presenters.coverage import covered_parts
 from frontend.presenters.data import task_of
 from frontend.presenters.snippets import Snippets, snippets_of
 from frontend.presenters.versions import parent_name
-from tenants.models import Dataset, Task
-from versiontree.estimates import Estimate
-from versiontree.knob_fields import label_of
-from versiontree.models import Coverage, Version
-from versiontree.models.version import VersionKind
-from versiontree.past_jobs import Span
+from tenants.datasets.models import Dataset, Task
+from versiontree.tree.models import Coverage, Version
+from versiontree.tree.models.version import VersionKind
+from versiontree.tree.selectors.estimates import Estimate
+from versiontree.tree.selectors.past_jobs import Span
+from versiontree.tree.training_fields import label_of
 
 MINUTE, HOUR, DAY = 60, 3600, 86_400
 HARDLY = 0.01

@@ -13,10 +13,11 @@ from django.urls import reverse
 
 from frontend.presenters.charts import Bar, counted_bars, doubling_bars, histogram_bars
 from frontend.presenters.pieces import Piece, pieces_of
-from tenants.arriving import arrived
-from tenants.errors import HmiError
-from tenants.models import CheckKind, Corpus, Dataset, Split, Task, Tenant, Upload, UploadCheck
-from tenants.storage import upload_store
+from tenants.accounts.models import Tenant
+from tenants.base.errors import HmiError
+from tenants.datasets.append_file import arrived
+from tenants.datasets.models import CheckKind, Corpus, Dataset, Split, Task, Upload, UploadCheck
+from tenants.datasets.storage import upload_store
 
 Report = Mapping[str, Any]
 

@@ -5,8 +5,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from frontend.forms.trying import FIELDS, PLACES
-from tenants.models import Dataset
-from versiontree.offers import Reads
+from tenants.datasets.models import Dataset
+from versiontree.tree.selectors.callable_hplms import Reads
 
 
 @dataclass(frozen=True, slots=True)

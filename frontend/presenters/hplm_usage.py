@@ -4,8 +4,8 @@ from collections import Counter
 from collections.abc import Collection, Iterable
 from datetime import date, timedelta
 
-from tenants.models import UsageDay
-from tenants.usage_selectors import UsageTotal
+from tenants.usage.models import UsageDay
+from tenants.usage.selectors.usage import UsageTotal
 
 
 def summed(days: Collection[UsageDay]) -> UsageTotal:

@@ -11,11 +11,11 @@ from frontend.presenters.snippets import snippets_of
 from frontend.presenters.tree import answering
 from frontend.presenters.wording import metric_words
 from frontend.status import Style, style_of
-from tenants.models import UsageDay
-from versiontree.browsing import Branch, Brief
-from versiontree.health import ILL_SHARE
-from versiontree.models import Hplm
-from versiontree.models.version import VersionState
+from tenants.usage.models import UsageDay
+from versiontree.tree.models import Hplm
+from versiontree.tree.models.version import VersionState
+from versiontree.tree.selectors.browsing import Branch, Brief
+from versiontree.tree.selectors.health import ILL_SHARE
 
 
 @dataclass(frozen=True, slots=True)

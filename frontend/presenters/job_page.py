@@ -13,14 +13,15 @@ from frontend.presenters.creating import in_words
 from frontend.presenters.jobs import figures
 from frontend.presenters.progress import UNTOLD
 from frontend.presenters.wording import plain, words
-from tenants.models import Tenant
-from versiontree.knob_fields import LABELS
-from versiontree.models import Job, JobEvent, Version
-from versiontree.models.job import JobKind, JobState
-from versiontree.models.version import VersionKind
-from versiontree.readiness import Readiness
-from versiontree.reported import mapping_of
-from versiontree.training_settings import KNOBS, Knob
+from tenants.accounts.models import Tenant
+from versiontree.jobs.models import Job, JobEvent
+from versiontree.jobs.models.job import JobKind, JobState
+from versiontree.tree.job_reports import mapping_of
+from versiontree.tree.models import Version
+from versiontree.tree.models.version import VersionKind
+from versiontree.tree.selectors.readiness import Readiness
+from versiontree.tree.training_fields import LABELS
+from versiontree.tree.training_settings import KNOBS, Knob
 
 CLONED = {VersionKind.HPLM: JobKind.FINE_TUNE, VersionKind.DOMAIN: JobKind.FURTHER_PRETRAIN}
 """The kind of job whose settings the form of a new one of these takes."""

@@ -10,9 +10,10 @@ from django.utils import timezone
 from frontend.presenters.metrics import metric_name, written
 from frontend.presenters.wording import metric_words
 from frontend.status import NOT_BEGUN
-from versiontree.models import Job, Version
-from versiontree.models.job import JobState
-from versiontree.queue_selectors import queue_places
+from versiontree.jobs.models import Job
+from versiontree.jobs.models.job import JobState
+from versiontree.jobs.selectors.queue import queue_places
+from versiontree.tree.models import Version
 
 ADVICE = {
     "job_crashed": "The fault is on our side. Try again; if it happens twice, tell your administrator.",

@@ -4,7 +4,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import datetime
 
-from tenants.models import ApiKey
+from tenants.accounts.models import ApiKey
 
 
 @dataclass(frozen=True, slots=True)

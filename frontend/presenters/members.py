@@ -4,7 +4,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import datetime
 
-from tenants.models import Invitation, Membership, Role, User
+from tenants.accounts.models import Invitation, Membership, Role, User
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,7 +7,7 @@ from typing import Any
 from frontend.presenters.charts import Bar, Curve, Part, counted_bars, curve_of
 from frontend.presenters.levels import LEVELS, level_parts
 from frontend.presenters.wording import metric_words, plain, words
-from versiontree.reported import is_number, mapping_of
+from versiontree.tree.job_reports import is_number, mapping_of
 
 FIGURES = (
     "macro_f1", "exact", "precision", "recall", "word_accuracy", "spearman", "exact_match", "answered",

@@ -10,8 +10,8 @@ from frontend.presenters.levels import LEVELS, level_parts
 from frontend.presenters.pieces import Piece, pieces_of
 from frontend.presenters.snippets import Snippets
 from frontend.presenters.tokens import TokenText, token_texts
-from tenants.errors import HmiError
-from versiontree.offers import Offer
+from tenants.base.errors import HmiError
+from versiontree.tree.selectors.callable_hplms import Offer
 
 TIMES: Final = (
     ("queue", "Queue"),

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from tenants.usage_selectors import UsageTotal
+from tenants.usage.selectors.usage import UsageTotal
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,9 +6,9 @@ from dataclasses import dataclass, field
 
 from frontend.presenters.metrics import written
 from frontend.presenters.wording import metric_words
-from versiontree.browsing import Branch, Brief
-from versiontree.models.alias import DEFAULT_ALIAS
-from versiontree.models.version import VersionKind
+from versiontree.tree.models.alias import DEFAULT_ALIAS
+from versiontree.tree.models.version import VersionKind
+from versiontree.tree.selectors.browsing import Branch, Brief
 
 PER_BRANCH = 25
 VERSIONS_SHOWN = 4

@@ -9,7 +9,7 @@ from frontend.forms.usage import BROWSER, BROWSER_ASKED
 from frontend.presenters.charts import Bar
 from frontend.presenters.columns import ColumnChart, daily_columns
 from frontend.presenters.tiles import Tile
-from tenants.usage_selectors import SUMMED, UsageBy
+from tenants.usage.selectors.usage import SUMMED, UsageBy
 
 NO_NAME = "(no name)"
 

@@ -15,17 +15,17 @@ from frontend.presenters.metrics import (
     trials_of,
 )
 from frontend.presenters.wording import plain, words
-from tenants.models import Tenant
-from versiontree.chains import compacted_by, without_compacted
-from versiontree.knob_fields import LABELS, knob_fields
-from versiontree.lineage import Step
-from versiontree.models import Version
-from versiontree.models.artifact import Role
-from versiontree.models.job import JobKind
-from versiontree.models.version import VersionKind, VersionState
-from versiontree.remarks import version_warnings
-from versiontree.reported import mapping_of
-from versiontree.training_settings import KNOBS
+from tenants.accounts.models import Tenant
+from versiontree.jobs.models.job import JobKind
+from versiontree.tree.job_reports import mapping_of
+from versiontree.tree.models import Version
+from versiontree.tree.models.artifact import Role
+from versiontree.tree.models.version import VersionKind, VersionState
+from versiontree.tree.selectors.lineage import Step
+from versiontree.tree.selectors.remarks import version_warnings
+from versiontree.tree.table_chains import compacted_by, without_compacted
+from versiontree.tree.training_fields import LABELS, knob_fields
+from versiontree.tree.training_settings import KNOBS
 
 UNTOLD_SETTINGS = {"device", "precision", "lower_way"}
 _KNOBS = (name for kind in (JobKind.FINE_TUNE, *KNOBS) for name in knob_fields(kind) if name != "seed")

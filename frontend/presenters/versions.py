@@ -7,10 +7,10 @@ from typing import Any
 from uuid import UUID
 
 from frontend.presenters.metrics import metric_name, written
-from versiontree.models import Hplm, Version
-from versiontree.models.alias import DEFAULT_ALIAS
-from versiontree.models.version import VersionKind, VersionState
-from versiontree.selectors import alias_moves_of
+from versiontree.tree.models import Hplm, Version
+from versiontree.tree.models.alias import DEFAULT_ALIAS
+from versiontree.tree.models.version import VersionKind, VersionState
+from versiontree.tree.selectors.versions import alias_moves_of
 
 MOVES_LOOKED_AT = 20
 

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from tenants.models import DeliveryState, WebhookDelivery, WebhookEndpoint
-from tenants.services.webhooks import host_of
+from tenants.webhooks.models import DeliveryState, WebhookDelivery, WebhookEndpoint
+from tenants.webhooks.services.endpoints import host_of
 
 
 @dataclass(frozen=True, slots=True)

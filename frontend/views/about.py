@@ -8,13 +8,13 @@ from frontend.access import TenantRequest, tenant_page
 from frontend.forms.about import AboutForm
 from frontend.pages import go, show
 from frontend.refusals import attempt
-from tenants.models import Role
-from versiontree.errors import not_found
-from versiontree.models import Hplm
-from versiontree.selectors import hplm_of, versions_of
-from versiontree.services.descriptions import hplm_describe
-from versiontree.services.export import version_card
-from versiontree.services.licences import hplm_licence
+from tenants.accounts.models import Role
+from tenants.base.not_found import not_found
+from versiontree.transfer.services.version_export import version_card
+from versiontree.tree.models import Hplm
+from versiontree.tree.selectors.versions import hplm_of, versions_of
+from versiontree.tree.services.descriptions import hplm_describe
+from versiontree.tree.services.licences import hplm_licence
 
 
 @require_http_methods(["GET", "POST"])

@@ -20,10 +20,14 @@ from frontend.presenters.answered import (
     tallies,
 )
 from frontend.presenters.versions import promotable
-from tenants.models import Role
-from tenants.selectors import dataset_of
-from versiontree.answers import Answered, answers_changed, answers_chosen, labels_of
-from versiontree.evaluations import (
+from tenants.accounts.models import Role
+from tenants.datasets.selectors.uploads import dataset_of
+from versiontree.jobs.models import Job
+from versiontree.jobs.models.job import ACTIVE
+from versiontree.jobs.selectors.jobs import jobs_of
+from versiontree.tree.evaluation_answers import Answered, answers_changed, answers_chosen, labels_of
+from versiontree.tree.models import Version
+from versiontree.tree.selectors.evaluations import (
     answers_of,
     datasets_like,
     evaluation_of,
@@ -32,10 +36,8 @@ from versiontree.evaluations import (
     source_of,
     versions_evaluable,
 )
-from versiontree.models import Job, Version
-from versiontree.models.job import ACTIVE
-from versiontree.selectors import hplm_of, hplm_version, jobs_of
-from versiontree.services.evaluations import evaluation_request
+from versiontree.tree.selectors.versions import hplm_of, hplm_version
+from versiontree.tree.services.evaluations import evaluation_request
 
 VERSIONS_OFFERED = 50
 DATASETS_OFFERED = 50

@@ -9,14 +9,14 @@ from frontend.forms.archives import ImportAdapterForm, ImportForm
 from frontend.pages import show
 from frontend.presenters.version_page import version_url
 from frontend.refusals import attempt
-from tenants.models import Role
-from tenants.receiving import takes_files
-from versiontree.archive.download import zip_response
-from versiontree.models import Version
-from versiontree.selectors import version_visible_to
-from versiontree.services.adapters import adapter_import
-from versiontree.services.export import adapter_download, version_download
-from versiontree.services.import_ import version_import
+from tenants.accounts.models import Role
+from tenants.base.upload_concurrency import takes_files
+from versiontree.transfer.archive.download import zip_response
+from versiontree.transfer.services.adapter_import import adapter_import
+from versiontree.transfer.services.version_export import adapter_download, version_download
+from versiontree.transfer.services.version_import import version_import
+from versiontree.tree.models import Version
+from versiontree.tree.selectors.versions import version_visible_to
 
 
 @require_GET

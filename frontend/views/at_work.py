@@ -13,9 +13,9 @@ from django.views.decorators.http import require_GET
 from frontend.access import TenantRequest, tenant_page
 from frontend.pages import show
 from frontend.presenters.jobs import JobRow, job_rows
-from tenants.models import Tenant
-from versiontree.models.job import ACTIVE, TERMINAL
-from versiontree.selectors import jobs_of
+from tenants.accounts.models import Tenant
+from versiontree.jobs.models.job import ACTIVE, TERMINAL
+from versiontree.jobs.selectors.jobs import jobs_of
 
 ENDED_SHOWN = 8
 SEEN_AT_MOST = 200

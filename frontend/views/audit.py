@@ -10,8 +10,9 @@ from frontend.downloads import table_saved
 from frontend.forms.audit import AuditForm
 from frontend.pages import show
 from frontend.presenters.audit import audit_line, audit_row
-from tenants.audit_selectors import audit_events_of
-from tenants.models import AuditEvent, Role
+from tenants.accounts.models import Role
+from tenants.audit.models import AuditEvent
+from tenants.audit.selectors import audit_events_of
 
 ROWS = 50
 COLUMNS = ("at", "who", "verb", "subject", "address", "request_id", "detail")

@@ -11,13 +11,13 @@ from frontend.forms.batches import BatchForm
 from frontend.pages import act, go, show
 from frontend.paging import page_of
 from frontend.refusals import attempt
-from tenants.errors import ErrorCode, HmiError
-from tenants.models import Role
-from tenants.receiving import takes_files
-from versiontree.batch_selectors import batch_file_opened, batch_of, batches_of
-from versiontree.models import Batch
-from versiontree.services.batch_deletion import batch_delete
-from versiontree.services.batches import batch_cancel, batch_send
+from inference.batches.models import Batch
+from inference.batches.selectors import batch_file_opened, batch_of, batches_of
+from inference.batches.services.batches import batch_cancel, batch_send
+from inference.batches.services.deletion import batch_delete
+from tenants.accounts.models import Role
+from tenants.base.errors import ErrorCode, HmiError
+from tenants.base.upload_concurrency import takes_files
 
 
 @takes_files

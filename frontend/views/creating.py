@@ -23,14 +23,15 @@ from frontend.presenters.creating import (
 from frontend.presenters.jobs import first_job_of
 from frontend.presenters.versions import parent_name
 from frontend.refusals import attempt
-from tenants.models import Dataset, Role
-from tenants.selectors import datasets_of
-from tenants.upload_selectors import uploads_found
-from versiontree.coverages import coverage_ask, coverage_targets, coverages_of
-from versiontree.estimates import hplm_estimate
-from versiontree.models import Version
-from versiontree.selectors import parents_ready_for
-from versiontree.services.hplms import hplm_create, hplm_rehearse
+from tenants.accounts.models import Role
+from tenants.datasets.models import Dataset
+from tenants.datasets.selectors.previews import uploads_found
+from tenants.datasets.selectors.uploads import datasets_of
+from versiontree.tree.models import Version
+from versiontree.tree.selectors.coverage import coverage_ask, coverage_targets, coverages_of
+from versiontree.tree.selectors.estimates import hplm_estimate
+from versiontree.tree.selectors.versions import parents_ready_for
+from versiontree.tree.services.hplms import hplm_create, hplm_rehearse
 
 DATASETS_SHOWN = 12
 HOLDS = "of weights, and a few kB beside them"

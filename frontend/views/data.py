@@ -19,26 +19,34 @@ from frontend.presenters.data import (
     task_of,
     upload_rows,
 )
-from tenants.errors import HmiError
-from tenants.formats.fit import Fit, fit_warnings
-from tenants.formats.tokens import TokenRow
-from tenants.models import Corpus, Dataset, Role
-from tenants.selectors import checks_open, corpora_of, corpus_of, dataset_of, datasets_of, uploads_of
-from tenants.services.corpora import corpus_delete
-from tenants.services.datasets import dataset_delete
-from tenants.upload_selectors import (
+from tenants.accounts.models import Role
+from tenants.base.errors import HmiError
+from tenants.datasets.formats.fit import Fit, fit_warnings
+from tenants.datasets.formats.tokens import TokenRow
+from tenants.datasets.models import Corpus, Dataset
+from tenants.datasets.selectors.previews import (
     ORDERS,
     corpus_texts_shown,
     dataset_rows_shown,
     last_checks,
     uploads_found,
 )
-from versiontree.coverages import coverage_ask, coverages_of, versions_made_from
-from versiontree.fitting import corpus_fit, corpus_tokens, dataset_fit, dataset_tokens
-from versiontree.models import Version
-from versiontree.models.version import VersionKind
-from versiontree.recommended import root_recommended
-from versiontree.selectors import parents_ready_for, version_visible_to
+from tenants.datasets.selectors.uploads import (
+    checks_open,
+    corpora_of,
+    corpus_of,
+    dataset_of,
+    datasets_of,
+    uploads_of,
+)
+from tenants.datasets.services.corpora import corpus_delete
+from tenants.datasets.services.datasets import dataset_delete
+from versiontree.tree.models import Version
+from versiontree.tree.models.version import VersionKind
+from versiontree.tree.selectors.coverage import coverage_ask, coverages_of, versions_made_from
+from versiontree.tree.selectors.recommended_root import root_recommended
+from versiontree.tree.selectors.versions import parents_ready_for, version_visible_to
+from versiontree.tree.tokenizer_fit import corpus_fit, corpus_tokens, dataset_fit, dataset_tokens
 
 USES_SHOWN = 10
 

@@ -16,17 +16,17 @@ from frontend.presenters.jobs import first_job_of
 from frontend.presenters.version_page import version_context
 from frontend.presenters.versions import is_ready, version_rows
 from frontend.refusals import attempt
-from tenants.errors import ErrorCode, HmiError
-from tenants.models import Role
-from versiontree.browsing import Branch, hplm_briefs, hplms_found
-from versiontree.estimates import domain_estimate
-from versiontree.lineage import lineage_of
-from versiontree.models import Domain, Version
-from versiontree.selectors import domain_of, domains_visible_to, versions_of
-from versiontree.services.compact import domain_compact
-from versiontree.services.domains import domain_create, domain_update
-from versiontree.services.grow import domain_grow
-from versiontree.training_settings import DEFAULT_ALPHA, DEFAULT_VECTORS
+from tenants.accounts.models import Role
+from tenants.base.errors import ErrorCode, HmiError
+from versiontree.tree.models import Domain, Version
+from versiontree.tree.selectors.browsing import Branch, hplm_briefs, hplms_found
+from versiontree.tree.selectors.estimates import domain_estimate
+from versiontree.tree.selectors.lineage import lineage_of
+from versiontree.tree.selectors.versions import domain_of, domains_visible_to, versions_of
+from versiontree.tree.services.compaction import domain_compact
+from versiontree.tree.services.domains import domain_create, domain_update
+from versiontree.tree.services.growth import domain_grow
+from versiontree.tree.training_settings import DEFAULT_ALPHA, DEFAULT_VECTORS
 
 HOLDS = "of its lower layers and its table"
 

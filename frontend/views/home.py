@@ -20,14 +20,17 @@ from frontend.presenters.onboarding import onboarding
 from frontend.presenters.tiles import usage_tiles
 from frontend.presenters.usage_page import share_bars
 from frontend.views.at_work import at_work
-from tenants.api_key_selectors import api_keys_of
-from tenants.models import Quota, Tenant
-from tenants.selectors import corpora_of, datasets_of, quota_of, requests_today, storage_used, tenants_of
-from tenants.usage_selectors import UsageBy, busiest, has_usage, month_of, usage_total
-from versiontree.browsing import hplm_briefs, hplms_found
-from versiontree.health import usage_of_late
-from versiontree.models.alias import DEFAULT_ALIAS
-from versiontree.selectors import artifact_bytes, domains_visible_to
+from tenants.accounts.api_key_selectors import api_keys_of
+from tenants.accounts.models import Tenant
+from tenants.accounts.selectors import tenants_of
+from tenants.datasets.selectors.uploads import corpora_of, datasets_of, storage_used
+from tenants.usage.models import Quota
+from tenants.usage.selectors.quotas import quota_of, requests_today
+from tenants.usage.selectors.usage import UsageBy, busiest, has_usage, month_of, usage_total
+from versiontree.tree.models.alias import DEFAULT_ALIAS
+from versiontree.tree.selectors.browsing import hplm_briefs, hplms_found
+from versiontree.tree.selectors.health import usage_of_late
+from versiontree.tree.selectors.versions import artifact_bytes, domains_visible_to
 
 RECENT = 5
 BUSIEST_SHOWN = 8

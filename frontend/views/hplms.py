@@ -21,16 +21,16 @@ from frontend.presenters.metrics import label_rows
 from frontend.presenters.version_page import ancestors_of, exports_of
 from frontend.presenters.versions import measurements, rollback_target, version_rows
 from frontend.refusals import attempt
-from tenants.models import Role, Tenant
-from tenants.selectors import usage_of
-from versiontree.browsing import branches_seen_by, hplm_briefs, hplm_counts, hplms_found
-from versiontree.health import failing, usage_of_late
-from versiontree.lineage import lineage_of
-from versiontree.models import Alias, Hplm, Version
-from versiontree.models.alias import DEFAULT_ALIAS
-from versiontree.selectors import alias_moves_of, aliases_of, hplm_of, versions_of
-from versiontree.services.aliases import alias_move, alias_remove
-from versiontree.services.hplms import hplm_delete, hplm_update
+from tenants.accounts.models import Role, Tenant
+from tenants.usage.selectors.quotas import usage_of
+from versiontree.tree.models import Alias, Hplm, Version
+from versiontree.tree.models.alias import DEFAULT_ALIAS
+from versiontree.tree.selectors.browsing import branches_seen_by, hplm_briefs, hplm_counts, hplms_found
+from versiontree.tree.selectors.health import failing, usage_of_late
+from versiontree.tree.selectors.lineage import lineage_of
+from versiontree.tree.selectors.versions import alias_moves_of, aliases_of, hplm_of, versions_of
+from versiontree.tree.services.aliases import alias_move, alias_remove
+from versiontree.tree.services.hplms import hplm_delete, hplm_update
 
 MOVES_SHOWN = 20
 VERSIONS_SHOWN = 10

@@ -9,11 +9,11 @@ from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_GET, require_http_methods
 
 from frontend.invited import forget, invited, remember
-from tenants.errors import ErrorCode, HmiError
-from tenants.models import Invitation, User
-from tenants.permissions import require_active
-from tenants.selectors import has_address, membership_of
-from tenants.services.invitations import invitation_accept, invitation_check_open
+from tenants.accounts.models import Invitation, User
+from tenants.accounts.permissions import require_active
+from tenants.accounts.selectors import has_address, membership_of
+from tenants.accounts.services.invitations import invitation_accept, invitation_check_open
+from tenants.base.errors import ErrorCode, HmiError
 
 
 @require_GET

@@ -25,13 +25,12 @@ from frontend.presenters.job_page import (
 from frontend.presenters.jobs import figures, job_row, job_rows
 from frontend.presenters.progress import curves_of, notice_of
 from frontend.views.at_work import at_work
-from tenants.models import Role, Tenant
-from versiontree.browsing import jobs_found
-from versiontree.models import Job
-from versiontree.queue_selectors import job_marks, queue_places
-from versiontree.readiness import ready_in
-from versiontree.selectors import job_detail, jobs_of
-from versiontree.services.jobs import job_cancel, job_retry
+from tenants.accounts.models import Role, Tenant
+from versiontree.jobs.models import Job
+from versiontree.jobs.selectors.jobs import job_detail, jobs_found, jobs_of
+from versiontree.jobs.selectors.queue import job_marks, queue_places
+from versiontree.jobs.services.requests import job_cancel, job_retry
+from versiontree.tree.selectors.readiness import ready_in
 
 EVENTS_SHOWN = 40
 LOG_LINES = 200

@@ -13,9 +13,9 @@ from frontend.forms.keys import OVERLAPS, USUAL_OVERLAP, KeyForm, RotateForm
 from frontend.pages import act, go, show
 from frontend.presenters.keys import key_rows
 from frontend.refusals import attempt
-from tenants.api_key_selectors import api_key_of, api_keys_ended, api_keys_working
-from tenants.models import Role
-from tenants.services.api_keys import api_key_create, api_key_revoke, api_key_rotate
+from tenants.accounts.api_key_selectors import api_key_of, api_keys_ended, api_keys_working
+from tenants.accounts.models import Role
+from tenants.accounts.services.api_keys import api_key_create, api_key_revoke, api_key_rotate
 
 ENDED_SHOWN = timedelta(days=30)
 

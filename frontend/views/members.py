@@ -13,11 +13,11 @@ from frontend.pages import act, go, show
 from frontend.paging import page_of
 from frontend.presenters.members import invitation_rows, member_rows
 from frontend.refusals import attempt
-from tenants.models import Invitation, Role
-from tenants.selectors import invitation_of, invitations_of, member_of, members_of
-from tenants.services.invitation_mail import invitation_deliver
-from tenants.services.invitations import invitation_create, invitation_resend, invitation_withdraw
-from tenants.services.members import member_remove, member_set_role
+from tenants.accounts.models import Invitation, Role
+from tenants.accounts.selectors import invitation_of, invitations_of, member_of, members_of
+from tenants.accounts.services.invitation_mail import invitation_deliver
+from tenants.accounts.services.invitations import invitation_create, invitation_resend, invitation_withdraw
+from tenants.accounts.services.members import member_remove, member_set_role
 
 Made = tuple[Invitation, str]
 

@@ -14,7 +14,7 @@ from redis.exceptions import RedisError
 
 from frontend.presenters.serving import serving_tiles, worker_rows
 from inference.api.serving import serving_now, trace_of
-from tenants.errors import ErrorCode, HmiError
+from tenants.base.errors import ErrorCode, HmiError
 
 
 def staff_only(view: Callable[..., HttpResponse]) -> Callable[..., HttpResponse]:

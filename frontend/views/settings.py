@@ -10,13 +10,14 @@ from frontend.access import TenantRequest, tenant_page
 from frontend.forms.settings import SharingForm
 from frontend.pages import go, show
 from frontend.presenters.limits import quota_bars
-from tenants.models import Role
-from tenants.permissions import require_role
-from tenants.selectors import quota_of, requests_today, storage_used
-from tenants.services.tenants import tenant_set_sharing
-from tenants.takeout_selectors import takeouts_of
-from versiontree.selectors import artifact_bytes, domains_visible_to
-from versiontree.services.room import hplms_taken, jobs_taken
+from tenants.accounts.models import Role
+from tenants.accounts.permissions import require_role
+from tenants.accounts.services.tenants import tenant_set_sharing
+from tenants.datasets.selectors.uploads import storage_used
+from tenants.usage.selectors.quotas import quota_of, requests_today
+from versiontree.transfer.selectors import takeouts_of
+from versiontree.tree.selectors.versions import artifact_bytes, domains_visible_to
+from versiontree.tree.services.quota_reservations import hplms_taken, jobs_taken
 
 
 @require_http_methods(["GET", "POST"])

@@ -10,10 +10,10 @@ from django.views.decorators.http import require_GET, require_http_methods
 from frontend.access import TenantRequest, tenant_page
 from frontend.downloads import file_saved
 from frontend.pages import act, go, show
-from tenants.errors import ErrorCode, HmiError
-from tenants.models import Role
-from tenants.services.taking_out import takeout_fetch, takeout_path, takeout_request
-from tenants.takeout_selectors import takeout_of, takeouts_of
+from tenants.accounts.models import Role
+from tenants.base.errors import ErrorCode, HmiError
+from versiontree.transfer.selectors import takeout_of, takeouts_of
+from versiontree.transfer.services.takeouts import takeout_fetch, takeout_path, takeout_request
 
 
 @require_http_methods(["GET", "POST"])

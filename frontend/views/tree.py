@@ -11,10 +11,16 @@ from frontend.access import TenantRequest, tenant_page
 from frontend.pages import show
 from frontend.paging import page_of
 from frontend.presenters.tree import Drawing, Node, answering, hplm_nodes, measured, node_of
-from tenants.models import Tenant
-from versiontree.browsing import Branch, branches_seen_by, hplm_briefs, hplm_counts, hplms_found
-from versiontree.errors import not_found
-from versiontree.models.version import VersionKind, VersionState
+from tenants.accounts.models import Tenant
+from tenants.base.not_found import not_found
+from versiontree.tree.models.version import VersionKind, VersionState
+from versiontree.tree.selectors.browsing import (
+    Branch,
+    branches_seen_by,
+    hplm_briefs,
+    hplm_counts,
+    hplms_found,
+)
 
 CARD_VERSIONS = 6
 DRAWN_WHOLE = 60

@@ -19,10 +19,11 @@ from frontend.presenters.playground import Column, column_of
 from frontend.presenters.snippets import snippets_of
 from inference.api.infer import infer
 from inference.api.question import question
-from tenants.errors import ErrorCode, HmiError
-from tenants.models import Split, Tenant
-from tenants.upload_selectors import dataset_first_rows
-from versiontree.offers import Offer, dataset_behind, offers_found
+from tenants.accounts.models import Tenant
+from tenants.base.errors import ErrorCode, HmiError
+from tenants.datasets.models import Split
+from tenants.datasets.selectors.previews import dataset_first_rows
+from versiontree.tree.selectors.callable_hplms import Offer, dataset_behind, offers_found
 
 
 @require_GET

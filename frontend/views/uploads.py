@@ -15,13 +15,14 @@ from frontend.forms.data import CorpusForm, DatasetForm, UploadForm, form_of
 from frontend.pages import go, show
 from frontend.presenters.data import found_context
 from frontend.refusals import attempt
-from tenants.errors import HmiError
-from tenants.models import CheckKind, CheckState, Role, Upload, UploadCheck
-from tenants.receiving import takes_files
-from tenants.selectors import check_of, upload_of
-from tenants.services.checks import check_create, check_refusal
-from tenants.services.uploads import upload_delete, upload_receive
-from tenants.upload_selectors import check_columns
+from tenants.accounts.models import Role
+from tenants.base.errors import HmiError
+from tenants.base.upload_concurrency import takes_files
+from tenants.datasets.models import CheckKind, CheckState, Upload, UploadCheck
+from tenants.datasets.selectors.previews import check_columns
+from tenants.datasets.selectors.uploads import check_of, upload_of
+from tenants.datasets.services.checks import check_create, check_refusal
+from tenants.datasets.services.uploads import upload_delete, upload_receive
 
 
 @takes_files

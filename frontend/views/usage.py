@@ -16,9 +16,9 @@ from frontend.pages import show
 from frontend.paging import page_of
 from frontend.presenters.limits import limits_of
 from frontend.presenters.usage_page import requests_chart, share_bars, sum_of, tiles_of, usage_row
-from tenants.api_key_selectors import api_keys_of
-from tenants.models import Tenant
-from tenants.usage_selectors import EVERYTHING, UsageBy, busiest, usage_by, usage_parts
+from tenants.accounts.api_key_selectors import api_keys_of
+from tenants.accounts.models import Tenant
+from tenants.usage.selectors.usage import EVERYTHING, UsageBy, busiest, usage_by, usage_parts
 
 BUSIEST_SHOWN = 10
 KEYS_OFFERED = 200

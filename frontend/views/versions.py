@@ -11,10 +11,12 @@ from frontend.presenters.answered import answered_rows, mistakes_title
 from frontend.presenters.jobs import jobs_of_version
 from frontend.presenters.version_page import version_context
 from frontend.presenters.versions import promotable, rollback_target
-from tenants.models import Tenant
-from versiontree.answers import answers_chosen
-from versiontree.errors import not_found
-from versiontree.evaluations import (
+from tenants.accounts.models import Tenant
+from tenants.base.not_found import not_found
+from versiontree.tree.evaluation_answers import answers_chosen
+from versiontree.tree.models import Domain, Hplm, Root, Version
+from versiontree.tree.models.alias import DEFAULT_ALIAS
+from versiontree.tree.selectors.evaluations import (
     answers_of,
     evaluation_of,
     own_test,
@@ -22,10 +24,8 @@ from versiontree.evaluations import (
     source_of,
     versions_evaluable,
 )
-from versiontree.lineage import lineage_of
-from versiontree.models import Domain, Hplm, Root, Version
-from versiontree.models.alias import DEFAULT_ALIAS
-from versiontree.selectors import domain_visible_to, hplm_of, roots_all, versions_of
+from versiontree.tree.selectors.lineage import lineage_of
+from versiontree.tree.selectors.versions import domain_visible_to, hplm_of, roots_all, versions_of
 
 MISTAKES_SHOWN = 3
 VERSIONS_OFFERED = 20

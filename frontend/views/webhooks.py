@@ -15,10 +15,11 @@ from frontend.pages import act, go, show
 from frontend.paging import page_of
 from frontend.presenters.webhooks import delivery_rows, webhook_row, webhook_rows
 from frontend.refusals import attempt
-from tenants.models import Role, WebhookEndpoint
-from tenants.services.webhook_events import delivery_replay, webhook_test
-from tenants.services.webhooks import webhook_change, webhook_create, webhook_delete, webhook_rotate
-from tenants.webhook_selectors import deliveries_of, delivery_of, webhook_of, webhooks_of
+from tenants.accounts.models import Role
+from tenants.webhooks.models import WebhookEndpoint
+from tenants.webhooks.selectors import deliveries_of, delivery_of, webhook_of, webhooks_of
+from tenants.webhooks.services.endpoints import webhook_change, webhook_create, webhook_delete, webhook_rotate
+from tenants.webhooks.services.events import delivery_replay, webhook_test
 
 
 @require_GET

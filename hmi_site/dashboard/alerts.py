@@ -48,7 +48,7 @@ def serving_alerts(serving: Serving | None, roots: list[RootRow]) -> Iterator[Al
 
 def work_alerts(jobs: Jobs) -> Iterator[Alert]:
     """What keeps jobs from being done."""
-    listed = reverse("admin:versiontree_job_changelist")
+    listed = reverse("admin:jobs_job_changelist")
     if jobs.failed_today:
         what = "job has" if jobs.failed_today == 1 else "jobs have"
         yield Alert(f"{jobs.failed_today:,} {what} failed today.", "warning", f"{listed}?state__exact=failed")
@@ -62,7 +62,7 @@ def disk_alerts(stores: list[Store]) -> Iterator[Alert]:
     for store in stores:
         if store.is_nearly_full:
             told = f"{store.name}: the disk is {store.percent} % full, {store.free} are free."
-            yield Alert(told, "danger", reverse("admin:versiontree_artifact_changelist"))
+            yield Alert(told, "danger", reverse("admin:tree_artifact_changelist"))
 
 
 def restart_alerts(restarts: Iterable[Restart]) -> Iterator[Alert]:

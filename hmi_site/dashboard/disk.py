@@ -9,8 +9,8 @@ from django.conf import settings
 from django.db.models import Sum
 from django.template.defaultfilters import filesizeformat
 
-from tenants.models import Corpus, DatasetSplit, File, Upload
-from versiontree.models import Artifact
+from tenants.datasets.models import Corpus, DatasetSplit, File, Upload
+from versiontree.tree.models import Artifact
 
 NEARLY_FULL: Final = 0.9
 

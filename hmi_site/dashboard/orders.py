@@ -6,9 +6,9 @@ from redis.exceptions import RedisError
 
 from inference.api.serving import order
 from inference.queueing.asking import DRAIN, REFRESH, RESUME
-from tenants.errors import ErrorCode, HmiError
-from tenants.services.audit import Actor, audit_record
-from versiontree.serving import manifest_publish
+from tenants.audit.services import Actor, audit_record
+from tenants.base.errors import ErrorCode, HmiError
+from versiontree.tree.serving_manifest import manifest_publish
 
 ORDERS: Final = {DRAIN: "drained", RESUME: "taking requests again", REFRESH: "refreshed"}
 """What a worker can be told, and what it is then."""

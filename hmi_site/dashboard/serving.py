@@ -12,8 +12,8 @@ from frontend.presenters.tiles import Tile
 from hmi_site.dashboard.work import Bar, Part
 from inference.api.serving import Serving, serving_now
 from inference.queueing.status import WorkerStatus
-from versiontree.models import Hplm, Version
-from versiontree.models.version import VersionKind, VersionState
+from versiontree.tree.models import Hplm, Version
+from versiontree.tree.models.version import VersionKind, VersionState
 
 
 @dataclass(frozen=True, slots=True)

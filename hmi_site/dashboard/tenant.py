@@ -1,6 +1,7 @@
 """The list and the page of tenants: how much each has and uses, and where that stands."""
 
 from datetime import UTC, datetime
+from functools import partial
 from typing import Any, Final
 
 from django.contrib import admin
@@ -8,16 +9,21 @@ from django.contrib.admin.utils import unquote
 from django.db.models import Count, OuterRef, QuerySet, Subquery, Sum
 from django.db.models.functions import Coalesce
 from django.http import HttpRequest, HttpResponse
+from django.utils.html import format_html
 
 from frontend.presenters.limits import limits_of
 from hmi_site.dashboard.navigation import list_item
-from tenants.admin.people import TenantAdmin
-from tenants.models import UsageSum
-from versiontree.models import Hplm
+from tenants.accounts.admin.people import TenantAdmin
+from tenants.accounts.models import Tenant
+from tenants.base.admin.base import acting, linked_list
+from tenants.usage.models import UsageSum
+from versiontree.transfer.models import Takeout
+from versiontree.transfer.services.takeouts import takeout_request
+from versiontree.tree.models import Hplm
 
 LISTS: Final = (
-    *("versiontree.Hplm", "versiontree.Domain", "versiontree.Job", "tenants.ApiKey", "tenants.Membership"),
-    *("tenants.Corpus", "tenants.Dataset", "tenants.UsageDay", "tenants.AuditEvent"),
+    *("tree.Hplm", "tree.Domain", "jobs.Job", "accounts.ApiKey", "accounts.Membership"),
+    *("datasets.Corpus", "datasets.Dataset", "usage.UsageDay", "audit.AuditEvent"),
 )
 """Those of its rows that the page leads to."""
 
@@ -26,6 +32,22 @@ class TenantPage(TenantAdmin):
     """With what it has taken of its quota."""
 
     change_form_before_template = "hmi_site/tenant.html"
+    actions = ("suspend", "resume", "take_out", "leave")
+    on_page = actions
+
+    def offered(self, row: Any) -> tuple[str, ...]:
+        *others, last = super().offered(row) or ("",)
+        return (*others, "take_out", last) if last else ()
+
+    @admin.action(description="Put all data into a file", permissions=["change"])
+    def take_out(self, request: HttpRequest, tenants: QuerySet[Tenant]) -> None:
+        """For its owners and for administrators, who find it under *Takeouts*."""
+        for tenant in tenants:
+            begin = partial(takeout_request, tenant=tenant, actor=acting(request))
+            where = linked_list(Takeout, f"q={tenant}", "Takeouts")
+            self.try_action(
+                request, begin, format_html("All data of {} is being put into a file: see {}.", tenant, where)
+            )
 
     def get_list_display(self, request: HttpRequest) -> Any:
         slug, name, status, *more = self.list_display

@@ -17,13 +17,13 @@ from hmi_site.dashboard.board import live
 from hmi_site.dashboard.orders import ORDERS, worker_order
 from hmi_site.dashboard.serving import roots, serving_or_none
 from inference.queueing.asking import DRAIN
-from tenants.admin.base import acting
-from tenants.admin.confirm import Lost, Question, ask_for_name, is_typed
-from tenants.errors import ErrorCode, HmiError
+from tenants.base.admin.base import acting
+from tenants.base.admin.confirm import Lost, Question, ask_for_name, is_typed
+from tenants.base.errors import ErrorCode, HmiError
 
 View = Callable[..., HttpResponse]
 WORKERS = "admin:serving-workers"
-MAY_ORDER = "versiontree.change_root"
+MAY_ORDER = "tree.change_root"
 LAST = "Requests that come in meanwhile are refused until one of them is resumed or started."
 
 

@@ -10,9 +10,9 @@ from django.db.models import Count, QuerySet, Sum
 from django.db.models.functions import TruncDate
 from django.utils import timezone
 
-from tenants.models import UsageSum
-from versiontree.models import Job
-from versiontree.models.job import STATUS_STYLE, JobState
+from tenants.usage.models import UsageSum
+from versiontree.jobs.models import Job
+from versiontree.jobs.models.job import STATUS_STYLE, JobState
 
 DAYS: Final = 14
 RUNNING_SHOWN: Final = 8

@@ -9,9 +9,10 @@ from typing import Any, Final
 from django.db import transaction
 from django.utils import timezone
 
-from tenants.models import UsageDay
-from versiontree.models import Job, JobEvent, Version
-from versiontree.models.job import JobKind, JobState
+from tenants.usage.models import UsageDay
+from versiontree.jobs.models import Job, JobEvent
+from versiontree.jobs.models.job import JobKind, JobState
+from versiontree.tree.models import Version
 
 AT_ONCE: Final = 2_000
 STEPS: Final = (JobKind.FINE_TUNE, JobKind.EVALUATE)

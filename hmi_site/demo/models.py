@@ -7,9 +7,10 @@ from hmi_site.demo.people import logins_read
 from hmi_site.demo.tasks import TASKS, DemoTask
 from hmi_site.demo.traffic import ModelTraffic, test_texts
 from hmi_site.demo.waiting import DemoError
-from tenants.models import Dataset, Tenant
-from tenants.storage import stored_path
-from versiontree.models import Hplm, Version
+from tenants.accounts.models import Tenant
+from tenants.datasets.models import Dataset
+from tenants.datasets.storage import stored_path
+from versiontree.tree.models import Hplm, Version
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,9 +10,9 @@ from django.conf import settings
 from django.db import transaction
 
 from hmi_site.demo.tasks import TASKS
-from tenants.models import ApiKey, Tenant, User
-from tenants.services.api_keys import api_key_create
-from tenants.services.tenants import tenant_create
+from tenants.accounts.models import ApiKey, Tenant, User
+from tenants.accounts.services.api_keys import api_key_create
+from tenants.accounts.services.tenants import tenant_create
 
 ADMIN = "admin"
 

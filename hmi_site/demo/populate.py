@@ -13,10 +13,10 @@ from django.conf import settings
 from hmi_site.demo.registered import hplms_register
 from hmi_site.demo.statistics import statistics_gather
 from inference.hplm.hplm import Hplm as Model
-from tenants.models import Tenant
-from versiontree.artifacts import ArtifactStore, StoredArtifact
-from versiontree.models import Hplm, Version
-from versiontree.serving import manifest_publish
+from tenants.accounts.models import Tenant
+from versiontree.artifact_store import ArtifactStore, StoredArtifact
+from versiontree.tree.models import Hplm, Version
+from versiontree.tree.serving_manifest import manifest_publish
 
 AT_ONCE: Final = 250
 NOISE: Final = 0.01

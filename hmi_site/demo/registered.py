@@ -7,13 +7,13 @@ from django.db import transaction
 from django.db.models import OuterRef, Subquery
 from django.utils import timezone
 
-from tenants.models import Tenant
-from versiontree.artifacts import StoredArtifact
-from versiontree.models import Alias, AliasMove, Artifact, Hplm, Version, VersionArtifact
-from versiontree.models.alias import DEFAULT_ALIAS
-from versiontree.models.artifact import Role
-from versiontree.models.version import VersionKind, VersionState
-from versiontree.services.attaching import attaching_begin
+from tenants.accounts.models import Tenant
+from versiontree.artifact_store import StoredArtifact
+from versiontree.tree.models import Alias, AliasMove, Artifact, Hplm, Version, VersionArtifact
+from versiontree.tree.models.alias import DEFAULT_ALIAS
+from versiontree.tree.models.artifact import Role
+from versiontree.tree.models.version import VersionKind, VersionState
+from versiontree.tree.services.artifact_refs import attaching_begin
 
 REASON: Final = "Populated"
 

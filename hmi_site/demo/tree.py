@@ -21,14 +21,15 @@ from hmi_site.demo.size import DemoSize
 from hmi_site.demo.tasks import TASKS, DemoTask, write_examples
 from hmi_site.demo.texts import DemoTexts, collect_texts, prose_corpus
 from hmi_site.demo.waiting import DemoError, wait_until_ready
-from tenants.models import Corpus, Dataset, Split, Tenant, User
-from tenants.services.corpora import corpus_upload
-from tenants.services.datasets import dataset_upload
-from versiontree.models import Domain, Hplm, Root, Version
-from versiontree.services.domains import domain_create
-from versiontree.services.hplms import hplm_create
-from versiontree.services.jobs import version_retry
-from versiontree.services.roots import root_register
+from tenants.accounts.models import Tenant, User
+from tenants.datasets.models import Corpus, Dataset, Split
+from tenants.datasets.services.corpora import corpus_upload
+from tenants.datasets.services.datasets import dataset_upload
+from versiontree.tree.services.version_completion import version_retry
+from versiontree.tree.models import Domain, Hplm, Root, Version
+from versiontree.tree.services.domains import domain_create
+from versiontree.tree.services.hplms import hplm_create
+from versiontree.tree.services.roots import root_register
 
 ROOT_NAME: Final = "minilm"
 DOMAIN_NAME: Final = "python-docs"

@@ -23,7 +23,7 @@ from inference.api.rates.headers import rate_headers
 from inference.api.rates.shares import Limit
 from inference.api.validation import REQUEST_ID_HEADER
 from inference.api.views import InferView
-from tenants.errors import HmiError
+from tenants.base.errors import HmiError
 
 VIEW: Final = "inference_api:infer"
 """The name under which metrics and logs know what answers here."""

@@ -22,10 +22,10 @@ from inference.api.question import Question
 from inference.api.rates.shares import Limit
 from inference.api.rates.spending import shares, spend
 from inference.api.soon import Call, asker
-from tenants.errors import HmiError
-from tenants.receiving import release_database
-from tenants.remembering import Forgotten, only_remembered
-from tenants.scope import nobodys_scope
+from tenants.base.errors import HmiError
+from tenants.base.scope import nobodys_scope
+from tenants.base.ttl_cache import Forgotten, only_remembered
+from tenants.base.upload_concurrency import release_database
 
 log = logging.getLogger(__name__)
 

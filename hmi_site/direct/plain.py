@@ -12,10 +12,10 @@ from hmi_site.request_log import INFER_PATH
 from inference.api.parsers import parse_json
 from inference.api.question import Question, question
 from inference.api.validation import parse_call, usable_request_id
-from tenants.authentication import api_key_lately
-from tenants.models import Scope
-from tenants.permissions import require_scope
-from tenants.scope import tenant_scope
+from tenants.accounts.authentication import api_key_lately
+from tenants.accounts.models import Scope
+from tenants.accounts.permissions import require_scope
+from tenants.base.scope import tenant_scope
 
 MOST_BYTES: Final = 256 * 1024
 """Of a body: reading more, and explaining each token, would keep the event loop from others."""

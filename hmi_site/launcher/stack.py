@@ -26,7 +26,7 @@ from hmi_site.launcher.ports import choose_port
 from hmi_site.launcher.restarts import FILE_NAME as RESTARTS
 from hmi_site.launcher.supervisor import READY_WITHIN_S, Service, Supervisor, wake_main_thread
 from hmi_site.services import EMBEDDED_ADMIN, EMBEDDED_DATABASE, EMBEDDED_ROLE, VALKEY_SOCKET
-from versiontree.serving import manifest_publish
+from versiontree.tree.serving_manifest import manifest_publish
 
 POLL_S = 0.03
 CHECK_EVERY_S = 5.0

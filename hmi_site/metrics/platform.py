@@ -15,9 +15,9 @@ from prometheus_client.registry import Collector
 from hmi_site.health import TIMEOUT_S
 from inference.queueing.status import STATES, WorkerStatus, workers_alive
 from inference.queueing.transport import RequestQueue
-from tenants.scope import platform_scope
-from versiontree.models import Job
-from versiontree.models.job import JobKind, JobState
+from tenants.base.scope import platform_scope
+from versiontree.jobs.models import Job
+from versiontree.jobs.models.job import JobKind, JobState
 
 log = logging.getLogger(__name__)
 

@@ -6,8 +6,8 @@ from collections.abc import Iterator
 from typing import Any
 
 from inference.api.errors import API_PREFIX
-from tenants.api.single import KNOWN
-from tenants.errors import ErrorCode, HmiError
+from tenants.base.api.conditional import KNOWN
+from tenants.base.errors import ErrorCode, HmiError
 
 Json = dict[str, Any]
 

@@ -5,9 +5,10 @@ from typing import Any
 from drf_spectacular.openapi import AutoSchema
 from drf_spectacular.utils import OpenApiParameter
 
-from tenants.api import idempotency, single
-from tenants.api.idempotency import AnsweredOnce
-from tenants.api.single import Single
+from tenants.accounts.api import idempotency
+from tenants.accounts.api.idempotency import AnsweredOnce
+from tenants.base.api import conditional as single
+from tenants.base.api.conditional import Single
 
 KEY = OpenApiParameter(
     idempotency.HEADER,

@@ -10,7 +10,7 @@ from django.conf import settings
 from inference.decimals import seconds_in_words
 from inference.queueing.status import WorkerStatus
 from inference.queueing.transport import QueueFull
-from tenants.errors import ErrorCode, HmiError
+from tenants.base.errors import ErrorCode, HmiError
 
 RETRY_SOONEST_S, RETRY_LATEST_S = 1, 60
 RETRY_NO_WORKER_S = 5

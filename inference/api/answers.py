@@ -4,7 +4,7 @@ import logging
 from typing import Any
 
 from inference.queueing.messages import InferReply, ModelRef, PlotCounts, by_name
-from tenants.errors import ErrorCode, HmiError
+from tenants.base.errors import ErrorCode, HmiError
 
 log = logging.getLogger(__name__)
 

@@ -15,9 +15,9 @@ from inference.api.rates.headers import tell
 from inference.api.rates.limits import limits_of
 from inference.api.rates.throttles import InferRate, key_of
 from inference.api.validation import tenant_in
-from tenants.authentication import LateApiKeyAuthentication
-from tenants.models import Tenant
-from tenants.receiving import INFERENCE
+from tenants.accounts.authentication import LateApiKeyAuthentication
+from tenants.accounts.models import Tenant
+from tenants.base.upload_concurrency import INFERENCE
 
 
 class AsksAModel(APIView):

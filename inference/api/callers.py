@@ -4,10 +4,10 @@ from rest_framework.permissions import BasePermission
 from rest_framework.request import Request
 from rest_framework.views import APIView
 
-from tenants.errors import ErrorCode, HmiError
-from tenants.models import ApiKey, Scope, Tenant
-from tenants.permissions import request_tenant, require_staff
-from tenants.scope import enter_tenant
+from tenants.accounts.models import ApiKey, Scope, Tenant
+from tenants.accounts.permissions import request_tenant, require_staff
+from tenants.base.errors import ErrorCode, HmiError
+from tenants.base.scope import enter_tenant
 
 
 class IsIdentified(BasePermission):

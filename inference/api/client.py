@@ -14,7 +14,7 @@ from redis.exceptions import RedisError
 from inference.api.admission import RETRY_NO_WORKER_S, Asking, Standing, admit
 from inference.queueing.replies import InferClient
 from inference.queueing.status import roots_served_lately, workers_alive
-from tenants.errors import ErrorCode, HmiError
+from tenants.base.errors import ErrorCode, HmiError
 
 log = logging.getLogger(__name__)
 

@@ -1,23 +1,43 @@
-"""In which shape the clients of an address expect an error."""
+"""In which shape the clients of an address expect an error. Each protocol registers its own (`register_errors`)."""
 
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from typing import Any, Final
 
-from inference.api.oip.errors import oip_error, oip_status, speaks_oip
-from tenants.api.openai.errors import openai_error, openai_status, speaks_openai
-from tenants.errors import HmiError
+from tenants.base.errors import HmiError
 
 API_PREFIX: Final = "/api/"
 
 
+@dataclass(frozen=True, slots=True)
+class ErrorFormat:
+    """How a protocol writes errors at the addresses that begin with ``prefix``."""
+
+    prefix: str
+    status: Callable[[HmiError], int]
+    body: Callable[[HmiError], Mapping[str, Any]]
+
+
+_formats: list[ErrorFormat] = [
+    ErrorFormat(API_PREFIX, lambda error: error.status, lambda error: error.to_json())
+]
+
+
+def register_errors(error_format: ErrorFormat) -> None:
+    """Called once by each protocol, while Django starts."""
+    _formats.append(error_format)
+
+
 def speaks_json(path: str) -> bool:
     """Whether programs ask at this address, and not people in a browser."""
-    return path.startswith(API_PREFIX) or speaks_oip(path) or speaks_openai(path)
+    return _format_of(path) is not None
 
 
 def rendered(error: HmiError, path: str) -> tuple[int, dict[str, Any]]:
     """The HTTP status and the JSON value of the error at this address."""
-    if speaks_oip(path):
-        return oip_status(error), oip_error(error)
-    if speaks_openai(path):
-        return openai_status(error), openai_error(error)
-    return error.status, error.to_json()
+    written = _format_of(path) or _formats[0]
+    return written.status(error), dict(written.body(error))
+
+
+def _format_of(path: str) -> ErrorFormat | None:
+    return next((each for each in _formats if f"{path}/".startswith(each.prefix)), None)

@@ -5,7 +5,7 @@ from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any
 
-from tenants.errors import HmiError
+from tenants.base.errors import HmiError
 
 log = logging.getLogger(__name__)
 

@@ -10,7 +10,7 @@ from redis.exceptions import RedisError
 
 from inference.api.client import gateway, reaching_the_queue
 from inference.queueing.kept_answers import InFlight, KeptAnswers, OtherBody, Turn
-from tenants.api.idempotency import in_flight, other_body
+from tenants.accounts.api.idempotency import in_flight, other_body
 
 log = logging.getLogger(__name__)
 

@@ -21,10 +21,10 @@ from inference.queueing.log_fields import reply_fields
 from inference.queueing.messages import InferReply, InferRequest
 from inference.queueing.replies import NoReply
 from inference.queueing.transport import CallOutstanding, QueueFull
-from tenants.errors import ErrorCode, HmiError
-from tenants.models import Tenant
-from tenants.receiving import release_database
-from tenants.services.usage import usage_record
+from tenants.accounts.models import Tenant
+from tenants.base.errors import ErrorCode, HmiError
+from tenants.base.upload_concurrency import release_database
+from tenants.usage.services.usage import usage_record
 
 log = logging.getLogger(__name__)
 

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from inference.api.admission import check_input_count, check_input_size
 from inference.queueing.messages import InferInput
-from tenants.errors import ErrorCode, HmiError
+from tenants.base.errors import ErrorCode, HmiError
 
 QUESTION_ANSWERING = "question_answering"
 TEXTS = ("text", "text_pair")

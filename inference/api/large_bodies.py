@@ -9,8 +9,8 @@ from typing import Final
 from django.conf import settings
 from django.http import HttpRequest, HttpResponse
 
-from tenants.errors import ErrorCode, HmiError
-from tenants.receiving import SMALL_BODY_BYTES
+from tenants.base.errors import ErrorCode, HmiError
+from tenants.base.upload_concurrency import SMALL_BODY_BYTES
 
 LARGEST_AT_ONCE: Final = 4
 RETRY_AFTER_S: Final = 1

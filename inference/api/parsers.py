@@ -12,8 +12,8 @@ from rest_framework.parsers import BaseParser
 
 from inference.api.admission import check_body_size
 from inference.api.large_bodies import hold
-from tenants.errors import ErrorCode, HmiError
-from tenants.receiving import release_database
+from tenants.base.errors import ErrorCode, HmiError
+from tenants.base.upload_concurrency import release_database
 
 DEEPEST: Final = 64
 """How many lists and objects may stand in each other."""

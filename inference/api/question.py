@@ -14,9 +14,9 @@ from inference.api.validation import check_miss_policy, check_reference, check_t
 from inference.queueing.log_fields import request_fields
 from inference.queueing.messages import InferInput, ModelRef
 from inference.queueing.replies import How
-from tenants.models import ApiKey, Tenant
-from tenants.services.quotas import quota_check_requests
-from versiontree.resolving import resolve_model_lately
+from tenants.accounts.models import ApiKey, Tenant
+from tenants.usage.services.quotas import quota_check_requests
+from versiontree.tree.resolution import resolve_model_lately
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,8 +10,8 @@ from drf_spectacular.utils import (
 from rest_framework import serializers
 
 from inference.queueing.messages import MISS_POLICIES
-from tenants.api.asked import Asked
-from tenants.errors import ErrorCode
+from tenants.base.api.strict_input import Asked
+from tenants.base.errors import ErrorCode
 
 
 def _texts(*needed: str, maybe: str = "") -> dict[str, Any]:

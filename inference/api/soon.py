@@ -20,7 +20,7 @@ from inference.api.question import Question
 from inference.queueing.messages import InferReply, InferRequest
 from inference.queueing.replies import GRACE_S
 from inference.queueing.transport import CallOutstanding, QueueFull
-from tenants.errors import ErrorCode, HmiError
+from tenants.base.errors import ErrorCode, HmiError
 
 log = logging.getLogger(__name__)
 

@@ -9,8 +9,8 @@ from django.conf import settings
 
 from inference.api.inputs import GivenInput, check_inputs, invalid
 from inference.queueing.messages import MISS_POLICIES
-from tenants.api.asked import unknown_field
-from tenants.errors import ErrorCode, HmiError
+from tenants.base.api.strict_input import unknown_field
+from tenants.base.errors import ErrorCode, HmiError
 
 FIELDS = ("model", "inputs", "timeout_s", "miss_policy", "explain")
 MAX_REFERENCE_LENGTH = 256

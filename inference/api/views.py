@@ -15,9 +15,9 @@ from inference.api.idempotency import answered_once
 from inference.api.infer import cancel
 from inference.api.serializers import InferAnswerSerializer, InferErrorSerializer, InferRequestSerializer
 from inference.api.validation import REQUEST_ID_HEADER, parse_call
-from tenants.api import idempotency
-from tenants.api.idempotency import check_key
-from tenants.errors import ErrorCode, HmiError
+from tenants.accounts.api import idempotency
+from tenants.accounts.api.idempotency import check_key
+from tenants.base.errors import ErrorCode, HmiError
 
 TIMEOUT_HEADER = "X-Timeout-S"
 TENANT = OpenApiParameter("tenant", description="For signed-in members, where the model names no tenant.")

@@ -4,8 +4,9 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final, Protocol
 
 from inference.api.inputs import invalid
-from inference.api.openai.embeddings import BASE64, numbers_of, read_asked, shortened
-from versiontree.models.batch import ENDPOINTS
+from inference.batches.models import EMBEDDINGS, INFER
+
+__all__ = ["EMBEDDINGS", "INFER", "Endpoint", "Infer", "endpoint_of", "register_endpoint"]
 
 FIELDS: Final = {"model", "inputs"}
 
@@ -38,27 +39,14 @@ class Infer:
         return {"model": model, "results": list(results)}
 
 
-class Embeddings:
-    """That of the OpenAI conventions; how many tokens each text had is not told."""
-
-    embeds = True
-
-    def read(self, body: Mapping[str, Any]) -> tuple[object, object]:
-        asked = read_asked(body)
-        return list(asked.texts), (asked.encoding, asked.dimensions)
-
-    def body(self, results: Sequence[dict[str, Any]], model: str, how: Any) -> dict[str, Any]:
-        encoding, dimensions = how
-        vectors = [shortened(result["embedding"], dimensions) for result in results]
-        data = [
-            {
-                "object": "embedding",
-                "index": index,
-                "embedding": vector if encoding == BASE64 else numbers_of(vector),
-            }
-            for index, vector in enumerate(vectors)
-        ]
-        return {"object": "list", "data": data, "model": model}
+_endpoints: dict[str, Endpoint] = {INFER: Infer()}
 
 
-ENDPOINT_OF: Final[dict[str, Endpoint]] = dict(zip(ENDPOINTS, (Infer(), Embeddings()), strict=True))
+def register_endpoint(url: str, endpoint: Endpoint) -> None:
+    """Have requests to another address answered in batches. Called once, while Django starts."""
+    _endpoints[url] = endpoint
+
+
+def endpoint_of(url: str) -> Endpoint:
+    """How requests to this address, one of ``ENDPOINTS``, are read and answered."""
+    return _endpoints[url]

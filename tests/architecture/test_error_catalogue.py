@@ -3,8 +3,8 @@
 import re
 from pathlib import Path
 
-from tenants.api.openai.errors import CODES
-from tenants.errors import HTTP_STATUS
+from inference.openai.errors import CODES
+from tenants.base.errors import HTTP_STATUS
 
 CATALOGUE = Path(__file__).resolve().parents[2] / "docs/errors.md"
 ROW = re.compile(r"^\| `(\w+)` \| (\d+) \| (\S.*?) \| (\S.*?) \|$", re.M)

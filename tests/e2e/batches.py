@@ -5,11 +5,11 @@ from datetime import timedelta
 
 from django.utils import timezone
 
-from tenants.models import FilePurpose
-from tenants.services.files import file_create
+from inference.batches.models import Batch, BatchState
+from inference.batches.services.batches import batch_file, batch_send
+from tenants.datasets.models import FilePurpose
+from tenants.datasets.services.files import file_create
 from tests.e2e.world import World
-from versiontree.models import Batch, BatchState
-from versiontree.services.batches import batch_file, batch_send
 
 
 def batches_used(world: World) -> None:

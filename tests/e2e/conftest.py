@@ -27,7 +27,7 @@ from pytest_django.live_server_helper import LiveServer
 
 from hmi_site.launcher.ports import choose_port
 from inference.api.client import close_gateway
-from tenants.models import User
+from tenants.accounts.models import User
 from tests.e2e.browser import ARGUMENTS, chromium, patient
 from tests.e2e.kept import Keeper
 from tests.e2e.tiny_files import TinyFiles

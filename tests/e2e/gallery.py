@@ -9,11 +9,14 @@ from typing import Any
 from django.utils import timezone
 from playwright.sync_api import FilePayload, Page
 
-from tenants.models import Invitation, UploadCheck, WebhookEndpoint
-from tenants.services.api_keys import api_key_create, api_key_revoke, api_key_rotate
-from tenants.services.datasets import dataset_upload
-from tenants.services.invitations import invitation_create
-from tenants.services.uploads import upload_create
+from inference.batches.models import Batch
+from tenants.accounts.models import Invitation
+from tenants.accounts.services.api_keys import api_key_create, api_key_revoke, api_key_rotate
+from tenants.accounts.services.invitations import invitation_create
+from tenants.datasets.models import UploadCheck
+from tenants.datasets.services.datasets import dataset_upload
+from tenants.datasets.services.uploads import upload_create
+from tenants.webhooks.models import WebhookEndpoint
 from tests.e2e.batches import batches_used
 from tests.e2e.hooks import webhooks_used
 from tests.e2e.kinds import KINDS, TESTED
@@ -31,10 +34,11 @@ from tests.e2e.world import (
 from tests.integration.versiontree.answered import answers_keep, label_judge
 from tests.integration.versiontree.grove import jobs_in_order
 from tests.unit.tenants.files import jsonl
-from versiontree.models import Batch, Job, Version
-from versiontree.services.domains import domain_create
-from versiontree.services.hplms import hplm_create, hplm_update
-from versiontree.services.jobs import job_event, job_fail
+from versiontree.jobs.models import Job
+from versiontree.jobs.services.lifecycle import job_event, job_fail
+from versiontree.tree.models import Version
+from versiontree.tree.services.domains import domain_create
+from versiontree.tree.services.hplms import hplm_create, hplm_update
 from workers.coverage import coverage_measure
 from workers.training.answers import Judged
 

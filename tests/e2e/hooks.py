@@ -1,10 +1,10 @@
 """Webhooks as after a month of use: one that works, with a log, and one that was turned off."""
 
-from tenants.models import WebhookEndpoint
-from tenants.services.webhook_events import webhook_test
-from tenants.services.webhook_sending import delivery_claim, delivery_record
-from tenants.services.webhooks import webhook_create
+from tenants.webhooks.models import WebhookEndpoint
 from tenants.webhooks.posting import Answer
+from tenants.webhooks.services.delivery import delivery_claim, delivery_record
+from tenants.webhooks.services.endpoints import webhook_create
+from tenants.webhooks.services.events import webhook_test
 from tests.e2e.world import World
 
 TAKEN = Answer(204, "", "", 48)

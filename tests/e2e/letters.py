@@ -5,7 +5,7 @@ from urllib.parse import urlsplit
 
 from django.core import mail
 
-from tenants.afterwards import afterwards
+from tenants.base.background_tasks import afterwards
 
 
 def last_link() -> str:

@@ -2,7 +2,7 @@
 
 from datetime import UTC, datetime, timedelta
 
-from tenants.models import UsageDay
+from tenants.usage.models import UsageDay
 from tests.e2e.world import World
 
 

@@ -4,7 +4,7 @@ from playwright.sync_api import Page, expect
 
 from tests.e2e.conftest import Enter
 from tests.e2e.world import World
-from versiontree.models import Version
+from versiontree.tree.models import Version
 
 
 def test_older_versions_are_reached_by_keyboard(page: Page, enter: Enter, world: World) -> None:

@@ -7,7 +7,8 @@ from playwright.sync_api import Locator, Page, expect
 
 from tests.e2e.conftest import Enter
 from tests.e2e.world import World
-from versiontree.models import Job, Version
+from versiontree.jobs.models import Job
+from versiontree.tree.models import Version
 
 
 @pytest.fixture

@@ -10,8 +10,8 @@ from tests.e2e.measures import evaluation
 from tests.e2e.tiny_files import TinyFiles
 from tests.e2e.world import World, versions_finish
 from tests.integration.versiontree.answered import answers_keep, label_judge
-from versiontree.models import Job
-from versiontree.services.hplms import hplm_update
+from versiontree.jobs.models import Job
+from versiontree.tree.services.hplms import hplm_update
 
 
 def saved(page: Page, button: str) -> list[list[str]]:

@@ -7,9 +7,9 @@ from playwright.sync_api import Page, expect
 from tests.e2e.looking import SIZES, picture
 from tests.e2e.world import WORKER, World, report, start
 from tests.integration.versiontree.grove import jobs_in_order
-from versiontree.models import Job
-from versiontree.services.hplms import hplm_create
-from versiontree.services.jobs import job_fail
+from versiontree.jobs.models import Job
+from versiontree.jobs.services.lifecycle import job_fail
+from versiontree.tree.services.hplms import hplm_create
 
 SELECTED = "getSelection().toString()"
 SELECT = """getSelection().selectAllChildren(document.querySelector("#running td.wide small"))"""

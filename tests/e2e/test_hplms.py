@@ -5,14 +5,14 @@ import re
 import pytest
 from playwright.sync_api import Page, expect
 
-from tenants.models import AuditEvent
+from tenants.audit.models import AuditEvent
 from tests.e2e.measures import evaluation
 from tests.e2e.tiny_files import TinyFiles
 from tests.e2e.world import WORKER, World, report, start, versions_finish
 from tests.integration.versiontree.grove import jobs_in_order
-from versiontree.models import Version
-from versiontree.services.hplms import hplm_create, hplm_update
-from versiontree.services.jobs import job_event, job_fail, job_succeed
+from versiontree.jobs.services.lifecycle import job_event, job_fail, job_succeed
+from versiontree.tree.models import Version
+from versiontree.tree.services.hplms import hplm_create, hplm_update
 from workers.coverage import coverage_measure
 
 UNMARKED = "rgba(0, 0, 0, 0)"

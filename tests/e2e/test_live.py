@@ -8,15 +8,15 @@ import httpx
 import pytest
 from playwright.sync_api import BrowserContext, Page, expect
 
-from tenants.models import Membership
-from tenants.services.members import member_add, member_remove
+from tenants.accounts.models import Membership
+from tenants.accounts.services.members import member_add, member_remove
 from tests.e2e.world import WORKER, World, report, start
 from tests.integration.serving_faults.servers import Web
 from tests.integration.versiontree.grove import jobs_in_order
-from versiontree.models import Job
-from versiontree.queue_selectors import job_marks
-from versiontree.services.hplms import hplm_create
-from versiontree.services.jobs import job_event, job_succeed
+from versiontree.jobs.models import Job
+from versiontree.jobs.selectors.queue import job_marks
+from versiontree.jobs.services.lifecycle import job_event, job_succeed
+from versiontree.tree.services.hplms import hplm_create
 
 LIVE, POLLING = "Live: this page shows changes", "this page asks every 2 seconds"
 

@@ -11,15 +11,15 @@ from django.db import connection
 from playwright.sync_api import Page, expect
 from pytest_django import Settings
 
-from tenants.models import Takeout
-from tenants.services.api_keys import api_key_create
-from tenants.services.webhook_sending import webhooks_send
+from tenants.accounts.services.api_keys import api_key_create
+from tenants.webhooks.services.delivery import webhooks_send
 from tests.e2e.past import weeks_of_use
 from tests.e2e.test_answers import saved
 from tests.e2e.world import World
 from tests.integration.webhooks.conftest import receiver
 from tests.integration.webhooks.receiver import Receiver
-from versiontree.services.taking_out import takeout_run
+from versiontree.transfer.models import Takeout
+from versiontree.transfer.services.takeout_writer import takeout_run
 
 __all__ = ["receiver"]
 

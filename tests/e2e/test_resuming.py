@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import BrowserContext, Page, Request, expect
 
-from tenants.models import Corpus, Upload, UploadCheck
-from tenants.services.checks import check_run
+from tenants.datasets.models import Corpus, Upload, UploadCheck
+from tenants.datasets.services.checks import check_run
 from tests.integration.serving_faults.servers import Web
 
 MEBIBYTE = 1024**2

@@ -2,8 +2,8 @@
 
 from playwright.sync_api import Page, expect
 
-from tenants.models import Membership
-from tenants.services.members import member_add
+from tenants.accounts.models import Membership
+from tenants.accounts.services.members import member_add
 from tests.e2e.conftest import sign_in
 from tests.e2e.world import PASSWORD, World
 

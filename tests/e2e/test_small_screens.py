@@ -2,9 +2,9 @@
 
 from playwright.sync_api import Page
 
-from tenants.models import WebhookEndpoint
-from tenants.services.api_keys import api_key_create
-from tenants.services.invitations import invitation_create
+from tenants.accounts.services.api_keys import api_key_create
+from tenants.accounts.services.invitations import invitation_create
+from tenants.webhooks.models import WebhookEndpoint
 from tests.e2e.batches import batches_used
 from tests.e2e.hooks import webhooks_used
 from tests.e2e.looking import SIZES

@@ -7,7 +7,7 @@ import httpx
 from playwright.sync_api import Page, expect
 from pytest_django.live_server_helper import LiveServer
 
-from tenants.services.api_keys import api_key_create
+from tenants.accounts.services.api_keys import api_key_create
 from tests.e2e.gallery import furnish_kinds, furnish_tagger
 from tests.e2e.tiny_files import TinyFiles
 from tests.e2e.world import World

@@ -10,7 +10,7 @@ from inference.hplm.hplm import TAGGING, Hplm
 from inference.hplm.local_lower import LocalLower
 from inference.hplm.root import Root
 from tests.unit.tiny import tiny_hplm, tiny_lower, tiny_plot, tiny_root, tiny_texts
-from versiontree.models import Job
+from versiontree.jobs.models import Job
 
 
 class TinyFiles:

@@ -10,23 +10,25 @@ from typing import Any
 
 from django.conf import settings
 
-from tenants.models import Corpus, Dataset, Tenant, User
-from tenants.services.corpora import corpus_upload
-from tenants.services.datasets import dataset_upload
-from tenants.services.members import member_add
-from tenants.services.tenants import tenant_create
-from tenants.services.usage import usage_record
+from tenants.accounts.models import Tenant, User
+from tenants.accounts.services.members import member_add
+from tenants.accounts.services.tenants import tenant_create
+from tenants.datasets.models import Corpus, Dataset
+from tenants.datasets.services.corpora import corpus_upload
+from tenants.datasets.services.datasets import dataset_upload
+from tenants.usage.services.usage import usage_record
 from tests.e2e.measures import evaluation
 from tests.integration.tenants.content import stream
 from tests.integration.versiontree.grove import ROLES_MADE, jobs_in_order
 from tests.unit.tenants.files import jsonl
-from versiontree.artifacts import ArtifactStore, StoredArtifact
-from versiontree.models import Job, Version
-from versiontree.models.job import JobKind
-from versiontree.services.domains import domain_create
-from versiontree.services.hplms import hplm_create
-from versiontree.services.jobs import job_claim, job_heartbeat, job_succeed
-from versiontree.services.roots import root_register
+from versiontree.artifact_store import ArtifactStore, StoredArtifact
+from versiontree.jobs.models import Job
+from versiontree.jobs.models.job import JobKind
+from versiontree.jobs.services.lifecycle import job_claim, job_heartbeat, job_succeed
+from versiontree.tree.models import Version
+from versiontree.tree.services.domains import domain_create
+from versiontree.tree.services.hplms import hplm_create
+from versiontree.tree.services.roots import root_register
 
 ArtifactFiles = Callable[[str, Job, Path], None]
 """Fills a folder with the artifact that a job makes in a role."""

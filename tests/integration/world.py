@@ -4,10 +4,10 @@ from dataclasses import dataclass
 
 from rest_framework.test import APIClient
 
-from tenants.models import ApiKey, Tenant, User
-from tenants.services.api_keys import api_key_create
-from tenants.services.members import member_add
-from tenants.services.tenants import tenant_create
+from tenants.accounts.models import ApiKey, Tenant, User
+from tenants.accounts.services.api_keys import api_key_create
+from tenants.accounts.services.members import member_add
+from tenants.accounts.services.tenants import tenant_create
 
 PASSWORD = "correct horse battery staple"
 

@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING, Any
 
 from django.conf import settings
 
-from versiontree.artifacts import ArtifactStore
-from versiontree.models import Job, JobShard
-from versiontree.selectors import build_inputs
+from versiontree.artifact_store import ArtifactStore
+from versiontree.jobs.models import Job, JobShard
+from versiontree.tree.selectors.versions import build_inputs
 from workers.jobs.inputs import artifact_folder, corpus_file
 from workers.jobs.outcome import JobOutcome
 from workers.sharding import ShardWork, Told, share_stage

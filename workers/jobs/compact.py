@@ -2,9 +2,9 @@
 
 from pathlib import Path
 
-from versiontree.artifacts import ArtifactStore
-from versiontree.models import Job
-from versiontree.services.tips import nearest_lower
+from versiontree.artifact_store import ArtifactStore
+from versiontree.jobs.models import Job
+from versiontree.tree.services.domain_heads import nearest_lower
 from workers.jobs.outcome import JobOutcome
 from workers.jobs.reuse import shared
 from workers.training.progress import Reporter

@@ -4,8 +4,8 @@ from pathlib import Path
 
 from django.conf import settings
 
-from versiontree.artifacts import ArtifactStore
-from versiontree.models import Job
+from versiontree.artifact_store import ArtifactStore
+from versiontree.jobs.models import Job
 from workers.jobs.inputs import corpus_file
 from workers.jobs.outcome import JobOutcome
 from workers.training.progress import Reporter

@@ -4,9 +4,9 @@ from pathlib import Path
 
 from django.conf import settings
 
-from versiontree.artifacts import ArtifactStore
-from versiontree.models import Job
-from versiontree.selectors import build_inputs
+from versiontree.artifact_store import ArtifactStore
+from versiontree.jobs.models import Job
+from versiontree.tree.selectors.versions import build_inputs
 from workers.jobs.inputs import artifact_folder, corpus_file
 from workers.jobs.outcome import JobOutcome
 from workers.training.progress import Reporter

@@ -8,13 +8,13 @@ from django.conf import settings
 
 from inference.queueing.connection import connect
 from inference.queueing.misses import MissedFragment, missed_clear, missed_fragments, missed_keep_only
-from tenants.errors import ErrorCode, HmiError
-from versiontree.artifacts import ArtifactStore
-from versiontree.models import Job
-from versiontree.selectors import build_inputs
-from versiontree.services.grow import tenants_that_share, tenants_to_grow_from
-from versiontree.services.tips import nearest_lower
-from versiontree.training_settings import DEFAULT_VECTORS
+from tenants.base.errors import ErrorCode, HmiError
+from versiontree.artifact_store import ArtifactStore
+from versiontree.jobs.models import Job
+from versiontree.tree.selectors.versions import build_inputs
+from versiontree.tree.services.domain_heads import nearest_lower
+from versiontree.tree.services.growth import tenants_that_share, tenants_to_grow_from
+from versiontree.tree.training_settings import DEFAULT_VECTORS
 from workers.jobs.inputs import artifact_folder
 from workers.jobs.outcome import JobOutcome
 from workers.jobs.reuse import shared

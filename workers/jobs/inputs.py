@@ -2,10 +2,11 @@
 
 from pathlib import Path
 
-from tenants.errors import ErrorCode, HmiError
-from tenants.storage import damaged, measure, stored_path
-from versiontree.artifacts import ArtifactStore
-from versiontree.models import Artifact, Job
+from tenants.base.errors import ErrorCode, HmiError
+from tenants.datasets.storage import damaged, measure, stored_path
+from versiontree.artifact_store import ArtifactStore
+from versiontree.jobs.models import Job
+from versiontree.tree.models import Artifact
 
 
 def corpus_file(job: Job) -> Path:

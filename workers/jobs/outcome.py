@@ -7,7 +7,7 @@ from numbers import Integral, Real
 from pathlib import Path
 from typing import Any
 
-from versiontree.artifacts import StoredArtifact
+from versiontree.artifact_store import StoredArtifact
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,7 +1,7 @@
 """Artifacts that a version shares with the one before it."""
 
-from versiontree.artifacts import StoredArtifact
-from versiontree.models import Artifact
+from versiontree.artifact_store import StoredArtifact
+from versiontree.tree.models import Artifact
 
 
 def shared(artifact: Artifact) -> StoredArtifact:

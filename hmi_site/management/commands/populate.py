@@ -12,12 +12,12 @@ from rich.progress import Progress
 from hmi_site.demo.history import jobs_remember, usage_remember
 from hmi_site.demo.populate import copies_of, populate
 from hmi_site.demo.statistics import statistics_gather
-from tenants.errors import HmiError
-from tenants.models import Tenant
-from tenants.selectors import tenant_by_slug
-from tenants.services.tenants import tenant_create
-from versiontree.models import Version
-from versiontree.resolving import resolve_model
+from tenants.accounts.models import Tenant
+from tenants.accounts.selectors import tenant_by_slug
+from tenants.accounts.services.tenants import tenant_create
+from tenants.base.errors import HmiError
+from versiontree.tree.models import Version
+from versiontree.tree.resolution import resolve_model
 
 SLUG = "populated"
 

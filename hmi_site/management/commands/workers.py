@@ -9,7 +9,7 @@ from redis.exceptions import RedisError
 from hmi_site.dashboard.orders import ORDERS, worker_order
 from inference.api.client import close_gateway
 from inference.api.serving import serving_now
-from tenants.errors import HmiError
+from tenants.base.errors import HmiError
 
 
 class Command(BaseCommand):

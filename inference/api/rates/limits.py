@@ -7,9 +7,9 @@ from functools import lru_cache
 from django.conf import settings
 
 from inference.api.rates.shares import Limit
-from tenants.models import ApiKey, Tenant, User
-from tenants.remembering import remembered
-from tenants.selectors import Rates, rates_of
+from tenants.accounts.models import ApiKey, Tenant, User
+from tenants.base.ttl_cache import remembered
+from tenants.usage.selectors.quotas import Rates, rates_of
 
 TENANT, KEY, PERSON = "tenant", "key", "person"
 REQUESTS, TOKENS, MANAGE = "requests", "tokens", "manage requests"

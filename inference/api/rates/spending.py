@@ -11,7 +11,7 @@ from django.conf import settings
 
 from inference.api.rates.shares import Limit, Shares, UsedUp
 from inference.queueing.allowances import connect_briefly
-from tenants.errors import ErrorCode, HmiError
+from tenants.base.errors import ErrorCode, HmiError
 
 _lock = threading.Lock()
 _shares: Shares | None = None

@@ -10,7 +10,7 @@ from inference.api.rates.headers import tell
 from inference.api.rates.limits import MANAGE, REQUESTS, Limits, limits_of, person_limits
 from inference.api.rates.shares import Limit
 from inference.api.rates.spending import spend
-from tenants.models import ApiKey, Tenant, User
+from tenants.accounts.models import ApiKey, Tenant, User
 
 
 class ManageRate(BaseThrottle):

@@ -5,8 +5,8 @@ from collections.abc import Iterator
 from django.core.cache import cache
 from playwright.sync_api import Page
 
-from tenants.models import User
-from tenants.services.invitations import invitation_create
+from tenants.accounts.models import User
+from tenants.accounts.services.invitations import invitation_create
 from tests.e2e.conftest import Enter
 from tests.e2e.letters import last_link
 from tests.e2e.test_second_factor import set_up

@@ -17,7 +17,7 @@ from tests.e2e.gallery import furnish
 from tests.e2e.states import long
 from tests.e2e.world import ArtifactFiles, World
 from tests.integration.routes.conf import address, routes
-from versiontree.models import Hplm, Version
+from versiontree.tree.models import Hplm, Version
 
 OF_OTHERS = (".select2-container", ".help-tooltip", "a[href$='password/']", ".swagger-ui")
 """What Django's own widgets, django-unfold's and Swagger UI draw, and how."""

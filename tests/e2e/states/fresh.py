@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 from playwright.sync_api import Page
 
-from tenants.models import User
+from tenants.accounts.models import User
 from tests.e2e.conftest import Enter
 from tests.e2e.world import World
 

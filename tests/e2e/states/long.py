@@ -8,22 +8,24 @@ from functools import partial
 
 from playwright.sync_api import Page
 
-from tenants.models import Corpus, Dataset, Tenant, User
-from tenants.services.api_keys import api_key_create
-from tenants.services.corpora import corpus_upload
-from tenants.services.datasets import dataset_upload
-from tenants.services.tenants import tenant_create
-from tenants.services.uploads import upload_create
+from tenants.accounts.models import Tenant, User
+from tenants.accounts.services.api_keys import api_key_create
+from tenants.accounts.services.tenants import tenant_create
+from tenants.datasets.models import Corpus, Dataset
+from tenants.datasets.services.corpora import corpus_upload
+from tenants.datasets.services.datasets import dataset_upload
+from tenants.datasets.services.uploads import upload_create
 from tests.e2e.conftest import Enter
 from tests.e2e.measures import fine_tuning, measured
 from tests.e2e.world import World, corpus_file, nothing_of_use, start, versions_finish
 from tests.integration.versiontree.grove import jobs_in_order
 from tests.unit.tenants.files import jsonl
-from versiontree.models import Job, Version
-from versiontree.services.aliases import alias_move
-from versiontree.services.domains import domain_create
-from versiontree.services.hplms import hplm_create, hplm_update
-from versiontree.services.jobs import job_fail
+from versiontree.jobs.models import Job
+from versiontree.jobs.services.lifecycle import job_fail
+from versiontree.tree.models import Version
+from versiontree.tree.services.aliases import alias_move
+from versiontree.tree.services.domains import domain_create
+from versiontree.tree.services.hplms import hplm_create, hplm_update
 
 OVER, BACK = "\N{RIGHT-TO-LEFT OVERRIDE}", "\N{POP DIRECTIONAL FORMATTING}"
 TURNED = f"abc {OVER}drug{BACK} {OVER}not closed"

@@ -10,9 +10,9 @@ from django.test import Client
 from django.urls import reverse
 from django.utils import timezone
 
-from tenants.models import Invitation, InvitationState, User
-from tenants.selectors import membership_of
-from tenants.services.invitations import invitation_create, invitation_withdraw
+from tenants.accounts.models import Invitation, InvitationState, User
+from tenants.accounts.selectors import membership_of
+from tenants.accounts.services.invitations import invitation_create, invitation_withdraw
 from tests.integration.accounts.signing_in import enter
 from tests.integration.world import World
 

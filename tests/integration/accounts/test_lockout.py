@@ -11,7 +11,7 @@ from django.urls import reverse
 from django.utils import timezone
 from pytest_django import Settings
 
-from tenants.models import User
+from tenants.accounts.models import User
 from tests.integration.accounts.signing_in import HERE, enter, signed_in
 from tests.integration.world import World
 

@@ -9,7 +9,7 @@ from django.core.mail import EmailMessage
 from django.test import Client
 from pytest_django import Settings
 
-from tenants.afterwards import afterwards
+from tenants.base.background_tasks import afterwards
 from tests.integration.accounts.signing_in import enter, signed_in
 from tests.integration.world import PASSWORD, World
 

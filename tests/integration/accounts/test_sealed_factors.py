@@ -11,7 +11,7 @@ from django.test import Client
 from pytest_django import Settings
 
 from hmi_site.shared_cache import SharedCache
-from tenants.sealing import SEALED, unseal
+from tenants.base.encryption import SEALED, unseal
 from tests.integration.accounts.signing_in import code_of, enter, signed_in
 from tests.integration.accounts.test_second_factor import with_factor
 from tests.integration.world import World

@@ -10,7 +10,7 @@ from django.test import Client
 from django.urls import reverse
 from pytest_django import Settings
 
-from tenants.models import User
+from tenants.accounts.models import User
 from tests.integration.accounts.signing_in import code_of, enter, signed_in
 from tests.integration.world import PASSWORD, World
 

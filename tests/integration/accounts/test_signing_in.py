@@ -4,7 +4,7 @@ import pytest
 from django.test import Client
 from pytest_django import Settings
 
-from tenants.models import User
+from tenants.accounts.models import User
 from tests.integration.accounts.signing_in import enter, signed_in
 from tests.integration.world import PASSWORD, World
 

@@ -7,7 +7,7 @@ from django.apps import apps
 from django.db import IntegrityError, connection, transaction
 from django.test import Client
 
-from tenants.models import User
+from tenants.accounts.models import User
 from tests.integration.accounts.signing_in import enter, signed_in
 from tests.integration.world import World
 

@@ -10,9 +10,9 @@ from pytest_django import Settings
 
 from inference.hplm.trial import answer_to
 from tests.integration.archives.site import Models, Site, forget_tree, make_models, make_site
-from versiontree.archive import trial
-from versiontree.models import Version
-from versiontree.services.export import version_export
+from versiontree.transfer.archive import trial_load as trial
+from versiontree.transfer.services.version_export import version_export
+from versiontree.tree.models import Version
 
 
 @pytest.fixture(scope="session")

@@ -17,7 +17,7 @@ from tests.unit.versiontree.forging import (
     zip_of,
     zip_with,
 )
-from versiontree.archive.strict_json import MOST_BYTES
+from versiontree.transfer.archive.strict_json import MOST_BYTES
 
 Forge = Callable[[Members], bytes]
 WEIGHTS = "hplm.safetensors"

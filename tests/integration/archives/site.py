@@ -14,20 +14,22 @@ from inference.hplm.hplm import Hplm
 from inference.hplm.plot import PlotChain, PlotTable
 from inference.hplm.reference import predict_alone
 from inference.hplm.root import Root
-from tenants.models import AuditEvent, Quota, User
-from tenants.workspaces import INCOMING
+from tenants.accounts.models import User
+from tenants.audit.models import AuditEvent
+from tenants.base.workspaces import INCOMING
+from tenants.usage.models import Quota
 from tests.integration.versiontree import grove
 from tests.integration.versiontree.grove import ROLES_MADE, Household, jobs_in_order
 from tests.integration.versiontree.refusals import ROWS
 from tests.unit.tiny import tiny_hplm, tiny_lower, tiny_plot, tiny_root, tiny_texts
-from versiontree.artifacts import ArtifactStore
-from versiontree.models import Alias, Artifact, Version, VersionArtifact
-from versiontree.models.job import JobKind
-from versiontree.selectors import build_inputs
-from versiontree.services.domains import domain_create
-from versiontree.services.hplms import hplm_create
-from versiontree.services.jobs import job_succeed
-from versiontree.services.roots import root_register
+from versiontree.artifact_store import ArtifactStore
+from versiontree.jobs.models.job import JobKind
+from versiontree.jobs.services.lifecycle import job_succeed
+from versiontree.tree.models import Alias, Artifact, Version, VersionArtifact
+from versiontree.tree.selectors.versions import build_inputs
+from versiontree.tree.services.domains import domain_create
+from versiontree.tree.services.hplms import hplm_create
+from versiontree.tree.services.roots import root_register
 
 TEXTS = ("a good river", "the bad stone in winter", "zebra, quixotic")
 MEASURED: Mapping[str, Any] = {

@@ -13,15 +13,15 @@ from django.urls import reverse
 from hypothesis import HealthCheck, given, settings
 
 from frontend.presenters.version_page import version_url
-from tenants.errors import ErrorCode, HmiError
+from tenants.base.errors import ErrorCode, HmiError
 from tests.integration.archives.conftest import zipped
 from tests.integration.archives.site import Site, branch_of, everything, store
 from tests.unit.versiontree.forging import members_of
 from tests.unit.versiontree.mutations import json_changed, mutations
-from versiontree.archive.reader import archive_open
-from versiontree.models import Version, VersionArtifact
-from versiontree.services.grafting import Stored, graft_plan, graft_plant
-from versiontree.services.import_ import version_import
+from versiontree.transfer.archive.reader import archive_open
+from versiontree.transfer.services.import_plan import Stored, graft_plan, graft_plant
+from versiontree.transfer.services.version_import import version_import
+from versiontree.tree.models import Version, VersionArtifact
 
 pytestmark = [pytest.mark.slow, pytest.mark.django_db, pytest.mark.usefixtures("tried_here")]
 

@@ -9,14 +9,14 @@ from django.core.files.uploadedfile import SimpleUploadedFile
 from pytest_django.live_server_helper import LiveServer
 from rest_framework.test import APIClient
 
-from tenants.models import AuditEvent
-from tenants.services.api_keys import api_key_create
+from tenants.accounts.services.api_keys import api_key_create
+from tenants.audit.models import AuditEvent
 from tests.integration.archives.conftest import zipped
 from tests.integration.archives.site import Models, Site, everything, make_site, predictions
 from tests.integration.versiontree.callers import V1, error, with_key
 from tests.integration.versiontree.grove import Household
 from tests.unit.versiontree.forging import members_of
-from versiontree.models import Version
+from versiontree.tree.models import Version
 
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("tried_here")]
 Move = Callable[[], None]

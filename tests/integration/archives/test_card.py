@@ -10,7 +10,7 @@ from tests.integration.archives.conftest import zipped
 from tests.integration.archives.site import MEASURED, Site
 from tests.integration.versiontree import grove
 from tests.unit.versiontree.forging import members_of
-from versiontree.models import Domain, Version
+from versiontree.tree.models import Domain, Version
 
 pytestmark = pytest.mark.django_db
 

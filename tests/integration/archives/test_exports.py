@@ -4,12 +4,12 @@ from pathlib import Path
 
 import pytest
 
-from tenants.errors import ErrorCode, HmiError
-from tenants.models import AuditEvent
+from tenants.audit.models import AuditEvent
+from tenants.base.errors import ErrorCode, HmiError
 from tests.integration.archives.site import Site, store
 from tests.integration.versiontree import grove
-from versiontree.artifacts import ArtifactDamaged
-from versiontree.services.export import version_download, version_export
+from versiontree.artifact_store import ArtifactDamaged
+from versiontree.transfer.services.version_export import version_download, version_export
 
 pytestmark = pytest.mark.django_db
 

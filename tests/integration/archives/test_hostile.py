@@ -12,14 +12,14 @@ from pathlib import Path
 import pytest
 from pytest_django import Settings
 
-from tenants.errors import ErrorCode, HmiError
+from tenants.base.errors import ErrorCode, HmiError
 from tests.integration.archives.conftest import zipped
 from tests.integration.archives.forgeries import FORGERIES, WEIGHTS
 from tests.integration.archives.site import Site, everything
 from tests.unit.versiontree.forging import members_of, resealed, with_part, zip_of, zip_with
-from versiontree.archive.reader import Archive
-from versiontree.archive.strict_json import MOST_BYTES, MOST_VALUES
-from versiontree.services.import_ import version_import
+from versiontree.transfer.archive.reader import Archive
+from versiontree.transfer.archive.strict_json import MOST_BYTES, MOST_VALUES
+from versiontree.transfer.services.version_import import version_import
 
 pytestmark = [
     pytest.mark.django_db,

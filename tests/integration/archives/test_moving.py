@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from pytest_django import DjangoCaptureOnCommitCallbacks
 
-from tenants.models import AuditEvent
+from tenants.audit.models import AuditEvent
 from tests.integration.archives.conftest import zipped
 from tests.integration.archives.site import (
     MEASURED,
@@ -23,16 +23,16 @@ from tests.integration.archives.site import (
     store,
 )
 from tests.integration.versiontree import grove
-from versiontree.models import Artifact, Version
-from versiontree.resolving import resolve_model
-from versiontree.selectors import build_inputs
-from versiontree.services.collect import artifacts_collect
-from versiontree.services.compact import domain_compact
-from versiontree.services.descriptions import hplm_describe
-from versiontree.services.domains import domain_create, domain_update
-from versiontree.services.export import version_export
-from versiontree.services.hplms import hplm_delete, hplm_update
-from versiontree.services.import_ import version_import
+from versiontree.transfer.services.version_export import version_export
+from versiontree.transfer.services.version_import import version_import
+from versiontree.tree.models import Artifact, Version
+from versiontree.tree.resolution import resolve_model
+from versiontree.tree.selectors.versions import build_inputs
+from versiontree.tree.services.compaction import domain_compact
+from versiontree.tree.services.descriptions import hplm_describe
+from versiontree.tree.services.domains import domain_create, domain_update
+from versiontree.tree.services.garbage_collection import artifacts_collect
+from versiontree.tree.services.hplms import hplm_delete, hplm_update
 
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("tried_here")]
 Move = Callable[[], None]

@@ -7,7 +7,7 @@ from django.urls import reverse
 
 from tests.integration.archives.conftest import zipped
 from tests.integration.archives.site import Site
-from versiontree.models import Root, Version
+from versiontree.tree.models import Root, Version
 
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("tried_here")]
 
@@ -51,7 +51,7 @@ def test_a_version_is_downloaded_by_its_tenant(site: Site, browser: Client) -> N
 
 def test_administrators_export_one_version_at_a_time(site: Site, client: Client) -> None:
     client.force_login(site.staff)
-    at = reverse("admin:versiontree_version_changelist")
+    at = reverse("admin:tree_version_changelist")
     one = client.post(at, {"action": "export", "_selected_action": [site.hplm.pk]})
     assert one.getvalue() == zipped(site.hplm)
     whole = client.post(at, {"action": "export_branch", "_selected_action": [site.hplm.pk]})
@@ -62,7 +62,7 @@ def test_administrators_export_one_version_at_a_time(site: Site, client: Client)
 
 def test_administrators_say_the_terms_of_a_root_and_nothing_else(site: Site, client: Client) -> None:
     client.force_login(site.staff)
-    at = reverse("admin:versiontree_root_change", args=[site.root.root_id])
+    at = reverse("admin:tree_root_change", args=[site.root.root_id])
     said = {"license": "mit", "source_url": "https://x.example", "name": "evil"}
     formset = {"versions-TOTAL_FORMS": 0, "versions-INITIAL_FORMS": 0}
     assert client.post(at, said | formset).status_code == 302

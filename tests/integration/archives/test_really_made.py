@@ -12,8 +12,8 @@ from inference.hplm.trial import GENERAL_FILE
 from tests.integration.archives.conftest import zipped
 from tests.integration.archives.really_made import further_tables, really_made
 from tests.integration.archives.site import Models, Site, artifacts_of, branch_of, predictions
-from versiontree.archive.layout import PARTS
-from versiontree.services.import_ import version_import
+from versiontree.transfer.archive.layout import PARTS
+from versiontree.transfer.services.version_import import version_import
 from workers.training.general import GENERAL_FILE as WRITTEN_BY_CONVERSIONS
 
 pytestmark = pytest.mark.slow

@@ -8,18 +8,18 @@ from typing import Any
 import pytest
 from pytest_django import Settings
 
-from tenants.errors import ErrorCode, HmiError
-from tenants.models import Quota
-from tenants.selectors import storage_used
+from tenants.base.errors import ErrorCode, HmiError
+from tenants.datasets.selectors.uploads import storage_used
+from tenants.usage.models import Quota
 from tests.integration.archives.conftest import zipped
 from tests.integration.archives.site import Site, build, everything, make_hplm, store
 from tests.integration.versiontree import grove
-from versiontree.archive.reader import Archive
-from versiontree.models import Version
-from versiontree.services import grafting
-from versiontree.services.chain import version_finish
-from versiontree.services.domains import domain_create, domain_update
-from versiontree.services.import_ import version_import
+from versiontree.transfer.archive.reader import Archive
+from versiontree.transfer.services import import_plan as grafting
+from versiontree.transfer.services.version_import import version_import
+from versiontree.tree.models import Version
+from versiontree.tree.services.domains import domain_create, domain_update
+from versiontree.tree.services.version_completion import version_finish
 
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("tried_here")]
 Move = Callable[[], None]

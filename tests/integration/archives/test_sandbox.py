@@ -15,11 +15,11 @@ from django.conf import settings as django_settings
 from pytest_django import Settings
 
 from hmi_site.services import socket_folders
-from tenants.errors import HmiError
+from tenants.base.errors import HmiError
 from tests.integration.archives.test_trial import wanted
 from tests.lacking import lacking
-from versiontree.archive import trial
-from versiontree.archive.trial import Leaving, Trial, artifacts_try, trial_answer
+from versiontree.transfer.archive import trial_load as trial
+from versiontree.transfer.archive.trial_load import Leaving, Trial, artifacts_try, trial_answer
 
 __all__ = ["wanted"]
 PROGRAM = """
@@ -151,7 +151,7 @@ def test_a_machine_that_grants_none_is_told_of_once_and_artifacts_are_tried_all_
     settings.HMI_SANDBOX = sandbox
     trial._sandboxed.cache_clear()
     try:
-        with caplog.at_level(logging.WARNING, "versiontree.archive.trial"):
+        with caplog.at_level(logging.WARNING, "versiontree.transfer.archive.trial_load"):
             assert inside("1") == inside("1") == 1
         assert len(caplog.records) == 1
     finally:

@@ -17,10 +17,10 @@ from pytest_django import Settings
 from safetensors.torch import load_file, save_file
 
 from inference.hplm.trial import answer_to
-from tenants.errors import ErrorCode, HmiError
+from tenants.base.errors import ErrorCode, HmiError
 from tests.integration.archives.site import Models, Site, artifacts_of, branch_of, everything, predictions
-from versiontree.archive.trial import Trial, artifacts_try
-from versiontree.models import Version
+from versiontree.transfer.archive.trial_load import Trial, artifacts_try
+from versiontree.tree.models import Version
 
 Move = Callable[[], None]
 SOUND = {"task": "classification", "pairs": False}

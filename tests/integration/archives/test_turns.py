@@ -16,21 +16,21 @@ from django.test import Client
 from django.urls import reverse
 from redis import Redis
 
-from tenants.errors import ErrorCode, HmiError
+from tenants.base.errors import ErrorCode, HmiError
 from tests.integration.archives.conftest import zipped
 from tests.integration.archives.site import Models, Site, make_site, store
 from tests.integration.versiontree.callers import V1, error, with_key
 from tests.integration.versiontree.test_races import at_once
 from tests.unit.versiontree.forging import members_of, zip_of
-from versiontree.archive.reader import Archive, archive_open
-from versiontree.archive.turn import AT_ONCE, Turn, machine_turn
-from versiontree.artifacts import ArtifactStore, StoredArtifact
-from versiontree.models import Version
-from versiontree.services import grafting
-from versiontree.services.chain import artifacts_attach, version_finish
-from versiontree.services.grafting import graft_plan, graft_plant
-from versiontree.services.import_ import version_import
-from versiontree.services.planting import version_plant
+from versiontree.artifact_store import ArtifactStore, StoredArtifact
+from versiontree.transfer.archive.concurrency import AT_ONCE, Turn, machine_turn
+from versiontree.transfer.archive.reader import Archive, archive_open
+from versiontree.transfer.services import import_plan as grafting
+from versiontree.transfer.services.import_plan import graft_plan, graft_plant
+from versiontree.transfer.services.version_import import version_import
+from versiontree.tree.models import Version
+from versiontree.tree.services.version_completion import artifacts_attach, version_finish
+from versiontree.tree.services.version_create import version_plant
 
 pytestmark = pytest.mark.usefixtures("tried_here")
 

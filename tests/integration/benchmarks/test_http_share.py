@@ -16,7 +16,7 @@ from benchmarks.over_http.made import Texts
 from benchmarks.serving.world import Encoder
 from inference.engine.rows import Answered
 from tests.integration.launcher.site import CHECKOUT, clean_environment
-from versiontree.serving import manifest_publish
+from versiontree.tree.serving_manifest import manifest_publish
 
 pytestmark = pytest.mark.slow
 

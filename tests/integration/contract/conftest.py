@@ -14,12 +14,12 @@ from pytest_django import Settings
 from redis import Redis
 
 from inference.api.client import close_gateway
-from tenants.services.api_keys import api_key_create
+from tenants.accounts.services.api_keys import api_key_create
 from tests.e2e.tiny_files import TinyFiles
 from tests.e2e.world import World, world_build
 from tests.integration.contract.probing import Caller
 from tests.processes import InferenceWorker
-from versiontree.serving import manifest_publish
+from versiontree.tree.serving_manifest import manifest_publish
 
 A_TOKEN = "a" * 32
 """Forms of people bear one, the same as their cookie."""

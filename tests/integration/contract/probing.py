@@ -24,7 +24,7 @@ from schemathesis.specs.openapi.checks import (
 )
 from schemathesis.transport.serialization import serialize_binary
 
-from tenants.models import ApiKey, User
+from tenants.accounts.models import ApiKey, User
 from tests.integration.contract.good import good_case
 from tests.integration.contract.known import Known, Named
 

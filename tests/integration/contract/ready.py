@@ -4,10 +4,13 @@ are in another."""
 import io
 from pathlib import Path
 
-from tenants.models import ApiKey, Corpus, Quota, Tenant, User
-from tenants.services.corpora import corpus_upload
-from tenants.services.datasets import dataset_upload
-from tenants.services.uploads import upload_create, upload_receive
+from inference.batches.models import Batch, BatchState
+from tenants.accounts.models import ApiKey, Tenant, User
+from tenants.datasets.models import Corpus
+from tenants.datasets.services.corpora import corpus_upload
+from tenants.datasets.services.datasets import dataset_upload
+from tenants.datasets.services.uploads import upload_create, upload_receive
+from tenants.usage.models import Quota
 from tests.e2e.batches import batches_used
 from tests.e2e.tiny_files import TinyFiles
 from tests.e2e.world import World, corpus_file, tickets_file, versions_finish
@@ -18,10 +21,11 @@ from tests.integration.foreign.made import lora_members
 from tests.integration.versiontree.answered import answers_keep, label_judge
 from tests.integration.versiontree.grove import checkpoint, domain_of, jobs_in_order
 from tests.unit.versiontree.forging import zip_of
-from versiontree.models import Batch, BatchState, Job, Version
-from versiontree.services.aliases import alias_move
-from versiontree.services.domains import domain_create, domain_update
-from versiontree.services.job_requests import job_cancel
+from versiontree.jobs.models import Job
+from versiontree.jobs.services.requests import job_cancel
+from versiontree.tree.models import Version
+from versiontree.tree.services.aliases import alias_move
+from versiontree.tree.services.domains import domain_create, domain_update
 
 Actor = User | ApiKey
 TEXT = b"some text"

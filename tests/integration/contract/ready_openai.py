@@ -2,14 +2,15 @@
 
 import io
 
-from tenants.models import ApiKey, FilePurpose, User
-from tenants.services.files import file_create
-from tenants.services.parted_files import part_add, parted_file_create
+from tenants.accounts.models import ApiKey, User
+from tenants.datasets.models import FilePurpose
+from tenants.datasets.services.files import file_create
+from tenants.datasets.services.parted_files import part_add, parted_file_create
 from tests.e2e.tiny_files import TinyFiles
 from tests.e2e.world import World, tickets_file, versions_finish
 from tests.integration.contract.known import Special
-from versiontree.models import FineTuning
-from versiontree.services.fine_tunings import fine_tuning_begin, fine_tuning_create
+from versiontree.tree.models import FineTuning
+from versiontree.tree.services.fine_tunings import fine_tuning_begin, fine_tuning_create
 
 LINES = b'"good stone"'
 

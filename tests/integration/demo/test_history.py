@@ -6,10 +6,11 @@ import pytest
 
 from benchmarks.over_http.crowd import crowd
 from hmi_site.demo.history import usage_remember
-from tenants.models import UsageDay
+from tenants.usage.models import UsageDay
 from tests.integration.versiontree.grove import household, ready_hplm, ready_root
-from versiontree.models import Job, JobEvent, Version
-from versiontree.models.job import TERMINAL
+from versiontree.jobs.models import Job, JobEvent
+from versiontree.jobs.models.job import TERMINAL
+from versiontree.tree.models import Version
 
 pytestmark = pytest.mark.django_db
 

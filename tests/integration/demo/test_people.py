@@ -8,8 +8,8 @@ from django.test import Client
 from pytest_django import Settings
 
 from hmi_site.demo.people import ADMIN, Login, logins_path, people_ensure
-from tenants.models import ApiKey, User
-from tenants.services.api_keys import api_key_revoke
+from tenants.accounts.models import ApiKey, User
+from tenants.accounts.services.api_keys import api_key_revoke
 
 pytestmark = pytest.mark.django_db
 

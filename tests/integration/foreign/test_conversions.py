@@ -19,14 +19,15 @@ from pytest_django import Settings
 from redis import Redis
 
 from inference.hplm.trial import answer_to
-from tenants.models import AuditEvent
+from tenants.audit.models import AuditEvent
 from tests.integration.archives.site import Models, Site, make_site, store
 from tests.integration.versiontree.callers import V1, error, with_key
 from tests.unit.versiontree.forging import members_of
-from versiontree.archive import conversions, trial
-from versiontree.archive.turn import AT_ONCE, Turn, machine_turn
-from versiontree.models import Version
-from versiontree.services.reaping import STALE_WORKSPACE_S, jobs_reap
+from versiontree.jobs.services.lease_recovery import STALE_WORKSPACE_S, jobs_reap
+from versiontree.transfer.archive import conversion_cache as conversions
+from versiontree.transfer.archive import trial_load as trial
+from versiontree.transfer.archive.concurrency import AT_ONCE, Turn, machine_turn
+from versiontree.tree.models import Version
 
 FORM = "adapterhub"
 ASKED_AT_ONCE = 6

@@ -15,17 +15,17 @@ from inference.hplm.foreign.asking import MOST_TENSORS
 from inference.hplm.pets import PLACES, PetSpec, Shape, tensor_shapes
 from inference.hplm.root import Root
 from inference.hplm.sizes import LARGEST_RANK, LARGEST_WIDTH, MOST_OUTPUTS
-from tenants.models import Quota
-from tenants.selectors import storage_used
+from tenants.datasets.selectors.uploads import storage_used
+from tenants.usage.models import Quota
 from tests.integration.archives.site import Site, everything, store
 from tests.integration.foreign.made import PREFIX, bottleneck_members, draw, lora_members, lora_weights
 from tests.integration.foreign.test_imports import globex, root, send
 from tests.integration.versiontree.callers import error
 from tests.unit.versiontree.forging import Members, zip_of
-from versiontree.archive import adapter
-from versiontree.archive.adapter import largest_adapter
-from versiontree.fitting import root_config
-from versiontree.selectors import artifact_bytes
+from versiontree.transfer.archive import adapter
+from versiontree.transfer.archive.adapter import largest_adapter
+from versiontree.tree.selectors.versions import artifact_bytes
+from versiontree.tree.tokenizer_fit import root_config
 
 __all__ = ["globex", "root"]
 pytestmark = pytest.mark.django_db
@@ -163,8 +163,8 @@ def test_the_largest_hplm_of_a_root_is_no_larger_than_the_bound(site: Site, root
 def test_a_process_that_computes_on_and_on_is_ended_by_its_processor_time(
     site: Site, root: Root, globex: APIClient, settings: Settings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("versiontree.archive.trial.PROCESSOR_S", 1)
-    monkeypatch.setattr("versiontree.archive.trial.Carrying.most_s", 1)
+    monkeypatch.setattr("versiontree.transfer.archive.trial_load.PROCESSOR_S", 1)
+    monkeypatch.setattr("versiontree.transfer.archive.trial_load.Carrying.most_s", 1)
     settings.HMI_ARTIFACT_TRIAL = (sys.executable, "-c", "while True: pass")
     answer = send(globex, site, lora_members(root))
     assert error(answer)[:2] == (422, "invalid_archive")

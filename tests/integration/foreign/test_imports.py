@@ -31,7 +31,7 @@ from tests.integration.foreign.made import (
 )
 from tests.integration.versiontree.callers import V1, error, with_key
 from tests.unit.versiontree.forging import Members, members_of, symlink, zip_of, zip_with
-from versiontree.models import Version
+from versiontree.tree.models import Version
 
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("tried_here")]
 

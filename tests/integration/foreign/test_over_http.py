@@ -13,13 +13,13 @@ from pytest_django.live_server_helper import LiveServer
 
 from inference.hplm.hplm import Hplm
 from inference.hplm.root import Root
-from tenants.services.api_keys import api_key_create
+from tenants.accounts.services.api_keys import api_key_create
 from tests.integration.archives.site import Site, store
 from tests.integration.foreign.answers import answered
 from tests.integration.foreign.libraries import BEHIND, BUILDING_S, UPPER, Libraries
 from tests.unit.tiny import tiny_checkpoint
 from tests.unit.versiontree.forging import zip_of
-from versiontree.models import Version
+from versiontree.tree.models import Version
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(BUILDING_S), pytest.mark.usefixtures("redis_client")]
 PATIENCE_S = 120

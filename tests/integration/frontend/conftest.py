@@ -10,8 +10,8 @@ import pytest
 from django.test import Client, TestCase, override_settings
 from pytest_django import DjangoDbBlocker
 
-from tenants.models import UsageDay
-from tenants.scope import platform_scope
+from tenants.base.scope import platform_scope
+from tenants.usage.models import UsageDay
 from tests.e2e.world import World, world_build
 
 

@@ -10,8 +10,9 @@ from tests.e2e.measures import evaluation
 from tests.e2e.world import World, nothing_of_use, versions_finish
 from tests.integration.versiontree.answered import answers_keep, label_judge
 from tests.integration.versiontree.grove import jobs_in_order
-from versiontree.models import Evaluation, Job, Version
-from versiontree.services.hplms import hplm_update
+from versiontree.jobs.models import Job
+from versiontree.tree.models import Evaluation, Version
+from versiontree.tree.services.hplms import hplm_update
 
 V1, V2 = "/t/acme/hplms/triage/versions/1/", "/t/acme/hplms/triage/versions/2/"
 API = "/api/v1/tenants/acme/hplms/triage/versions/2/predictions"

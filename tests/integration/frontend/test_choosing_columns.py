@@ -7,9 +7,9 @@ import pytest
 from django.test import Client
 from pytest_django import Settings
 
-from tenants.models import Upload, UploadCheck
-from tenants.services.checks import check_run
-from tenants.services.uploads import upload_receive
+from tenants.datasets.models import Upload, UploadCheck
+from tenants.datasets.services.checks import check_run
+from tenants.datasets.services.uploads import upload_receive
 from tests.e2e.world import World
 from tests.unit.tenants.files import jsonl
 
@@ -84,7 +84,9 @@ def test_choosing_what_was_read_anyway_lets_what_was_kept_be_stored(
     }
     owner.post(CHECK, fields)
     check_run(check_id=UploadCheck.unscoped.get().pk)
-    monkeypatch.setattr("tenants.services.checks.dataset_checked", lambda **_: pytest.fail("read again"))
+    monkeypatch.setattr(
+        "tenants.datasets.services.datasets.dataset_checked", lambda **_: pytest.fail("read again")
+    )
     form = owner.post(NEW, {**fields, "column_tokens": "", "column_tags": ""}, follow=True)
     assert "Waiting to be checked" in form.content.decode()
     check_run(check_id=UploadCheck.unscoped.get(stores=True).pk)

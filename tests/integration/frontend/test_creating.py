@@ -12,12 +12,13 @@ from django.db import transaction
 from django.test import Client
 
 from frontend.presenters.creating import in_words, parent_choices
-from tenants.services.api_keys import api_key_create
+from tenants.accounts.services.api_keys import api_key_create
 from tests.e2e.world import World, nothing_of_use, versions_finish
 from tests.integration.frontend.reading import Page
-from versiontree.models import Coverage, Hplm, Job, Version
-from versiontree.past_jobs import Span
-from versiontree.services.domains import domain_create
+from versiontree.jobs.models import Job
+from versiontree.tree.models import Coverage, Hplm, Version
+from versiontree.tree.selectors.past_jobs import Span
+from versiontree.tree.services.domains import domain_create
 
 NEW = "/t/acme/hplms/new/"
 

@@ -7,11 +7,11 @@ from html import unescape
 import pytest
 from django.test import Client
 
-from tenants.models import Dataset
-from tenants.services.datasets import dataset_upload
+from tenants.datasets.models import Dataset
+from tenants.datasets.services.datasets import dataset_upload
 from tests.e2e.world import World
 from tests.unit.tenants.files import jsonl
-from versiontree.services.domains import domain_create
+from versiontree.tree.services.domains import domain_create
 
 
 @pytest.fixture

@@ -6,7 +6,7 @@ from django.test import Client
 
 from tests.e2e.world import World, nothing_of_use, versions_finish
 from tests.integration.versiontree.grove import jobs_in_order
-from versiontree.services.hplms import hplm_update
+from versiontree.tree.services.hplms import hplm_update
 
 HERE = re.compile(r'<a href="[^"]+" aria-current="page">([^<]+)</a>')
 CRUMB = re.compile(r'<li><a href="([^"]+)">([^<]+)</a></li>')

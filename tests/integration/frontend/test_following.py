@@ -5,9 +5,9 @@ from pathlib import Path
 import pytest
 
 from frontend.live import Reader, look
-from tenants.models import Membership, User
-from tenants.services.members import member_remove
-from tenants.services.tenants import tenant_suspend
+from tenants.accounts.models import Membership, User
+from tenants.accounts.services.members import member_remove
+from tenants.accounts.services.tenants import tenant_suspend
 from tests.e2e.world import World, world_build
 from tests.integration.versiontree.grove import jobs_in_order
 

@@ -7,13 +7,13 @@ from django.db.models import F
 from django.test import Client
 from django.utils import timezone
 
-from tenants.models import Quota, UsageDay
-from tenants.services.api_keys import api_key_create
-from tenants.services.usage import usage_record
+from tenants.accounts.services.api_keys import api_key_create
+from tenants.usage.models import Quota, UsageDay
+from tenants.usage.services.usage import usage_record
 from tests.e2e.measures import evaluation
 from tests.e2e.world import World, nothing_of_use, versions_finish
-from versiontree.models import Alias, Hplm, Version
-from versiontree.services.hplms import hplm_create, hplm_update
+from versiontree.tree.models import Alias, Hplm, Version
+from versiontree.tree.services.hplms import hplm_create, hplm_update
 
 FIRST_STEPS = "First steps"
 

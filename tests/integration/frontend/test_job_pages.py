@@ -12,13 +12,15 @@ from django.utils import timezone
 from tests.e2e.world import WORKER, World, nothing_of_use, report, start, versions_finish
 from tests.integration.frontend.reading import Page
 from tests.integration.versiontree.grove import jobs_in_order
-from versiontree import readiness
-from versiontree.models import Job, JobEvent, Version
-from versiontree.queue_selectors import job_marks, queue_places
-from versiontree.services.domains import domain_create
-from versiontree.services.evaluations import evaluation_request
-from versiontree.services.hplms import hplm_create, hplm_update
-from versiontree.services.jobs import job_cancel, job_event, job_fail
+from versiontree.jobs.models import Job, JobEvent
+from versiontree.jobs.selectors.queue import job_marks, queue_places
+from versiontree.jobs.services.lifecycle import job_event, job_fail
+from versiontree.jobs.services.requests import job_cancel
+from versiontree.tree.models import Version
+from versiontree.tree.selectors import readiness
+from versiontree.tree.services.domains import domain_create
+from versiontree.tree.services.evaluations import evaluation_request
+from versiontree.tree.services.hplms import hplm_create, hplm_update
 
 
 def made(world: World, name: str) -> list[Job]:

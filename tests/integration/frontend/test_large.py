@@ -10,16 +10,17 @@ from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 
 from benchmarks.over_http.crowd import crowd
-from tenants.models import Tenant
+from tenants.accounts.models import Tenant
 from tests.e2e.world import World, nothing_of_use, versions_finish
 from tests.integration.routes import conf
 from tests.integration.routes.places import in_the_tenant
 from tests.integration.routes.table import API_OF_A_TENANT, PAGES_OF_A_TENANT
 from tests.integration.versiontree.answered import answers_keep, label_judge
-from versiontree.browsing import hplms_found
-from versiontree.models import Job, Version
-from versiontree.services.domains import domain_update
-from versiontree.services.hplms import hplm_create
+from versiontree.jobs.models import Job
+from versiontree.tree.models import Version
+from versiontree.tree.selectors.browsing import hplms_found
+from versiontree.tree.services.domains import domain_update
+from versiontree.tree.services.hplms import hplm_create
 
 pytestmark = pytest.mark.slow
 

@@ -9,11 +9,11 @@ from django.test import Client
 from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 
-from tenants.models import ApiKey, Membership, User
-from tenants.selectors import membership_of
-from tenants.services.api_keys import api_key_create, api_key_rotate
-from tenants.services.invitations import invitation_create
-from tenants.services.members import member_add
+from tenants.accounts.models import ApiKey, Membership, User
+from tenants.accounts.selectors import membership_of
+from tenants.accounts.services.api_keys import api_key_create, api_key_rotate
+from tenants.accounts.services.invitations import invitation_create
+from tenants.accounts.services.members import member_add
 from tests.e2e.world import World
 
 MEMBERS, KEYS = "/t/acme/members/", "/t/acme/keys/"

@@ -10,14 +10,14 @@ from django.db import connection
 from django.test import Client
 from django.test.utils import CaptureQueriesContext
 
-from tenants.selectors import uploads_of
-from tenants.services.checks import check_create
-from tenants.services.uploads import upload_create, upload_receive
+from tenants.datasets.selectors.uploads import uploads_of
+from tenants.datasets.services.checks import check_create
+from tenants.datasets.services.uploads import upload_create, upload_receive
 from tests.e2e.world import World, nothing_of_use, tickets_file, versions_finish
 from tests.integration.versiontree.grove import jobs_in_order, ready_root
-from versiontree.models import Coverage, Version
-from versiontree.services.hplms import hplm_create
-from versiontree.services.jobs import job_claim
+from versiontree.jobs.services.lifecycle import job_claim
+from versiontree.tree.models import Coverage, Version
+from versiontree.tree.services.hplms import hplm_create
 
 
 def queries(client: Client, address: str) -> int:

@@ -7,13 +7,13 @@ from typing import Any
 import pytest
 from django.test import Client
 
-from tenants.services.datasets import dataset_upload
-from tenants.upload_selectors import dataset_rows_shown
+from tenants.datasets.selectors.previews import dataset_rows_shown
+from tenants.datasets.services.datasets import dataset_upload
 from tests.e2e.kinds import KINDS
 from tests.e2e.world import World, nothing_of_use, versions_finish
 from tests.unit.tenants.files import jsonl
-from versiontree.models import Version
-from versiontree.services.hplms import hplm_create
+from versiontree.tree.models import Version
+from versiontree.tree.services.hplms import hplm_create
 
 CHOOSE = "/t/acme/try/choose/"
 

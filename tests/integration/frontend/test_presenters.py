@@ -11,9 +11,9 @@ from frontend.presenters.coverage import covered_parts
 from frontend.presenters.pieces import pieces_of
 from frontend.status import STYLES, style_of
 from frontend.templatetags.ui import duration, percent
-from versiontree.models import Coverage
-from versiontree.models.job import JobState
-from versiontree.models.version import VersionState
+from versiontree.jobs.models.job import JobState
+from versiontree.tree.models import Coverage
+from versiontree.tree.models.version import VersionState
 
 
 @given(st.text(max_size=60), st.lists(st.integers(0, 60), max_size=8, unique=True))

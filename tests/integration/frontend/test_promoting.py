@@ -6,9 +6,9 @@ import pytest
 from django.test import Client
 
 from tests.e2e.world import World, nothing_of_use, versions_finish
-from versiontree.models import Alias, Hplm, Version
-from versiontree.services.aliases import alias_move
-from versiontree.services.hplms import hplm_update
+from versiontree.tree.models import Alias, Hplm, Version
+from versiontree.tree.services.aliases import alias_move
+from versiontree.tree.services.hplms import hplm_update
 
 TRIAGE = "/t/acme/hplms/triage/"
 PLACES = ("", "versions/1/", "versions/2/", "versions/3/", "versions/2/against/1/", "versions/1/against/2/")

@@ -14,7 +14,7 @@ from inference.queueing.asking import TRACE, Teller
 from inference.queueing.heartbeat import Heartbeat
 from inference.queueing.status import Recently, TracedSpan, WorkerStatus
 from inference.queueing.transport import RequestQueue
-from tenants.models import User
+from tenants.accounts.models import User
 from tests.e2e.world import World
 from tests.integration.frontend.reading import Page
 from tests.integration.queueing.requests import a_request

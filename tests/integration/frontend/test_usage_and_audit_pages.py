@@ -12,9 +12,10 @@ from django.test.utils import CaptureQueriesContext
 
 from benchmarks.over_http.crowd import crowd
 from frontend.presenters.columns import daily_columns
-from tenants.models import AuditEvent, Quota, UsageDay
-from tenants.services.api_keys import api_key_create
-from tenants.services.audit import audit_record
+from tenants.accounts.services.api_keys import api_key_create
+from tenants.audit.models import AuditEvent
+from tenants.audit.services import audit_record
+from tenants.usage.models import Quota, UsageDay
 from tests.e2e.world import World
 
 

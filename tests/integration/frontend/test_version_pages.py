@@ -14,16 +14,17 @@ from tokenizers.pre_tokenizers import Whitespace
 
 from frontend.presenters.progress import CURVE_POINTS, curves_of
 from frontend.presenters.version_page import version_context
-from tenants.services.datasets import dataset_upload
+from tenants.datasets.services.datasets import dataset_upload
 from tests.e2e.measures import evaluation, fine_tuning
 from tests.e2e.world import World, conversion, nothing_of_use, start, versions_finish
 from tests.integration.versiontree.grove import jobs_in_order
 from tests.unit.tenants.files import jsonl, texts
-from versiontree.artifacts import ArtifactStore
-from versiontree.lineage import lineage_of
-from versiontree.models import Job, JobEvent, Version
-from versiontree.services.hplms import hplm_create, hplm_update
-from versiontree.services.jobs import job_event
+from versiontree.artifact_store import ArtifactStore
+from versiontree.jobs.models import Job, JobEvent
+from versiontree.jobs.services.lifecycle import job_event
+from versiontree.tree.models import Version
+from versiontree.tree.selectors.lineage import lineage_of
+from versiontree.tree.services.hplms import hplm_create, hplm_update
 
 
 def page(client: Client, address: str) -> str:

@@ -11,7 +11,7 @@ from typing import Any, Final
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
-from tenants.errors import HmiError
+from tenants.base.errors import HmiError
 
 TIMES: Final = int(os.environ.get("HMI_FUZZ_CASES", "1"))
 """The cases of a run are so many times those that the entrances say."""

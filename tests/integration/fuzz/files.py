@@ -12,19 +12,19 @@ from typing import Any
 from hypothesis import strategies as st
 
 from inference.batches.endpoints import Infer
-from inference.batches.forms import Form, Inputs, Requests, Taking
-from inference.batches.source import lines_of
+from inference.batches.input_lines import lines_of
+from inference.batches.line_formats import Form, Inputs, Requests, Taking
 from inference.hplm.errors import HplmError
 from inference.hplm.foreign.carrying import carry_over
 from inference.hplm.weights import read_weights
-from tenants.errors import HmiError
-from tenants.formats.conversations import columns_of, is_conversation, task_of, write_texts
-from tenants.formats.corpus import corpus_report, draft_corpus
-from tenants.formats.dataset import draft_dataset
-from tenants.formats.detect import refuse_binary
-from tenants.formats.lines import Source
-from tenants.formats.report import dataset_report
-from tenants.services.intake import clean_filename
+from tenants.base.errors import HmiError
+from tenants.datasets.formats.conversations import columns_of, is_conversation, task_of, write_texts
+from tenants.datasets.formats.corpus import corpus_report, draft_corpus
+from tenants.datasets.formats.dataset import draft_dataset
+from tenants.datasets.formats.detect import refuse_binary
+from tenants.datasets.formats.lines import Source
+from tenants.datasets.formats.report import dataset_report
+from tenants.datasets.services.intake import clean_filename
 from tests.e2e.world import tickets_file
 from tests.integration.foreign.made import lora_members
 from tests.integration.fuzz.cases import JSON, Entrance, check_refusal, nearly, pieces
@@ -39,9 +39,9 @@ from tests.unit.versiontree.mutations import (
     names_changed,
 )
 from tests.unit.versiontree.test_archive_mutations import MEMBERS
-from versiontree.archive.adapter import adapter_open
-from versiontree.archive.reader import archive_open
-from versiontree.archive.strict_json import object_of
+from versiontree.transfer.archive.adapter import adapter_open
+from versiontree.transfer.archive.reader import archive_open
+from versiontree.transfer.archive.strict_json import object_of
 
 MOST_BYTES = 300_000
 NAMES = st.sampled_from(["a.jsonl", "a.csv", "a.tsv", "a.txt", "a.json", "a.conll", "a", ".jsonl", "é.CSV"])

@@ -17,19 +17,19 @@ from hypothesis import strategies as st
 
 from hmi_site.parsers import refuse_bad_characters
 from inference.api.inputs import fit_inputs
-from inference.api.oip.bodies import read_body
-from inference.api.oip.calls import read_call
-from inference.api.oip.errors import speaks_oip
-from inference.api.oip.signatures import signature_of
 from inference.api.parsers import parse_json
 from inference.api.validation import parse_call
-from tenants.api.openai.names import FILE, read_id, written_id
-from tenants.models import Dataset
-from tenants.scope import PLATFORM, TENANT
+from inference.open_inference.bodies import read_body
+from inference.open_inference.calls import read_call
+from inference.open_inference.errors import speaks_oip
+from inference.open_inference.signatures import signature_of
+from inference.openai.ids import FILE, read_id, written_id
+from tenants.base.scope import PLATFORM, TENANT
+from tenants.datasets.models import Dataset
 from tests.integration.fuzz.cases import JSON, Entrance, nearly, pieces
 from tests.integration.routes.conf import address, routes
 from tests.integration.routes.table import DECLARED
-from versiontree.references import parse_reference
+from versiontree.tree.references import parse_reference
 
 HEALTH = "v2/health/"
 """Asked by machines that read no more than the status."""

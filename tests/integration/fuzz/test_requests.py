@@ -7,7 +7,7 @@ from pytest_django import Settings
 from redis import Redis
 
 from inference.api.client import close_gateway
-from tenants.services.api_keys import api_key_create
+from tenants.accounts.services.api_keys import api_key_create
 from tests.e2e.world import World, world_build
 from tests.integration.fuzz.cases import TIMES, Entrance, check_all_tried, total, tried
 from tests.integration.fuzz.requests import FORM_KIND, JSON_KIND, Door, Scopes, entrances

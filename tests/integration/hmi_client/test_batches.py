@@ -7,11 +7,11 @@ from pathlib import Path
 import pytest
 from django.utils import timezone
 
+from inference.batches.models import Batch
+from inference.batches.services.batches import LOST_AFTER, batches_nudge_lost
 from tests.integration.hmi_client.conftest import Hmi, Product
 from tests.processes import CeleryWorker, InferenceWorker, wait_until
 from tests.unit.tiny import tiny_hplm, tiny_root
-from versiontree.models import Batch
-from versiontree.services.batches import LOST_AFTER, batches_nudge_lost
 
 pytestmark = pytest.mark.slow
 LINES = 20_000

@@ -9,12 +9,12 @@ import pytest
 from pytest_django import Settings
 
 from hmi_client import Client
-from tenants.models import Corpus, Dataset, Upload
+from tenants.datasets.models import Corpus, Dataset, Upload
 from tests.integration.hmi_client.conftest import Hmi, Product, key_of
 from tests.integration.jobs.world import mood_rows
 from tests.unit.tenants.files import jsonl
 from tests.unit.tiny import tiny_hplm, tiny_root
-from versiontree.models import Version
+from versiontree.tree.models import Version
 
 
 @pytest.fixture

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from pytest_django import Settings
 
-from tenants.services.tenants import tenant_create
+from tenants.accounts.services.tenants import tenant_create
 from tests.integration.hmi_client.conftest import Product, key_of
 from tests.integration.jobs.world import corpus_text, mood_rows
 

@@ -14,7 +14,7 @@ from typing import Any
 import httpx
 import pytest
 
-from tenants.services.tenants import tenant_create
+from tenants.accounts.services.tenants import tenant_create
 from tenants.webhooks.signing import signed_headers
 from tests.integration.foreign.made import PREFIX, lora_members, lora_weights
 from tests.integration.hmi_client.conftest import Product, key_of
@@ -24,7 +24,7 @@ from tests.processes import wait_until
 from tests.unit.tenants.files import jsonl
 from tests.unit.tiny import tiny_hplm, tiny_root
 from tests.unit.versiontree.forging import zip_of
-from versiontree.models import Version
+from versiontree.tree.models import Version
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]
 ADDRESS = "http://127.0.0.1:8000"

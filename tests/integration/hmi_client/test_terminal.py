@@ -7,16 +7,18 @@ from pathlib import Path
 
 import pytest
 
-from tenants.models import Dataset
+from inference.batches.models import Batch
+from inference.batches.services.batches import batch_begin, batch_complete, batch_note
+from tenants.datasets.models import Dataset
 from tests.integration.hmi_client.conftest import Product
 from tests.integration.hmi_client.terminal import Terminal, hmi_in_terminal
 from tests.integration.jobs.world import Folders, mood_rows, store
 from tests.integration.versiontree.grove import jobs_in_order
 from tests.unit.tenants.files import jsonl
 from tests.unit.tiny import tiny_hplm, tiny_root
-from versiontree.models import Batch, Job, Version
-from versiontree.services.batches import batch_begin, batch_complete, batch_note
-from versiontree.services.jobs import job_claim, job_event, job_heartbeat, job_succeed
+from versiontree.jobs.models import Job
+from versiontree.jobs.services.lifecycle import job_claim, job_event, job_heartbeat, job_succeed
+from versiontree.tree.models import Version
 
 Run = Callable[..., AbstractContextManager[Terminal]]
 

@@ -23,16 +23,19 @@ from hmi_site.demo.history import jobs_remember
 from hmi_site.demo.registered import hplms_register
 from hmi_site.demo.statistics import statistics_gather
 from inference.api.client import close_gateway
-from tenants.models import Dataset, Tenant, UsageMonth, UsageSum, User
-from tenants.services.api_keys import api_key_create
-from tenants.services.checks import check_create
-from tenants.services.uploads import upload_create
-from tenants.services.usage import usage_record
+from tenants.accounts.models import Tenant, User
+from tenants.accounts.services.api_keys import api_key_create
+from tenants.datasets.models import Dataset
+from tenants.datasets.services.checks import check_create
+from tenants.datasets.services.uploads import upload_create
+from tenants.usage.models import UsageMonth, UsageSum
+from tenants.usage.services.usage import usage_record
 from tests.integration.hmi_site.copies import Copies
 from tests.integration.versiontree import grove
-from versiontree.artifacts import StoredArtifact
-from versiontree.models import Alias, Coverage, Domain, Evaluation, Hplm, Job, JobShard, Root, Version
-from versiontree.services.domains import domain_create
+from versiontree.artifact_store import StoredArtifact
+from versiontree.jobs.models import Job, JobShard
+from versiontree.tree.models import Alias, Coverage, Domain, Evaluation, Hplm, Root, Version
+from versiontree.tree.services.domains import domain_create
 
 pytestmark = pytest.mark.slow
 
@@ -224,7 +227,7 @@ def test_what_is_searched_for_a_form_is_what_it_takes(staff: Client, version: Ve
         rows = staff.get(reverse("admin:autocomplete"), {**asked, "term": term, **more}).json()["results"]
         return [row["text"] for row in rows]
 
-    page = staff.get(reverse("admin:versiontree_domain_change", args=[domain.pk])).content.decode()
+    page = staff.get(reverse("admin:tree_domain_change", args=[domain.pk])).content.decode()
     assert tenant is not None
     assert f'data-ajax--url="/admin/autocomplete/?of={tenant.pk}"' in page
     assert found("more-9", of=str(tenant.pk)) == ["more-9", "more-9"], "the platform's, and the tenant's"

@@ -21,13 +21,16 @@ from inference.api.client import close_gateway
 from inference.queueing.asking import DRAIN, REFRESH, RESUME, Teller
 from inference.queueing.heartbeat import Heartbeat
 from inference.queueing.status import Levels, Recently, WorkerStatus
-from tenants.models import AuditEvent, Quota, Tenant, User
-from tenants.services.usage import usage_record
+from tenants.accounts.models import Tenant, User
+from tenants.audit.models import AuditEvent
+from tenants.usage.models import Quota
+from tenants.usage.services.usage import usage_record
 from tests.integration.versiontree import grove
 from tests.integration.versiontree.admin_pages import plain
-from versiontree.models import Artifact, Job, Version
-from versiontree.services.jobs import job_fail, job_heartbeat
-from versiontree.services.roots import root_register
+from versiontree.jobs.models import Job
+from versiontree.jobs.services.lifecycle import job_fail, job_heartbeat
+from versiontree.tree.models import Artifact, Version
+from versiontree.tree.services.roots import root_register
 
 PAGES = ("/admin/", "/admin/live/", "/admin/serving/")
 
@@ -146,7 +149,7 @@ def test_a_root_tells_what_its_jobs_do_until_they_are_done(staff: Client, tmp_pa
     source = grove.checkpoint(tmp_path / "new")
     version = root_register(name="new", source=source, corpus=text, actor=None)
     convert = grove.jobs_in_order(version)[0]
-    page = reverse("admin:versiontree_root_change", args=[version.root_id])
+    page = reverse("admin:tree_root_change", args=[version.root_id])
     assert "Convert: queuedBuild PLOT: waiting" in read(staff, page)
     worker = grove.claim(convert)
     job_heartbeat(job_id=convert.pk, worker=worker, lease_s=60, progress=0.37, stage="distil")
@@ -162,18 +165,18 @@ def test_the_page_of_a_tenant_tells_what_is_taken_leads_to_its_rows_and_sets_del
     usage_record(tenant=tenant, hplm_name="spam", inputs=1, tokens=9)
     Quota.unscoped.update_or_create(tenant=tenant, defaults={"max_hplms": 7})
     assert "at work 1 1" in read(staff, "/admin/tenants/tenant/")
-    page = reverse("admin:tenants_tenant_change", args=[tenant.pk])
+    page = reverse("admin:accounts_tenant_change", args=[tenant.pk])
     text = read(staff, page)
     assert "1 of 7" in text
     content = staff.get(page).content.decode()
-    for name in ("versiontree_job", "versiontree_hplm", "tenants_apikey", "tenants_auditevent"):
+    for name in ("jobs_job", "tree_hplm", "accounts_apikey", "audit_auditevent"):
         rows = reverse(f"admin:{name}_changelist") + f"?tenant__id__exact={tenant.pk}"
         assert rows in content
         assert staff.get(rows).status_code == 200
     danger = re.findall(r'hmi-button-danger" type="submit" name="action" value="(\w+)"', content)
     assert danger == ["leave"]
     sent = {"action": "take_out", "_selected_action": tenant.pk}
-    told = staff.post(reverse("admin:tenants_tenant_changelist"), sent, follow=True).content.decode()
+    told = staff.post(reverse("admin:accounts_tenant_changelist"), sent, follow=True).content.decode()
     assert "/admin/tenants/takeout/?q=acme" in told
 
 

@@ -10,11 +10,11 @@ from django.conf import settings as django_settings
 from django.test import Client
 
 from hmi_site.bodies import SLOW_BODIES_EACH
+from inference.batches.models import Batch
 from tests.integration.hmi_site.wire import Said, Wire, chunk
 from tests.integration.serving_faults.servers import Web
 from tests.integration.world import World
 from tests.processes import wait_until
-from versiontree.models import Batch
 
 pytestmark = pytest.mark.slow
 

@@ -16,11 +16,11 @@ from inference.queueing.consumer import RequestConsumer
 from inference.queueing.heartbeat import Heartbeat
 from inference.queueing.status import State, WorkerStatus
 from inference.queueing.transport import RequestQueue
-from tenants.models import User
+from tenants.accounts.models import User
 from tests.integration.queueing.requests import ROOT, a_reply, a_request, answered
 from tests.integration.versiontree import grove
 from tests.integration.world import make_user
-from versiontree.models import Job
+from versiontree.jobs.models import Job
 
 pytestmark = pytest.mark.django_db
 TOKEN = "a token that only Prometheus has"

@@ -5,7 +5,7 @@ from django.test import Client
 from pytest_django import Settings
 
 from tests.integration.world import World
-from versiontree.api import hplms
+from versiontree.tree.api import hplms
 
 NEEDED = {"type", "code", "message", "param"}
 LISTED = "/api/v1/hplms"

@@ -14,7 +14,7 @@ from django.test import Client
 from rest_framework.test import APIClient
 
 from inference.logs import OWN, formatter
-from tenants.afterwards import afterwards
+from tenants.base.background_tasks import afterwards
 from tests.integration.accounts.signing_in import code_of, enter
 from tests.integration.accounts.test_passwords import link_in
 from tests.integration.world import PASSWORD, World
@@ -135,7 +135,7 @@ def _crash(program: APIClient, key: str, monkeypatch: pytest.MonkeyPatch) -> Non
         held = key
         raise RuntimeError(CRASH) if held else AssertionError
 
-    monkeypatch.setattr("tenants.api.who.quota_of", fall)
+    monkeypatch.setattr("tenants.usage.selectors.quotas.quota_of", fall)
     answer = program.get(f"/api/v1/tenants/acme?key={key}", headers={"X-Api-Key": key})
     assert answer.status_code == 500
     assert key not in answer.content.decode()

@@ -8,7 +8,7 @@ import httpx
 import pytest
 from django.conf import settings
 
-from tenants.receiving import DOWNLOADS_AT_ONCE
+from tenants.base.upload_concurrency import DOWNLOADS_AT_ONCE
 from tests.integration.hmi_site.wire import Wire
 from tests.integration.serving_faults.servers import Web
 from tests.integration.world import World

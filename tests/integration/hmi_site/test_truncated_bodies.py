@@ -5,7 +5,9 @@ from functools import partial
 
 import pytest
 
-from tenants.models import ApiKey, Corpus, File, Upload, WebhookEndpoint
+from tenants.accounts.models import ApiKey
+from tenants.datasets.models import Corpus, File, Upload
+from tenants.webhooks.models import WebhookEndpoint
 from tests.integration.hmi_site.wire import Said, Wire, chunk
 from tests.integration.serving_faults.servers import Web
 from tests.integration.tenants.tus import PIECE

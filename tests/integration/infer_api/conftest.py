@@ -17,16 +17,16 @@ from hmi_site.launcher import children
 from hmi_site.launcher.ports import choose_port
 from inference.api.client import close_gateway
 from inference.queueing import keys
-from tenants.models import Tenant, User
-from tenants.services.api_keys import api_key_create
-from tenants.services.members import member_add
-from tenants.services.tenants import tenant_create
+from tenants.accounts.models import Tenant, User
+from tenants.accounts.services.api_keys import api_key_create
+from tenants.accounts.services.members import member_add
+from tenants.accounts.services.tenants import tenant_create
 from tests.integration.jobs.world import World, make_world
 from tests.integration.queueing.requests import depth
 from tests.processes import InferenceWorker, wait_until
 from tests.services import environment_of_services, running
 from tests.unit.tiny import tiny_hplm, tiny_root
-from versiontree.resolving import resolve_model
+from versiontree.tree.resolution import resolve_model
 
 Ask = Callable[..., Any]
 WEB_CAPACITY = 4

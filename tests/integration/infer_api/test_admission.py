@@ -14,7 +14,7 @@ from inference.api.client import close_gateway
 from inference.queueing.heartbeat import Heartbeat
 from inference.queueing.status import Recently, State, WorkerStatus
 from inference.queueing.transport import QueueFull, RequestQueue
-from tenants.errors import HmiError
+from tenants.base.errors import HmiError
 from tests.integration.infer_api.conftest import Ask, Served, root_of
 from tests.integration.queueing.requests import OTHER_ROOT, ROOT, a_request, depth
 

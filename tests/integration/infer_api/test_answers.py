@@ -15,13 +15,14 @@ from inference.hplm.hplm import Hplm
 from inference.hplm.plot import PlotChain, PlotTable
 from inference.hplm.reference import predict_alone
 from inference.hplm.root import Root
-from tenants.models import UsageDay, User
-from tenants.services.usage import usage_write
+from tenants.accounts.models import User
+from tenants.usage.models import UsageDay
+from tenants.usage.services.usage import usage_write
 from tests.integration.infer_api.conftest import Ask, Served
 from tests.processes import InferenceWorker, wait_until
-from versiontree.artifacts import ArtifactStore
-from versiontree.models import Version
-from versiontree.selectors import build_inputs
+from versiontree.artifact_store import ArtifactStore
+from versiontree.tree.models import Version
+from versiontree.tree.selectors.versions import build_inputs
 
 pytestmark = pytest.mark.usefixtures("worker")
 

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 from rest_framework.test import APIClient
 
-from tenants.models import User
+from tenants.accounts.models import User
 from tests.integration.infer_api.conftest import Served
 
 TEXT = {"name": "TEXT", "shape": [1], "datatype": "BYTES", "data": ["x"]}

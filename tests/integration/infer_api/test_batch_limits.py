@@ -6,16 +6,17 @@ import pytest
 from django.utils import timezone
 from rest_framework.test import APIClient
 
-from inference.batches import work
-from inference.batches.run import batch_run
-from tenants.models import Quota, Tenant, UsageDay
-from tenants.services import files
-from tenants.services.usage import usage_record
+from inference.batches import work_unit as work
+from inference.batches.models import Batch
+from inference.batches.runner import batch_run
+from inference.batches.services import batches
+from tenants.accounts.models import Tenant
+from tenants.datasets.services import files
+from tenants.usage.models import Quota, UsageDay
+from tenants.usage.services.usage import usage_record
 from tests.integration.infer_api.conftest import Served
 from tests.integration.infer_api.test_batches import TEXTS, api, fetched, lines_of, seen, send
 from tests.processes import InferenceWorker
-from versiontree.models import Batch
-from versiontree.services import batches
 
 __all__ = ["api"]  # a fixture
 

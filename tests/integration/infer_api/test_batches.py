@@ -9,14 +9,15 @@ from typing import Any
 import pytest
 from rest_framework.test import APIClient
 
-from inference.batches.run import batch_run
-from tenants.models import File, Upload, UsageDay
-from tenants.services.files import file_create
-from tenants.services.uploads import upload_receive
+from inference.batches.models import Batch
+from inference.batches.runner import batch_run
+from inference.batches.services.batches import batches_nudge_lost
+from tenants.datasets.models import File, Upload
+from tenants.datasets.services.files import file_create
+from tenants.datasets.services.uploads import upload_receive
+from tenants.usage.models import UsageDay
 from tests.integration.infer_api.conftest import Served
 from tests.processes import InferenceWorker
-from versiontree.models import Batch
-from versiontree.services.batches import batches_nudge_lost
 
 TEXTS = ["the river stone", "a poor doctor", "the city", "stone by the river in the city"]
 Sent = str | dict[str, Any]

@@ -7,7 +7,7 @@ from redis import Redis
 from rest_framework.test import APIClient
 
 from inference.queueing import keys
-from tenants.models import User
+from tenants.accounts.models import User
 from tests.integration.infer_api.conftest import Ask, Served, root_of
 from tests.integration.infer_api.waiting import Waiting, wait_for_queued
 from tests.integration.queueing.requests import depth

@@ -16,8 +16,8 @@ from hmi_site import bodies
 from hmi_site.direct.application import Direct
 from inference.api.client import close_gateway
 from inference.api.soon import Call, close_asker
-from tenants.remembering import moments
-from tenants.services.usage import usage_write
+from tenants.base.ttl_cache import moments
+from tenants.usage.services.usage import usage_write
 from tests.integration.infer_api.conftest import WEB_CAPACITY, Served
 from tests.integration.infer_api.waiting import wait_for_queued
 from tests.integration.queueing.requests import depth
@@ -217,7 +217,7 @@ def test_where_many_look_ups_wait_the_view_is_asked(loop: Loop, monkeypatch: pyt
 def test_what_nobody_foresaw_is_in_the_log_and_answered(
     loop: Loop, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr("inference.api.infer.answer_of", None)
+    monkeypatch.setattr("inference.api.answers.answer_of", None)
     [(status, answer)] = loop.ask(BODY)
     assert (status, answer["error"]["code"]) == (500, "internal")
     assert "TypeError" in caplog.text

@@ -8,7 +8,7 @@ from redis import Redis
 from rest_framework.test import APIClient
 
 from inference.queueing import keys
-from tenants.models import UsageDay
+from tenants.usage.models import UsageDay
 from tests.integration.infer_api.conftest import Served
 from tests.integration.infer_api.waiting import Waiting, wait_for_queued
 from tests.integration.queueing.requests import depth

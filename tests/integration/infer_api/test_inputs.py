@@ -6,7 +6,7 @@ import pytest
 
 from inference.api.inputs import check_inputs, fit_inputs
 from inference.queueing.messages import InferInput
-from tenants.errors import HmiError
+from tenants.base.errors import HmiError
 
 TEXT, PAIR = {"text": "a"}, {"text": "a", "text_pair": "b"}
 QUESTION = {"question": "q", "context": "c"}

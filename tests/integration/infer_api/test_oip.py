@@ -12,8 +12,8 @@ import pytest
 from pytest_django import Settings
 from rest_framework.test import APIClient
 
-from inference.api.oip.bodies import JSON_LENGTH
-from tenants.models import User
+from inference.open_inference.bodies import JSON_LENGTH
+from tenants.accounts.models import User
 from tests.integration.infer_api.conftest import Ask, Served
 from tests.processes import InferenceWorker
 

@@ -12,12 +12,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from inference.api.oip.bodies import Body, read_body
-from inference.api.oip.calls import read_call
-from inference.api.oip.errors import oip_error
-from inference.api.oip.signatures import Output, signature_of
-from inference.api.oip.tensors import read_texts
-from tenants.errors import HmiError
+from inference.open_inference.bodies import Body, read_body
+from inference.open_inference.calls import read_call
+from inference.open_inference.errors import oip_error
+from inference.open_inference.signatures import Output, signature_of
+from inference.open_inference.tensors import read_texts
+from tenants.base.errors import HmiError
 
 PAIR = signature_of("classification", pairs=True)
 TEXTS = st.lists(st.text(max_size=20), min_size=1, max_size=6)

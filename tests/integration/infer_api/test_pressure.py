@@ -12,7 +12,7 @@ from pytest_django import Settings
 from rest_framework.test import APIClient
 
 from inference.api.client import close_gateway
-from tenants.models import UsageDay
+from tenants.usage.models import UsageDay
 from tests.integration.infer_api.conftest import Ask, Served
 from tests.integration.queueing.requests import depth
 from tests.processes import InferenceWorker, wait_until

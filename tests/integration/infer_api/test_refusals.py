@@ -8,8 +8,9 @@ import redis
 from pytest_django import Settings
 from rest_framework.test import APIClient
 
-from tenants.models import Quota, User
-from tenants.services.tenants import tenant_resume, tenant_suspend
+from tenants.accounts.models import User
+from tenants.accounts.services.tenants import tenant_resume, tenant_suspend
+from tenants.usage.models import Quota
 from tests.integration.infer_api.conftest import Ask, Served
 from tests.integration.queueing.requests import depth
 

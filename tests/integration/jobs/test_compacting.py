@@ -9,10 +9,11 @@ from tests.integration.jobs.world import World, finish, store
 from tests.integration.versiontree import grove
 from tests.integration.versiontree.grove import jobs_in_order
 from tests.unit.tiny import fragments_of, tiny_lower, tiny_plot, tiny_root, tiny_texts
-from versiontree.models import Job, Version, VersionArtifact
-from versiontree.selectors import build_inputs
-from versiontree.services.compact import domain_compact
-from versiontree.services.domains import domain_create, domain_update
+from versiontree.jobs.models import Job
+from versiontree.tree.models import Version, VersionArtifact
+from versiontree.tree.selectors.versions import build_inputs
+from versiontree.tree.services.compaction import domain_compact
+from versiontree.tree.services.domains import domain_create, domain_update
 from workers.runner import run_job
 
 

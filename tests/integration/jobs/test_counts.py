@@ -12,7 +12,7 @@ from redis import Redis
 
 from inference.queueing import keys
 from inference.queueing.misses import KEPT, LIFE_S, MissCounter
-from tenants.models import Tenant
+from tenants.accounts.models import Tenant
 from tests.integration.world import World
 from workers.tasks import publish_manifest
 

@@ -11,14 +11,14 @@ from django.test import Client
 from inference.hplm import fragments
 from inference.hplm.plot import PlotChain, PlotTable
 from inference.hplm.root import Root
-from tenants.formats.examples import read_examples
-from tenants.storage import stored_path
+from tenants.datasets.formats.examples import read_examples
+from tenants.datasets.storage import stored_path
 from tests.e2e.tiny_files import TinyFiles
 from tests.e2e.world import World, world_build
-from versiontree.artifacts import ArtifactStore
-from versiontree.coverages import coverages_of, versions_made_from
-from versiontree.models import Coverage, Version
-from versiontree.selectors import build_inputs
+from versiontree.artifact_store import ArtifactStore
+from versiontree.tree.models import Coverage, Version
+from versiontree.tree.selectors.coverage import coverages_of, versions_made_from
+from versiontree.tree.selectors.versions import build_inputs
 from workers import coverage
 from workers.coverage import coverage_measure
 

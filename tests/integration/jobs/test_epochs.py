@@ -7,7 +7,7 @@ import pytest
 
 from tests.integration.jobs.world import World
 from tests.integration.versiontree.grove import jobs_in_order
-from versiontree.services.hplms import hplm_create
+from versiontree.tree.services.hplms import hplm_create
 from workers.runner import run_job
 
 

@@ -4,19 +4,26 @@ from pathlib import Path
 
 import pytest
 
-from tenants.errors import ErrorCode, HmiError
-from tenants.models import Dataset
-from tenants.services.datasets import dataset_delete, dataset_upload
+from tenants.base.errors import ErrorCode, HmiError
+from tenants.datasets.models import Dataset
+from tenants.datasets.services.datasets import dataset_delete, dataset_upload
 from tests.integration.jobs.world import World, mood_rows, store
 from tests.integration.tenants.content import stream
 from tests.integration.versiontree.grove import jobs_in_order
 from tests.unit.tenants.files import jsonl
-from versiontree.evaluations import answers_of, evaluation_of, evaluations_shared, rows_read, source_of
-from versiontree.models import Artifact, Evaluation, Job, Version, VersionArtifact
-from versiontree.selectors import artifact_bytes
-from versiontree.services.collect import artifacts_collect
-from versiontree.services.evaluations import evaluation_request
-from versiontree.services.hplms import hplm_delete
+from versiontree.jobs.models import Job
+from versiontree.tree.models import Artifact, Evaluation, Version, VersionArtifact
+from versiontree.tree.selectors.evaluations import (
+    answers_of,
+    evaluation_of,
+    evaluations_shared,
+    rows_read,
+    source_of,
+)
+from versiontree.tree.selectors.versions import artifact_bytes
+from versiontree.tree.services.evaluations import evaluation_request
+from versiontree.tree.services.garbage_collection import artifacts_collect
+from versiontree.tree.services.hplms import hplm_delete
 from workers.runner import run_job
 
 

@@ -10,17 +10,18 @@ from inference.hplm import fragments
 from inference.hplm.local_lower import LocalLower
 from inference.hplm.plot import PlotTable
 from inference.queueing.misses import MissCounter, missed_fragments
-from tenants.errors import HmiError
-from tenants.models import Tenant
+from tenants.accounts.models import Tenant
+from tenants.base.errors import HmiError
 from tests.integration.jobs.world import World, finish, store
 from tests.integration.versiontree import grove
 from tests.integration.versiontree.grove import jobs_in_order
 from tests.unit.tiny import tiny_lower, tiny_plot, tiny_root, tiny_texts
-from versiontree.models import Job, Version, VersionArtifact
-from versiontree.selectors import build_inputs
-from versiontree.services.compact import domain_compact
-from versiontree.services.domains import domain_create, domain_update
-from versiontree.services.grow import domain_grow
+from versiontree.jobs.models import Job
+from versiontree.tree.models import Version, VersionArtifact
+from versiontree.tree.selectors.versions import build_inputs
+from versiontree.tree.services.compaction import domain_compact
+from versiontree.tree.services.domains import domain_create, domain_update
+from versiontree.tree.services.growth import domain_grow
 from workers.runner import run_job
 
 pytestmark = pytest.mark.slow

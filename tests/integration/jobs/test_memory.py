@@ -9,9 +9,9 @@ import pytest
 
 from tests.integration.jobs.world import World, let_lease_run_out
 from tests.integration.versiontree.grove import jobs_in_order
-from versiontree.artifacts import ArtifactStore
-from versiontree.models import Job
-from versiontree.services.jobs import job_cancel
+from versiontree.artifact_store import ArtifactStore
+from versiontree.jobs.models import Job
+from versiontree.jobs.services.requests import job_cancel
 from workers import memory
 from workers.failures import OUT_OF_MEMORY
 from workers.jobs import convert

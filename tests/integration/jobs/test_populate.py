@@ -6,10 +6,11 @@ import pytest
 from django.core.management import CommandError, call_command
 
 from inference.hplm.hplm import Hplm as Model
-from tenants.models import UsageDay
+from tenants.usage.models import UsageDay
 from tests.integration.jobs.world import World, store
 from tests.unit.tiny import tiny_hplms, tiny_root
-from versiontree.models import Hplm, Job, Version
+from versiontree.jobs.models import Job
+from versiontree.tree.models import Hplm, Version
 
 
 @pytest.fixture

@@ -15,17 +15,18 @@ from django.db import connection, connections
 from django.utils import timezone
 
 from inference.hplm.errors import HplmError
-from tenants.errors import ErrorCode, HmiError
+from tenants.base.child_process import run_in_child
+from tenants.base.errors import ErrorCode, HmiError
 from tests.integration.jobs.world import World, let_lease_run_out
 from tests.integration.versiontree.grove import jobs_in_order
 from tests.processes import wait_until
-from versiontree.errors import LeaseLost
-from versiontree.models import Job, JobEvent
-from versiontree.services.jobs import job_cancel, job_claim
+from versiontree.jobs.errors import LeaseLost
+from versiontree.jobs.models import Job, JobEvent
+from versiontree.jobs.services.lifecycle import job_claim
+from versiontree.jobs.services.requests import job_cancel
 from workers.failures import explain
 from workers.jobs.outcome import plain
 from workers.lease import Event, LeaseKeeper, Report
-from workers.processes import run_apart
 from workers.reporter import DatabaseReporter
 from workers.tasks import LOOKING_S, measure_coverage, run_check
 from workers.training.progress import Cancelled
@@ -240,7 +241,7 @@ def test_a_long_traceback_is_trimmed() -> None:
 
 def test_work_apart_leaves_nothing_in_this_process() -> None:
     seen: list[int] = []
-    assert run_apart(lambda: seen.append(os.getpid())) == 0
+    assert run_in_child(lambda: seen.append(os.getpid())) == 0
     assert seen == []
 
 
@@ -257,13 +258,13 @@ def test_work_apart_leaves_a_connection_that_it_inherited_alone(monkeypatch: pyt
         connection.close()
 
     ask()
-    assert run_apart(ask_and_leave) == 0
+    assert run_in_child(ask_and_leave) == 0
     ask()
 
 
 def test_work_that_is_killed_or_raises_is_told() -> None:
-    assert run_apart(lambda: os.kill(os.getpid(), signal.SIGKILL)) == -signal.SIGKILL
-    assert run_apart(lambda: print(1 / 0)) == 1  # noqa: T201
+    assert run_in_child(lambda: os.kill(os.getpid(), signal.SIGKILL)) == -signal.SIGKILL
+    assert run_in_child(lambda: print(1 / 0)) == 1  # noqa: T201
 
 
 def test_a_time_limit_ends_the_work_and_its_process(tmp_path: Path) -> None:
@@ -286,7 +287,7 @@ def test_a_time_limit_ends_the_work_and_its_process(tmp_path: Path) -> None:
     timer.start()
     try:
         with pytest.raises(SoftTimeLimitExceeded):
-            run_apart(work)
+            run_in_child(work)
     finally:
         timer.join()
         signal.signal(signal.SIGUSR1, before)

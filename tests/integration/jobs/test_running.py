@@ -10,16 +10,17 @@ import numpy as np
 import pytest
 from django.db import connection
 
-from tenants.errors import ErrorCode
-from tenants.services.datasets import dataset_upload
+from tenants.base.errors import ErrorCode
+from tenants.datasets.services.datasets import dataset_upload
 from tests.integration.jobs.world import World, at_stage, make_endless, store
 from tests.integration.tenants.content import stream
 from tests.integration.versiontree.grove import jobs_in_order
 from tests.processes import wait_until
 from tests.unit.tenants.files import jsonl
-from versiontree.models import Artifact, Job, JobEvent, Version, VersionArtifact
-from versiontree.services.jobs import job_cancel
-from versiontree.services.roots import root_register
+from versiontree.jobs.models import Job, JobEvent
+from versiontree.jobs.services.requests import job_cancel
+from versiontree.tree.models import Artifact, Version, VersionArtifact
+from versiontree.tree.services.roots import root_register
 from workers.jobs import evaluate
 from workers.jobs.outcome import JobOutcome
 from workers.runner import run_job

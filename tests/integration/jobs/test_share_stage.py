@@ -9,8 +9,8 @@ import pytest
 from tests.integration.jobs.world import World
 from tests.integration.versiontree.grove import jobs_in_order
 from tests.unit.training.world import CancelAt, NullReporter
-from versiontree.models import Job, JobShard
-from versiontree.services.jobs import job_claim
+from versiontree.jobs.models import Job, JobShard
+from versiontree.jobs.services.lifecycle import job_claim
 from workers import sharding
 from workers.sharding import share_stage
 from workers.training.progress import Cancelled, Reporter

@@ -18,16 +18,16 @@ from inference.hplm.plot import PlotChain, PlotTable
 from inference.hplm.reference import predict_alone
 from inference.hplm.root import Root
 from inference.queueing.messages import InferInput, InferReply, InferRequest
-from tenants.models import Tenant
-from tenants.services.api_keys import api_key_create
+from tenants.accounts.models import Tenant
+from tenants.accounts.services.api_keys import api_key_create
 from tests.integration.jobs.world import World, store
 from tests.integration.queueing.requests import STREAM
 from tests.integration.worker.asking import assert_close
 from tests.integration.worker.traffic import Load
 from tests.processes import InferenceWorker
 from tests.unit.tiny import tiny_hplms, tiny_root
-from versiontree.models import Hplm, Version
-from versiontree.selectors import build_inputs
+from versiontree.tree.models import Hplm, Version
+from versiontree.tree.selectors.versions import build_inputs
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
 

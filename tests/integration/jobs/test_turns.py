@@ -9,9 +9,9 @@ from django.db import connection
 from tests.integration.jobs.world import World, state_of
 from tests.integration.versiontree.grove import jobs_in_order
 from tests.processes import wait_until
-from versiontree.models import Job
-from versiontree.services.jobs import job_cancel
-from versiontree.services.waiting import WAITING_FOR_TURN
+from versiontree.jobs.models import Job
+from versiontree.jobs.services.job_set_waiting import WAITING_FOR_TURN
+from versiontree.jobs.services.requests import job_cancel
 from workers import runner
 from workers.jobs import convert
 from workers.jobs.outcome import JobOutcome

@@ -5,8 +5,8 @@ from typing import Any
 
 from tests.integration.jobs.world import World
 from tests.integration.versiontree.grove import hplm_of, jobs_in_order
-from versiontree.models import Version
-from versiontree.services.hplms import hplm_update
+from versiontree.tree.models import Version
+from versiontree.tree.services.hplms import hplm_update
 from workers.runner import run_job
 
 

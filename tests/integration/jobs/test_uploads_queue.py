@@ -8,13 +8,13 @@ from django.conf import settings as django_settings
 from pytest_django import Settings
 from redis import Redis
 
-from tenants.models import UploadCheck
-from tenants.services.checks import check_create
-from tenants.services.uploads import upload_receive
+from tenants.datasets.models import UploadCheck
+from tenants.datasets.services.checks import check_create
+from tenants.datasets.services.uploads import upload_receive
 from tests.e2e.tiny_files import TinyFiles
 from tests.e2e.world import World, corpus_file, world_build
 from tests.processes import CeleryWorker, wait_until
-from versiontree.coverages import coverage_ask, coverages_of
+from versiontree.tree.selectors.coverage import coverage_ask, coverages_of
 
 pytestmark = pytest.mark.slow
 

@@ -19,17 +19,18 @@ from inference.hplm.plot import PlotChain, PlotTable
 from inference.hplm.predictions import ClassPrediction
 from inference.hplm.reference import predict_alone
 from inference.hplm.root import Root
-from tenants.models import User
-from tenants.services.api_keys import api_key_create
+from tenants.accounts.models import User
+from tenants.accounts.services.api_keys import api_key_create
 from tests.integration.jobs.conftest import StartWorker
 from tests.integration.jobs.world import World, store
 from tests.integration.versiontree.grove import jobs_in_order
 from tests.processes import CeleryWorker, InferenceWorker, wait_until
 from tests.unit.families import published
-from versiontree.models import Job, Version
-from versiontree.resolving import resolve_model
-from versiontree.selectors import build_inputs
-from versiontree.services.domains import domain_create
+from versiontree.jobs.models import Job
+from versiontree.tree.models import Version
+from versiontree.tree.resolution import resolve_model
+from versiontree.tree.selectors.versions import build_inputs
+from versiontree.tree.services.domains import domain_create
 
 
 @pytest.fixture
@@ -139,8 +140,8 @@ def assert_pages_show_what_the_jobs_reported(world: World) -> None:
         shown = tenant.get(version_url(world.tenant, version))
         assert shown.status_code == 200
         assert "Tables in the chain" in shown.content.decode()
-        assert admin.get(reverse("admin:versiontree_version_change", args=[version.pk])).status_code == 200
+        assert admin.get(reverse("admin:tree_version_change", args=[version.pk])).status_code == 200
     for job in Job.unscoped.all():
-        assert admin.get(reverse("admin:versiontree_job_change", args=[job.pk])).status_code == 200
+        assert admin.get(reverse("admin:jobs_job_change", args=[job.pk])).status_code == 200
         if job.tenant_id:
             assert tenant.get(reverse("frontend:job", args=[world.tenant.slug, job.pk])).status_code == 200

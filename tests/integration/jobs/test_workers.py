@@ -19,8 +19,10 @@ from tests.integration.jobs.world import (
 )
 from tests.integration.versiontree.grove import jobs_in_order
 from tests.processes import wait_until
-from versiontree.models import Job, JobEvent, Version, VersionArtifact
-from versiontree.services.jobs import job_cancel, jobs_reap
+from versiontree.jobs.models import Job, JobEvent
+from versiontree.jobs.services.lease_recovery import jobs_reap
+from versiontree.jobs.services.requests import job_cancel
+from versiontree.tree.models import Version, VersionArtifact
 from workers.tasks import run_job
 
 pytestmark = pytest.mark.slow

@@ -10,19 +10,22 @@ from django.db import transaction
 from django.utils import timezone
 
 from inference.hplm.hplm import Hplm
-from tenants.models import Corpus, Dataset, Tenant, User
-from tenants.services.corpora import corpus_upload
-from tenants.services.datasets import dataset_upload
-from tenants.services.tenants import tenant_create
+from tenants.accounts.models import Tenant, User
+from tenants.accounts.services.tenants import tenant_create
+from tenants.datasets.models import Corpus, Dataset
+from tenants.datasets.services.corpora import corpus_upload
+from tenants.datasets.services.datasets import dataset_upload
 from tests.integration.tenants.content import stream
 from tests.integration.versiontree.grove import jobs_in_order
 from tests.unit.tenants.files import jsonl
 from tests.unit.tiny import tiny_checkpoint, tiny_lower, tiny_plot, tiny_root, tiny_texts
-from versiontree.artifacts import ArtifactStore
-from versiontree.models import Job, Version
-from versiontree.services.hplms import hplm_create
-from versiontree.services.jobs import job_claim, job_succeed, jobs_reap
-from versiontree.services.roots import root_register
+from versiontree.artifact_store import ArtifactStore
+from versiontree.jobs.models import Job
+from versiontree.jobs.services.lease_recovery import jobs_reap
+from versiontree.jobs.services.lifecycle import job_claim, job_succeed
+from versiontree.tree.models import Version
+from versiontree.tree.services.hplms import hplm_create
+from versiontree.tree.services.roots import root_register
 
 Folders = Mapping[str, Path]
 

@@ -15,8 +15,8 @@ from tests.integration.jobs.world import make_world, state_of
 from tests.integration.versiontree.grove import jobs_in_order
 from tests.processes import wait_until
 from tests.services import running
-from versiontree.models import Job, JobEvent
-from versiontree.services.jobs import job_claim
+from versiontree.jobs.models import Job, JobEvent
+from versiontree.jobs.services.lifecycle import job_claim
 
 pytestmark = pytest.mark.slow
 

@@ -7,13 +7,13 @@ import pytest
 from django.core.files.uploadedfile import SimpleUploadedFile
 from rest_framework.test import APIClient
 
-from tenants.models import Tenant
-from tenants.services.api_keys import api_key_create
+from tenants.accounts.models import Tenant
+from tenants.accounts.services.api_keys import api_key_create
 from tests.integration.hmi_client.conftest import product as product
 from tests.integration.hmi_client.conftest import site as site
 from tests.integration.versiontree import grove
 from tests.integration.versiontree.grove import Household
-from versiontree.models import Version
+from versiontree.tree.models import Version
 
 
 class Caller(APIClient):

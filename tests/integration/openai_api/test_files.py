@@ -8,13 +8,14 @@ import pytest
 from django.utils import timezone
 from pytest_django import Settings
 
-from tenants.models import File, Quota
-from tenants.selectors import storage_used
-from tenants.services.files import files_expire
+from tenants.datasets.models import File
+from tenants.datasets.selectors.uploads import storage_used
+from tenants.datasets.services.files import files_expire
+from tenants.usage.models import Quota
 from tests.integration.openai_api.conftest import Caller
 from tests.integration.tenants.content import audit_of, stored
 from tests.integration.versiontree.grove import Household
-from versiontree.models import Version
+from versiontree.tree.models import Version
 
 ROWS = '{"text": "a", "label": "b"}\n'
 
@@ -165,8 +166,8 @@ def test_a_file_without_its_bytes_or_with_a_strange_id_is_refused(client: Caller
 def test_files_uploads_and_fine_tunings_under_way_are_bounded(
     client: Caller, root: Version, settings: Settings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("tenants.services.files.MOST_FILES", 1)
-    monkeypatch.setattr("tenants.services.parted_files.MOST_AT_ONCE", 1)
+    monkeypatch.setattr("tenants.datasets.services.files.MOST_FILES", 1)
+    monkeypatch.setattr("tenants.datasets.services.uploads.MOST_AT_ONCE", 1)
     settings.HMI_CHECKS_AT_ONCE = 1
     file = client.sends(ROWS).json()["id"]
     announced = {"bytes": 9, "filename": "a", "purpose": "batch"}

@@ -6,16 +6,18 @@ from typing import Any
 import pytest
 from django.utils import timezone
 
-from tenants.models import Dataset, Quota
-from tenants.services.datasets import dataset_upload
+from tenants.datasets.models import Dataset
+from tenants.datasets.services.datasets import dataset_upload
+from tenants.usage.models import Quota
 from tests.integration.openai_api.conftest import Caller
 from tests.integration.openai_api.tuning import asked, begin, now, version_of
 from tests.integration.tenants.content import stream
 from tests.integration.versiontree import grove
 from tests.integration.versiontree.grove import Household
 from tests.unit.tenants.files import jsonl, texts
-from versiontree.models import FineTuning, Job, Version
-from versiontree.services.jobs import job_event, job_fail
+from versiontree.jobs.models import Job
+from versiontree.jobs.services.lifecycle import job_event, job_fail
+from versiontree.tree.models import FineTuning, Version
 
 
 @pytest.fixture

@@ -6,7 +6,8 @@ from tests.integration.openai_api.conftest import Caller
 from tests.integration.openai_api.tuning import asked, begin
 from tests.integration.versiontree import grove
 from tests.integration.versiontree.grove import Household
-from versiontree.models import Hplm, Job, Version
+from versiontree.jobs.models import Job
+from versiontree.tree.models import Hplm, Version
 
 
 def test_a_tenant_sees_roots_domains_and_its_own_hplms(

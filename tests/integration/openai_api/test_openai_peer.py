@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tenants.services.api_keys import api_key_create
+from tenants.accounts.services.api_keys import api_key_create
 from tests.integration.hmi_client.conftest import Product, key_of
 from tests.integration.jobs.world import SMALL_FINE_TUNE, mood_rows
 from tests.peers import peer_python

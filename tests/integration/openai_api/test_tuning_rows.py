@@ -5,12 +5,12 @@ from typing import Any
 
 import pytest
 
-from tenants.models import Dataset, File
-from tenants.storage import stored_path
+from tenants.datasets.models import Dataset, File
+from tenants.datasets.storage import stored_path
 from tests.integration.openai_api.conftest import Caller
 from tests.integration.openai_api.tuning import asked, begin, now, version_of
 from tests.unit.tenants.files import jsonl, texts
-from versiontree.models import Version
+from versiontree.tree.models import Version
 
 CHAT = [
     {

@@ -11,10 +11,11 @@ import pytest
 from django.core.files.uploadedfile import SimpleUploadedFile
 from django.db import connection
 
-from tenants.models import File, PartedFile, Quota, Upload
-from tenants.selectors import storage_used
-from tenants.services.alone import alone
-from tenants.storage import upload_store
+from tenants.base.advisory_lock import alone
+from tenants.datasets.models import File, PartedFile, Upload
+from tenants.datasets.selectors.uploads import storage_used
+from tenants.datasets.storage import upload_store
+from tenants.usage.models import Quota
 from tests.integration.openai_api.conftest import Caller
 from tests.integration.tenants.content import stored
 from tests.integration.versiontree.grove import Household

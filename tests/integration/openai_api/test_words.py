@@ -6,15 +6,17 @@ from typing import Any
 
 import pytest
 
-from tenants.api.openai.errors import openai_error, openai_status
-from tenants.errors import ErrorCode, HmiError
+from inference.batches.models import Batch, BatchState
+from inference.openai.errors import openai_error, openai_status
+from tenants.base.errors import ErrorCode, HmiError
 from tests.integration.openai_api.conftest import Caller
 from tests.integration.openai_api.test_uploads import announced, part
 from tests.integration.openai_api.tuning import asked, begin, now, version_of
 from tests.integration.versiontree import grove
 from tests.integration.versiontree.grove import Household
-from versiontree.models import Batch, BatchState, FineTuning, Job, Version
-from versiontree.services.jobs import job_event, job_fail
+from versiontree.jobs.models import Job
+from versiontree.jobs.services.lifecycle import job_event, job_fail
+from versiontree.tree.models import FineTuning, Version
 
 PROBLEM = {"code": "out_of_disk", "message": "Full.", "param": None}
 

@@ -4,8 +4,8 @@ from typing import Any
 
 from tests.integration.openai_api.conftest import Caller
 from tests.unit.tenants.files import jsonl, texts
-from versiontree.models import FineTuning, Version
-from versiontree.services.fine_tunings import fine_tuning_begin
+from versiontree.tree.models import FineTuning, Version
+from versiontree.tree.services.fine_tunings import fine_tuning_begin
 
 
 def begin(job: dict[str, Any]) -> None:

@@ -6,11 +6,11 @@ from collections.abc import Iterator
 import pytest
 from redis import Redis
 
-from inference.batches.asking import MOST_STOPPING, Answers, Asker
+from inference.batches.inference_calls import MOST_STOPPING, Answers, Asker
 from inference.queueing.consumer import MAX_DELIVERIES, RequestConsumer
 from inference.queueing.messages import InferInput, InferReply, InferRequest, ModelRef
 from inference.queueing.replies import InferClient
-from tenants.errors import HmiError
+from tenants.base.errors import HmiError
 from tests.integration.queueing.requests import ROOT, a_worker, answered, crash
 
 POISON = "poison"

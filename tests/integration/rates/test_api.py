@@ -7,8 +7,9 @@ import pytest
 from pytest_django import Settings
 from rest_framework.test import APIClient
 
-from tenants.models import ApiKey, Quota
-from tenants.services.api_keys import api_key_rotate
+from tenants.accounts.models import ApiKey
+from tenants.accounts.services.api_keys import api_key_rotate
+from tenants.usage.models import Quota
 from tests.integration.world import World
 
 pytestmark = pytest.mark.usefixtures("redis")

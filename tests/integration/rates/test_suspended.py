@@ -2,7 +2,7 @@
 
 from django.test import Client
 
-from tenants.services.tenants import tenant_resume, tenant_suspend
+from tenants.accounts.services.tenants import tenant_resume, tenant_suspend
 from tests.integration.world import World
 
 

@@ -11,7 +11,7 @@ from django.test import Client
 from redis import Redis
 
 from inference.api.client import close_gateway
-from tenants.models import Corpus
+from tenants.datasets.models import Corpus
 from tests.e2e.world import World, world_build
 from tests.integration.routes.conf import address
 from tests.integration.routes.places import in_the_tenant, on_the_platform

@@ -12,10 +12,12 @@ from django.db import connection, transaction
 from django.utils import timezone
 from rest_framework.test import APIClient
 
-from tenants.models import Corpus, KeptAnswer, Upload, WebhookEndpoint
-from tenants.services import kept_answers
-from tenants.services.kept_answers import KEPT_FOR, answers_forget
-from tenants.services.quotas import quota_lock
+from tenants.accounts.models import KeptAnswer
+from tenants.accounts.services import idempotency as kept_answers
+from tenants.accounts.services.idempotency import KEPT_FOR, answers_forget
+from tenants.datasets.models import Corpus, Upload
+from tenants.usage.services.quotas import quota_lock
+from tenants.webhooks.models import WebhookEndpoint
 from tests.integration.tenants.content import CORPUS, upload
 from tests.integration.world import World, make_world
 

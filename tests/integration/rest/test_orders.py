@@ -8,15 +8,15 @@ from typing import Any
 import pytest
 from rest_framework.test import APIClient
 
-from tenants.models import Corpus
+from tenants.datasets.models import Corpus
 from tests.e2e.world import World, world_build
 from tests.integration.versiontree.grove import jobs_in_order
-from versiontree.models import Domain, Hplm
-from versiontree.services.domains import domain_update
-from versiontree.services.hplms import hplm_create
-from versiontree.services.job_requests import job_cancel
-from versiontree.services.priorities import PLACES
-from versiontree.services.taking_out import takeout_run
+from versiontree.jobs.services.priorities import PLACES
+from versiontree.jobs.services.requests import job_cancel
+from versiontree.transfer.services.takeout_writer import takeout_run
+from versiontree.tree.models import Domain, Hplm
+from versiontree.tree.services.domains import domain_update
+from versiontree.tree.services.hplms import hplm_create
 
 V1 = "/api/v1"
 

@@ -12,18 +12,19 @@ from django.db import transaction
 from django.utils import timezone
 from rest_framework.test import APIClient
 
-from tenants.models import ApiKey, Membership, WebhookEndpoint
-from tenants.services.members import member_add, member_set_role
-from tenants.services.usage import usage_record
-from tenants.services.webhooks import webhook_create
+from tenants.accounts.models import ApiKey, Membership
+from tenants.accounts.services.members import member_add, member_set_role
+from tenants.usage.services.usage import usage_record
+from tenants.webhooks.models import WebhookEndpoint
+from tenants.webhooks.services.endpoints import webhook_create
 from tests.integration.sessions import by_itself, wait_for_a_waiting_session
 from tests.integration.versiontree import grove
 from tests.integration.versiontree.callers import signed_in
 from tests.integration.world import World, make_world
-from versiontree.models import Job
-from versiontree.services.aliases import alias_move, alias_point, aliases_hold
-from versiontree.services.hplms import hplm_update
-from versiontree.services.transitions import version_lock
+from versiontree.jobs.models import Job
+from versiontree.tree.services.aliases import alias_move, alias_point, aliases_hold
+from versiontree.tree.services.hplms import hplm_update
+from versiontree.tree.services.version_state import version_lock
 
 V1 = "/api/v1"
 

@@ -8,9 +8,9 @@ import pytest
 from django.core.files.uploadedfile import SimpleUploadedFile
 from rest_framework.test import APIClient
 
-from tenants.models import Corpus
+from tenants.datasets.models import Corpus
 from tests.e2e.world import World, world_build
-from versiontree.models import Job
+from versiontree.jobs.models import Job
 
 
 @pytest.fixture

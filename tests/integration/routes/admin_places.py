@@ -7,10 +7,11 @@ from django.contrib import admin
 from django.contrib.auth.models import Group
 from django.contrib.contenttypes.models import ContentType
 
-from tenants.models import KeptAnswer, Tenant
+from tenants.accounts.models import KeptAnswer, Tenant
 from tests.e2e.world import World
 from tests.integration.versiontree.grove import jobs_in_order
-from versiontree.models import Coverage, Evaluation, JobShard
+from versiontree.jobs.models import JobShard
+from versiontree.tree.models import Coverage, Evaluation
 
 
 def in_the_administration(world: World) -> dict[str, object]:

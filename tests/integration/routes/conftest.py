@@ -10,7 +10,7 @@ from pytest_django import DjangoDbBlocker
 from redis import Redis
 
 from inference.api.client import close_gateway
-from tenants.scope import platform_scope
+from tenants.base.scope import platform_scope
 from tests.e2e.world import World
 from tests.integration.frontend.conftest import built as built
 from tests.integration.routes.places import in_the_tenant, on_the_platform

@@ -2,22 +2,23 @@
 
 import io
 
-from tenants.models import Corpus, Membership
-from tenants.services.api_keys import api_key_create
-from tenants.services.checks import check_create
-from tenants.services.files import file_create
-from tenants.services.invitations import invitation_create
-from tenants.services.parted_files import parted_file_create
-from tenants.services.taking_out import takeout_request
-from tenants.services.uploads import upload_receive
-from tenants.services.webhook_events import webhook_test
-from tenants.services.webhooks import webhook_create
+from inference.batches.services.batches import batch_send
+from tenants.accounts.models import Membership
+from tenants.accounts.services.api_keys import api_key_create
+from tenants.accounts.services.invitations import invitation_create
+from tenants.datasets.models import Corpus
+from tenants.datasets.services.checks import check_create
+from tenants.datasets.services.files import file_create
+from tenants.datasets.services.parted_files import parted_file_create
+from tenants.datasets.services.uploads import upload_receive
+from tenants.webhooks.services.endpoints import webhook_create
+from tenants.webhooks.services.events import webhook_test
 from tests.e2e.world import World
 from tests.integration.versiontree.grove import jobs_in_order
-from versiontree.services.batches import batch_send
-from versiontree.services.domains import domain_create
-from versiontree.services.fine_tunings import fine_tuning_create
-from versiontree.services.taking_out import takeout_run
+from versiontree.transfer.services.takeout_writer import takeout_run
+from versiontree.transfer.services.takeouts import takeout_request
+from versiontree.tree.services.domains import domain_create
+from versiontree.tree.services.fine_tunings import fine_tuning_create
 
 
 def in_the_tenant(world: World) -> dict[str, object]:

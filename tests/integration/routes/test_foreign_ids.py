@@ -12,17 +12,17 @@ from django.db import connection, transaction
 from django.http import HttpResponseBase
 from django.test import Client
 
-from tenants.models import Tenant
-from tenants.row_security import walls
-from tenants.services.api_keys import api_key_create
-from tenants.services.webhooks import webhook_create
+from tenants.accounts.models import Tenant
+from tenants.accounts.services.api_keys import api_key_create
+from tenants.base.row_security import walls
+from tenants.webhooks.services.endpoints import webhook_create
 from tests.e2e.world import World
 from tests.integration.routes.conf import PARAMETER, address
 from tests.integration.routes.conftest import Places
 from tests.integration.routes.table import API_OF_A_TENANT, OIP, OPENAI, PAGES_OF_A_TENANT, Methods
 from tests.integration.versiontree.grove import corpus, dataset
-from versiontree.models import Version
-from versiontree.services.hplms import hplm_create
+from versiontree.tree.models import Version
+from versiontree.tree.services.hplms import hplm_create
 
 Body = dict[str, object]
 

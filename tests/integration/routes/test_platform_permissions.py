@@ -5,7 +5,7 @@ from django.contrib.auth.models import Permission
 from django.core.cache import cache
 from django.test import Client
 
-from tenants.models import User
+from tenants.accounts.models import User
 from tests.e2e.world import World
 from tests.integration.routes.asking import ask
 from tests.integration.routes.conf import address

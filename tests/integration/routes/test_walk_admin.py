@@ -7,8 +7,8 @@ from django.core.cache import cache
 from django.test import Client
 from pytest_django import DjangoDbBlocker
 
-from tenants.models import User
-from tenants.scope import platform_scope
+from tenants.accounts.models import User
+from tenants.base.scope import platform_scope
 from tests.e2e.world import World
 from tests.integration.routes.admin_places import in_the_administration
 from tests.integration.routes.admin_table import DECLARED, DOORS

@@ -10,7 +10,7 @@ import pytest
 from django.db import connection, models
 from psycopg import sql
 
-from tenants.models import Tenant
+from tenants.accounts.models import Tenant
 from tests.e2e.world import World, world_build
 from tests.integration.scope.rows import fill
 

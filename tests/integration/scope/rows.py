@@ -8,23 +8,17 @@ from django.apps import apps
 from django.db import models
 from django.utils import timezone
 
-from tenants.models import (
-    CheckKind,
-    File,
-    FilePurpose,
-    Invitation,
-    KeptAnswer,
-    PartedFile,
-    Takeout,
-    Upload,
-    UploadCheck,
-)
-from tenants.row_security import ELSEWHERE, OF_PLATFORM, wall_of
-from tenants.services.api_keys import api_key_create
-from tenants.services.webhook_events import webhook_test
-from tenants.services.webhooks import webhook_create
+from inference.batches.models import Batch
+from tenants.accounts.models import Invitation, KeptAnswer
+from tenants.accounts.services.api_keys import api_key_create
+from tenants.base.row_security import ELSEWHERE, OF_PLATFORM, wall_of
+from tenants.datasets.models import CheckKind, File, FilePurpose, PartedFile, Upload, UploadCheck
+from tenants.webhooks.services.endpoints import webhook_create
+from tenants.webhooks.services.events import webhook_test
 from tests.e2e.world import World
-from versiontree.models import Batch, Coverage, Domain, Evaluation, FineTuning, Job, JobShard, VersionArtifact
+from versiontree.jobs.models import Job, JobShard
+from versiontree.transfer.models import Takeout
+from versiontree.tree.models import Coverage, Domain, Evaluation, FineTuning, VersionArtifact
 
 SHA = "a" * 64
 

@@ -13,10 +13,11 @@ from django.test.utils import CaptureQueriesContext
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from tenants import scope
-from tenants.models import Corpus, Membership, Tenant
-from tenants.scope import NOTHING, nobodys_scope, platform_scope, scope_now, tenant_scope
-from tenants.services.tenants import tenant_create
+from tenants.accounts.models import Membership, Tenant
+from tenants.accounts.services.tenants import tenant_create
+from tenants.base import scope
+from tenants.base.scope import NOTHING, nobodys_scope, platform_scope, scope_now, tenant_scope
+from tenants.datasets.models import Corpus
 
 ALL = ["acme", "globex"]
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -127,7 +128,7 @@ def test_a_connection_of_a_pool_keeps_nothing_for_the_next_who_takes_it(tenants:
     try:
         for name, expected in [("acme", 1), ("globex", 1), ("nobody", 0), ("platform", 2), ("nobody", 0)]:
             with scope_called(name, tenants), pooled.cursor() as cursor:
-                cursor.execute("SELECT count(*), pg_backend_pid() FROM tenants_tenant")
+                cursor.execute("SELECT count(*), pg_backend_pid() FROM accounts_tenant")
                 count, backend = cursor.fetchone()
                 assert count == expected, name
                 backends.add(backend)

@@ -11,18 +11,21 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 
 from frontend.access import TenantRequest, tenant_page
-from tenants.api.access import StaffOnly, TenantView
-from tenants.models import AuditEvent, Corpus, Membership, Tenant, UsageDay
-from tenants.scope import PLATFORM, nobodys_scope, scope_now
-from tenants.selectors import tenants_of
-from tenants.services.api_keys import api_key_create
-from tenants.services.corpora import corpus_upload
-from tenants.services.usage import usage_record
-from tenants.storage import stored_path
+from tenants.accounts.api.access import StaffOnly, TenantView
+from tenants.accounts.models import Membership, Tenant
+from tenants.accounts.selectors import tenants_of
+from tenants.accounts.services.api_keys import api_key_create
+from tenants.audit.models import AuditEvent
+from tenants.base.scope import PLATFORM, nobodys_scope, scope_now
+from tenants.datasets.models import Corpus
+from tenants.datasets.services.corpora import corpus_upload
+from tenants.datasets.storage import stored_path
+from tenants.usage.models import UsageDay
+from tenants.usage.services.usage import usage_record
 from tests.e2e.world import World, corpus_file
-from versiontree.models import Job
-from versiontree.queue_selectors import job_marks, queue_places
-from versiontree.serving import manifest_content, manifest_publish
+from versiontree.jobs.models import Job
+from versiontree.jobs.selectors.queue import job_marks, queue_places
+from versiontree.tree.serving_manifest import manifest_content, manifest_publish
 
 
 def everything() -> dict[str, list[str]]:
@@ -49,7 +52,7 @@ class Careless(TenantView):
 
 class OfStaff(Careless):
     permission_classes = [StaffOnly]
-    permissions = {"GET": ("tenants.view_corpus",)}
+    permissions = {"GET": ("datasets.view_corpus",)}
 
 
 urlpatterns = [

@@ -10,18 +10,18 @@ from pytest_django import Settings
 
 from hmi_site.checks import check_database_role
 from hmi_site.services import EMBEDDED_ADMIN
-from tenants import row_security
-from tenants.models import Tenant
-from tenants.row_security import OF_PLATFORM, role_unheld, wall_of, walls_lacking, walls_put_up
-from tenants.scope import NOTHING, PLATFORM, TENANT
+from tenants.accounts.models import Tenant
+from tenants.base import row_security
+from tenants.base.row_security import OF_PLATFORM, role_unheld, wall_of, walls_lacking, walls_put_up
+from tenants.base.scope import NOTHING, PLATFORM, TENANT
 from tests.e2e.world import World
 from tests.integration.scope.conftest import Session
 from tests.integration.scope.rows import protected, rows_of
 
 OURS = {"tenants", "versiontree", "inference_api", "frontend", "hmi_site"}
 OF_NO_TENANT = {
-    "tenants.User": "people may belong to several tenants; sessions are found before it is known which",
-    "versiontree.Artifact": "named by their content, and shared by whoever has the same",
+    "accounts.User": "people may belong to several tenants; sessions are found before it is known which",
+    "tree.Artifact": "named by their content, and shared by whoever has the same",
 }
 SCOPES_THAT_ARE_NONE = [
     NOTHING,
@@ -51,14 +51,14 @@ def test_the_role_of_the_application_is_held_by_the_walls_and_they_are_up(db: No
 
 def test_a_wall_that_was_taken_down_is_missed_and_put_up_again(db: None) -> None:
     for harm in (
-        "ALTER TABLE tenants_corpus DISABLE ROW LEVEL SECURITY",
-        "ALTER TABLE tenants_corpus NO FORCE ROW LEVEL SECURITY",
-        "DROP POLICY hmi_own ON tenants_corpus",
-        "COMMENT ON POLICY hmi_own ON tenants_corpus IS 'an older one'",
+        "ALTER TABLE datasets_corpus DISABLE ROW LEVEL SECURITY",
+        "ALTER TABLE datasets_corpus NO FORCE ROW LEVEL SECURITY",
+        "DROP POLICY hmi_own ON datasets_corpus",
+        "COMMENT ON POLICY hmi_own ON datasets_corpus IS 'an older one'",
     ):
         with connection.cursor() as cursor:
             cursor.execute(harm)
-        assert walls_lacking() == ["tenants_corpus"], harm
+        assert walls_lacking() == ["datasets_corpus"], harm
         assert walls_put_up() == 1
         assert walls_lacking() == []
 
@@ -69,10 +69,10 @@ def test_the_operator_is_told_of_a_role_that_no_policy_holds_and_of_a_table_with
     settings.HMI_EMBEDDED_POSTGRES = False
     assert check_database_role() == []
     with connection.cursor() as cursor:
-        cursor.execute("ALTER TABLE tenants_quota NO FORCE ROW LEVEL SECURITY")
+        cursor.execute("ALTER TABLE usage_quota NO FORCE ROW LEVEL SECURITY")
     [told] = check_database_role()
     assert told.id == "hmi.W010"
-    assert "tenants_quota" in told.msg
+    assert "usage_quota" in told.msg
     walls_put_up()
     as_admin = DatabaseWrapper({**connection.settings_dict, "USER": EMBEDDED_ADMIN}, alias="admin")
     monkeypatch.setattr(row_security, "connection", as_admin)
@@ -140,12 +140,12 @@ def test_a_tenant_reads_what_the_platform_shares_and_changes_nothing_of_it(
 
 
 SHARED = [
-    "tenants.Corpus",
-    "versiontree.Root",
-    "versiontree.Domain",
-    "versiontree.Version",
-    "versiontree.VersionArtifact",
-    "versiontree.Job",
+    "datasets.Corpus",
+    "tree.Root",
+    "tree.Domain",
+    "tree.Version",
+    "tree.VersionArtifact",
+    "jobs.Job",
 ]
 """Models of which tenants read the platform's rows."""
 

@@ -10,8 +10,8 @@ django.setup()
 
 from django.core.management import call_command  # noqa: E402
 
-from tenants.scope import process_of_platform  # noqa: E402
-from tenants.services.api_keys import api_key_create  # noqa: E402
+from tenants.accounts.services.api_keys import api_key_create  # noqa: E402
+from tenants.base.scope import process_of_platform  # noqa: E402
 from tests.integration.jobs.world import make_world  # noqa: E402
 from tests.unit.tiny import tiny_hplm, tiny_root  # noqa: E402
 

@@ -3,7 +3,7 @@
 import httpx
 import pytest
 
-from tenants.errors import ErrorCode
+from tenants.base.errors import ErrorCode
 from tests.integration.serving_faults.installation import PASSWORD, Installation, assert_refused
 
 pytestmark = pytest.mark.slow

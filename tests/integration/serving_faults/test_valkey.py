@@ -5,7 +5,7 @@ import threading
 import httpx
 import pytest
 
-from tenants.errors import ErrorCode
+from tenants.base.errors import ErrorCode
 from tests.integration.serving_faults.installation import Installation, assert_refused
 from tests.processes import wait_until
 

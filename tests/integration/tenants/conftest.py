@@ -7,7 +7,7 @@ from uuid import UUID
 import pytest
 from pytest_django import Settings
 
-from tenants.signals import check_requested
+from tenants.base.hooks import check_requested
 from tests.integration.world import World, make_world
 
 

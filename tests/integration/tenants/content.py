@@ -7,10 +7,12 @@ from typing import Any
 from django.core.files.uploadedfile import SimpleUploadedFile
 from django.db.models import QuerySet
 
-from tenants.models import AuditEvent, Corpus, Dataset, DatasetSplit, Tenant
-from tenants.services.corpora import corpus_upload
-from tenants.services.datasets import dataset_upload
-from tenants.storage import stored_path
+from tenants.accounts.models import Tenant
+from tenants.audit.models import AuditEvent
+from tenants.datasets.models import Corpus, Dataset, DatasetSplit
+from tenants.datasets.services.corpora import corpus_upload
+from tenants.datasets.services.datasets import dataset_upload
+from tenants.datasets.storage import stored_path
 from tests.integration.world import World
 from tests.unit.tenants.files import jsonl, texts
 

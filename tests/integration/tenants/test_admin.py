@@ -10,32 +10,25 @@ from django.test import Client
 from django.urls import reverse
 from django.utils.html import strip_tags
 
-from tenants.authentication import api_key_from
-from tenants.models import (
-    ApiKey,
-    AuditEvent,
-    Corpus,
-    Dataset,
-    File,
-    KeptAnswer,
-    Membership,
-    Quota,
-    Tenant,
-    User,
-)
-from tenants.selectors import membership_of, quota_of
-from tenants.services.checks import check_create
-from tenants.services.datasets import dataset_upload
-from tenants.services.invitations import invitation_create
-from tenants.services.parted_files import parted_file_create
-from tenants.services.taking_out import takeout_request
-from tenants.services.uploads import upload_create
-from tenants.services.usage import usage_record
-from tenants.services.webhook_events import webhook_test
-from tenants.services.webhooks import webhook_create
-from tenants.storage import ARRIVING
+from tenants.accounts.authentication import api_key_from
+from tenants.accounts.models import ApiKey, KeptAnswer, Membership, Tenant, User
+from tenants.accounts.selectors import membership_of
+from tenants.accounts.services.invitations import invitation_create
+from tenants.audit.models import AuditEvent
+from tenants.datasets.models import Corpus, Dataset, File
+from tenants.datasets.services.checks import check_create
+from tenants.datasets.services.datasets import dataset_upload
+from tenants.datasets.services.parted_files import parted_file_create
+from tenants.datasets.services.uploads import upload_create
+from tenants.datasets.storage import ARRIVING
+from tenants.usage.models import Quota
+from tenants.usage.selectors.quotas import quota_of
+from tenants.usage.services.usage import usage_record
+from tenants.webhooks.services.endpoints import webhook_create
+from tenants.webhooks.services.events import webhook_test
 from tests.integration.tenants.content import CORPUS, nothing_is_left, rows, stored, stream, upload
 from tests.integration.world import World
+from versiontree.transfer.services.takeouts import takeout_request
 
 BADGE = r'<span class="[^"]*bg-(green|orange)-100[^>]*>\s*([a-z]+)'
 

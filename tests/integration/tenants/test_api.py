@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from tenants.models import Corpus, Dataset
-from tenants.services.usage import usage_record
+from tenants.datasets.models import Corpus, Dataset
+from tenants.usage.services.usage import usage_record
 from tests.integration.tenants.asking import CORPORA, DATASETS, post
 from tests.integration.tenants.content import CORPUS, audit_of, nothing_is_left, rows, stored, upload
 from tests.integration.world import World

@@ -7,11 +7,11 @@ import pytest
 from django.utils import timezone
 from rest_framework.test import APIClient
 
-from tenants.authentication import api_key_from
-from tenants.errors import ErrorCode
-from tenants.models import ApiKey
-from tenants.services.api_keys import api_key_create, api_key_revoke, api_key_touch
-from tenants.services.tenants import tenant_suspend
+from tenants.accounts.authentication import api_key_from
+from tenants.accounts.models import ApiKey
+from tenants.accounts.services.api_keys import api_key_create, api_key_revoke, api_key_touch
+from tenants.accounts.services.tenants import tenant_suspend
+from tenants.base.errors import ErrorCode
 from tests.integration.tenants.content import audit_of
 from tests.integration.world import World
 from tests.unit.tenants.files import refused

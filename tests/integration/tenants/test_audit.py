@@ -9,10 +9,10 @@ from django.db import connection, transaction
 from django.db.utils import IntegrityError
 
 from frontend.presenters.audit import SENTENCES, audit_row
-from tenants.audit_selectors import AuditWish, audit_events_of, audit_kinds
-from tenants.models import AuditEvent
-from tenants.services.members import member_add, member_set_role
-from tenants.services.tenants import quota_change, tenant_rename
+from tenants.accounts.services.members import member_add, member_set_role
+from tenants.accounts.services.tenants import quota_change, tenant_rename
+from tenants.audit.models import AuditEvent
+from tenants.audit.selectors import AuditWish, audit_events_of, audit_kinds
 from tests.integration.world import World
 
 AUDIT = "/api/v1/tenants/acme/audit"
@@ -101,9 +101,9 @@ def test_a_change_of_the_quota_says_from_what_to_what(world: World) -> None:
 
 
 CHANGES = [
-    "UPDATE tenants_auditevent SET subject = 'x' WHERE tenant_id = %s",
-    "UPDATE tenants_auditevent SET subject = '' WHERE tenant_id = %s",
-    "DELETE FROM tenants_auditevent WHERE tenant_id = %s",
+    "UPDATE audit_auditevent SET subject = 'x' WHERE tenant_id = %s",
+    "UPDATE audit_auditevent SET subject = '' WHERE tenant_id = %s",
+    "DELETE FROM audit_auditevent WHERE tenant_id = %s",
 ]
 
 

@@ -11,11 +11,12 @@ from django.db import connection, connections
 from django.utils import timezone
 from pytest_django import Settings
 
-from tenants.models import Corpus, Dataset, Quota, Upload, UploadCheck
-from tenants.selectors import storage_used
-from tenants.services import checks
-from tenants.services.checks import check_run, checks_expire, checks_nudge_lost
-from tenants.services.uploads import upload_create, upload_receive, uploads_expire, uploads_spend
+from tenants.datasets.models import Corpus, Dataset, Upload, UploadCheck
+from tenants.datasets.selectors.uploads import storage_used
+from tenants.datasets.services import checks
+from tenants.datasets.services.checks import check_run, checks_expire, checks_nudge_lost
+from tenants.datasets.services.uploads import upload_create, upload_receive, uploads_expire, uploads_spend
+from tenants.usage.models import Quota
 from tests.integration.tenants.checking import ask
 from tests.integration.tenants.content import (
     CORPUS,

@@ -10,18 +10,19 @@ from django.core.mail import EmailMessage
 from django.utils import timezone
 from pytest_django import Settings
 
-from tenants.errors import ErrorCode, HmiError
-from tenants.models import Invitation, InvitationState, Quota, User
-from tenants.selectors import membership_of
-from tenants.services.invitations import (
+from tenants.accounts.models import Invitation, InvitationState, User
+from tenants.accounts.selectors import membership_of
+from tenants.accounts.services.invitations import (
     invitation_accept,
     invitation_create,
     invitation_resend,
     invitation_withdraw,
     invitations_forget,
 )
-from tenants.services.members import member_add
-from tenants.services.tenants import tenant_suspend
+from tenants.accounts.services.members import member_add
+from tenants.accounts.services.tenants import tenant_suspend
+from tenants.base.errors import ErrorCode, HmiError
+from tenants.usage.models import Quota
 from tests.integration.tenants.content import audit_of
 from tests.integration.versiontree.test_races import at_once
 from tests.integration.world import World, make_world

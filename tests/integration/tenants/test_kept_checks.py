@@ -9,12 +9,13 @@ from uuid import UUID
 import pytest
 from pytest_django import Settings
 
-from tenants.models import Corpus, Dataset, Quota, UploadCheck
-from tenants.selectors import storage_used
-from tenants.services.checked import Checked
-from tenants.services.checks import check_run, checks_expire
-from tenants.services.datasets import dataset_checked
-from tenants.storage import measure
+from tenants.datasets.models import Corpus, Dataset, UploadCheck
+from tenants.datasets.selectors.uploads import storage_used
+from tenants.datasets.services.check_results import Checked
+from tenants.datasets.services.checks import check_run, checks_expire
+from tenants.datasets.services.datasets import dataset_checked
+from tenants.datasets.storage import measure
+from tenants.usage.models import Quota
 from tests.integration.tenants.checking import ask
 from tests.integration.tenants.content import (
     CORPUS,
@@ -155,7 +156,7 @@ def test_nothing_is_kept_of_what_was_deleted_while_it_was_read(
         assert client.delete(f"{UPLOADS}/{key}", headers=TUS).status_code == 204
         return made
 
-    monkeypatch.setattr("tenants.services.checks.dataset_checked", slowly)
+    monkeypatch.setattr("tenants.datasets.services.datasets.dataset_checked", slowly)
     assert checked(**mood(key), stores=False)["state"] == "passed"
     assert not any((upload_root / ".checked").glob("*"))
 

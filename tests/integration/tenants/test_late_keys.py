@@ -10,10 +10,10 @@ from django.utils import timezone
 from pytest_django import Settings
 from rest_framework.test import APIClient
 
-from tenants.models import ApiKey
-from tenants.remembering import moments
-from tenants.services.api_keys import api_key_revoke
-from tenants.services.tenants import tenant_resume, tenant_suspend
+from tenants.accounts.models import ApiKey
+from tenants.accounts.services.api_keys import api_key_revoke
+from tenants.accounts.services.tenants import tenant_resume, tenant_suspend
+from tenants.base.ttl_cache import moments
 from tests.integration.world import World
 from tests.processes import wait_until
 

@@ -8,11 +8,11 @@ from pathlib import Path
 import pytest
 from django.db import connection
 
-from tenants.arriving import append
-from tenants.errors import HmiError
-from tenants.models import Upload
-from tenants.services.uploads import Checksum, upload_append, upload_create
-from tenants.storage import CHUNK_BYTES, upload_store
+from tenants.base.errors import HmiError
+from tenants.datasets.append_file import append
+from tenants.datasets.models import Upload
+from tenants.datasets.services.uploads import Checksum, upload_append, upload_create
+from tenants.datasets.storage import CHUNK_BYTES, upload_store
 from tests.integration.tenants.content import CORPUS, stored, stream
 from tests.integration.tenants.tus import TUS, b64, begun, digest_header, offset_of, send
 from tests.integration.world import World, make_world

@@ -5,30 +5,14 @@ from typing import Any
 import pytest
 from django.db import IntegrityError, connection, transaction
 
-from tenants.models import (
-    ApiKey,
-    AuditEvent,
-    Corpus,
-    Dataset,
-    DatasetSplit,
-    File,
-    Invitation,
-    KeptAnswer,
-    Membership,
-    PartedFile,
-    Quota,
-    Takeout,
-    Tenant,
-    UnscopedQuery,
-    Upload,
-    UploadCheck,
-    UsageDay,
-    UsageMonth,
-    UsageSum,
-    WebhookDelivery,
-    WebhookEndpoint,
-)
+from tenants.accounts.models import ApiKey, Invitation, KeptAnswer, Membership, Tenant
+from tenants.audit.models import AuditEvent
+from tenants.base.managers import UnscopedQuery
+from tenants.datasets.models import Corpus, Dataset, DatasetSplit, File, PartedFile, Upload, UploadCheck
+from tenants.usage.models import Quota, UsageDay, UsageMonth, UsageSum
+from tenants.webhooks.models import WebhookDelivery, WebhookEndpoint
 from tests.integration.world import World
+from versiontree.transfer.models import Takeout
 
 OWNED = [
     ApiKey,
@@ -145,7 +129,7 @@ def test_platform_corpora_have_differing_names_too(db: None) -> None:
 
 
 @pytest.mark.parametrize(
-    "statement", ["UPDATE tenants_auditevent SET verb = 'x'", "DELETE FROM tenants_auditevent"]
+    "statement", ["UPDATE audit_auditevent SET verb = 'x'", "DELETE FROM audit_auditevent"]
 )
 def test_audit_events_never_change(world: World, statement: str) -> None:
     with (

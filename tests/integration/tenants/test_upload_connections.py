@@ -11,10 +11,10 @@ from django.core.files.uploadedfile import SimpleUploadedFile
 from django.db import connection
 from pytest_django import Settings
 
-from tenants.errors import HmiError
-from tenants.receiving import PIECES_AT_ONCE, receiving
-from tenants.services.alone import alone
-from tenants.services.uploads import Checksum, upload_append, upload_create, upload_receive
+from tenants.base.advisory_lock import alone
+from tenants.base.errors import HmiError
+from tenants.base.upload_concurrency import PIECES_AT_ONCE, receiving
+from tenants.datasets.services.uploads import Checksum, upload_append, upload_create, upload_receive
 from tests.integration.tenants.content import CORPUS
 from tests.integration.tenants.tus import b64, begun, offset_of, send
 from tests.integration.world import World, make_world

@@ -8,11 +8,12 @@ import pytest
 from django.utils import timezone
 from pytest_django import Settings
 
-from tenants.errors import HmiError
-from tenants.models import Quota, Upload
-from tenants.selectors import storage_used
-from tenants.services.uploads import upload_create, upload_delete, uploads_expire, uploads_spend
-from tenants.storage import ARRIVING
+from tenants.base.errors import HmiError
+from tenants.datasets.models import Upload
+from tenants.datasets.selectors.uploads import storage_used
+from tenants.datasets.services.uploads import upload_create, upload_delete, uploads_expire, uploads_spend
+from tenants.datasets.storage import ARRIVING
+from tenants.usage.models import Quota
 from tests.integration.tenants.content import CORPUS, stored
 from tests.integration.tenants.tus import TUS, UPLOADS, begin, begun, offset_of, send, sent
 from tests.integration.world import World, make_world

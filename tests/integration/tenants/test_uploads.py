@@ -8,12 +8,13 @@ import pytest
 from django.db import models, transaction
 from pytest_django import DjangoCaptureOnCommitCallbacks
 
-from tenants.errors import ErrorCode
-from tenants.models import Corpus, DatasetSplit, Quota
-from tenants.selectors import corpora_of, platform_corpora, storage_used
-from tenants.services.corpora import corpus_delete, corpus_preview
-from tenants.services.datasets import dataset_delete, dataset_preview
-from tenants.storage import UploadStore
+from tenants.base.errors import ErrorCode
+from tenants.datasets.models import Corpus, DatasetSplit
+from tenants.datasets.selectors.uploads import corpora_of, platform_corpora, storage_used
+from tenants.datasets.services.corpora import corpus_delete, corpus_preview
+from tenants.datasets.services.datasets import dataset_delete, dataset_preview
+from tenants.datasets.storage import UploadStore
+from tenants.usage.models import Quota
 from tests.integration.tenants.content import (
     CORPUS,
     audit_of,

@@ -7,12 +7,13 @@ from typing import Any
 import pytest
 from django.db import connection
 
-from tenants.errors import HmiError
-from tenants.models import Corpus, Quota
-from tenants.selectors import storage_used
-from tenants.services.corpora import corpus_delete
-from tenants.services.intake import files_release
-from tenants.storage import UploadStore, stored_path
+from tenants.base.errors import HmiError
+from tenants.datasets.models import Corpus
+from tenants.datasets.selectors.uploads import storage_used
+from tenants.datasets.services.corpora import corpus_delete
+from tenants.datasets.services.intake import files_release
+from tenants.datasets.storage import UploadStore, stored_path
+from tenants.usage.models import Quota
 from tests.integration.tenants.content import CORPUS, corpus_file, put_corpus, stored
 from tests.integration.world import make_world
 

@@ -15,8 +15,8 @@ from tusclient.client import TusClient
 from tusclient.exceptions import TusCommunicationError, TusUploadFailed
 
 from hmi_site.launcher.ports import choose_port
-from tenants.models import Upload
-from tenants.selectors import storage_used
+from tenants.datasets.models import Upload
+from tenants.datasets.selectors.uploads import storage_used
 from tests.integration.serving_faults.servers import Web
 from tests.integration.tenants.tus import PIECE
 from tests.integration.world import World, make_world

@@ -11,11 +11,11 @@ from django.db import OperationalError, connection
 from pytest_django import Settings
 
 from hmi_site.services import EMBEDDED_ADMIN
-from tenants.errors import ErrorCode, HmiError
-from tenants.models import Quota, UsageDay
-from tenants.remembering import moments
-from tenants.selectors import quota_of, requests_today, usage_of
-from tenants.services.quotas import (
+from tenants.base.errors import ErrorCode, HmiError
+from tenants.base.ttl_cache import moments
+from tenants.usage.models import Quota, UsageDay
+from tenants.usage.selectors.quotas import quota_of, requests_today, usage_of
+from tenants.usage.services.quotas import (
     quota_check_active_jobs,
     quota_check_domains,
     quota_check_hplms,
@@ -23,8 +23,8 @@ from tenants.services.quotas import (
     quota_check_storage,
     quota_lock,
 )
-from tenants.services.unwritten import Count, Unwritten
-from tenants.services.usage import usage_record, usage_write
+from tenants.usage.services.usage import usage_record, usage_write
+from tenants.usage.services.usage_buffer import Count, Unwritten
 from tests.integration.world import World, make_world
 from tests.processes import wait_until
 from tests.unit.tenants.files import refused
@@ -139,7 +139,7 @@ def test_a_thread_that_fails_leaves_no_connection(
             cursor.execute("SELECT 1")
         raise ValueError("something else")
 
-    monkeypatch.setattr("tenants.services.unwritten._upsert", fails)
+    monkeypatch.setattr("tenants.usage.services.usage_buffer._upsert", fails)
     with pytest.raises(ValueError, match="something else"):
         unwritten._write_on_time(0.05)
     assert connection.connection is None

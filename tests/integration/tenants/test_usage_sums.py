@@ -16,11 +16,11 @@ from django.db.models.functions import TruncMonth
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from tenants.models import UsageDay, UsageMonth, UsageSum
-from tenants.selectors import requests_today
-from tenants.services.leaving import tenant_names_blank
-from tenants.services.unwritten import Count, Unwritten
-from tenants.usage_selectors import SUMMED, UsageBy, usage_by, usage_parts, usage_total
+from tenants.accounts.services.tenant_deletion import tenant_names_blank
+from tenants.usage.models import UsageDay, UsageMonth, UsageSum
+from tenants.usage.selectors.quotas import requests_today
+from tenants.usage.selectors.usage import SUMMED, UsageBy, usage_by, usage_parts, usage_total
+from tenants.usage.services.usage_buffer import Count, Unwritten
 from tests.integration.world import World, make_world
 
 FIRST = date(2026, 1, 1)
@@ -184,7 +184,7 @@ def test_sums_that_were_there_before_are_made_by_the_migration(world: World) -> 
         migration = import_module(f"tenants.migrations.{name}")
         model.unscoped.all().delete()
         with connection.cursor() as cursor:
-            cursor.execute(migration._FILL.format(changed=migration._ROWS.format(table="tenants_usageday")))
+            cursor.execute(migration._FILL.format(changed=migration._ROWS.format(table="usage_usageday")))
     assert (kept(), months_kept()) == before
     assert all(before)
 

@@ -5,9 +5,10 @@ from django.db import IntegrityError, transaction
 from django.test import Client
 from django.urls import reverse
 
-from tenants.errors import HmiError
-from tenants.models import AuditEvent, Tenant
-from tenants.services.tenants import tenant_set_weight
+from tenants.accounts.models import Tenant
+from tenants.accounts.services.tenants import tenant_set_weight
+from tenants.audit.models import AuditEvent
+from tenants.base.errors import HmiError
 from tests.integration.world import World
 
 OUT_OF_RANGE = [0.0, -1.0, 0.001, 100.5, float("inf"), float("nan")]
@@ -21,7 +22,7 @@ def saved(world: World, weight: str) -> Tenant:
         f"{name}-{part}_FORMS": "0" for name in ("quota", "memberships") for part in ("TOTAL", "INITIAL")
     }
     form = {"name": "Acme", "weight": weight, "shares_fragment_counts": "on", **inlines}
-    client.post(reverse("admin:tenants_tenant_change", args=[world.tenant.pk]), form)
+    client.post(reverse("admin:accounts_tenant_change", args=[world.tenant.pk]), form)
     return Tenant.objects.get(pk=world.tenant.pk)
 
 

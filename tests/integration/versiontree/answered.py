@@ -7,12 +7,12 @@ from typing import Any
 
 from django.conf import settings
 
-from tenants.models import Dataset
-from tenants.storage import upload_store
-from versiontree.artifacts import ArtifactStore
-from versiontree.models import Artifact, Version
-from versiontree.services.evaluations import evaluation_keep
-from versiontree.services.planting import dataset_check
+from tenants.datasets.models import Dataset
+from tenants.datasets.storage import upload_store
+from versiontree.artifact_store import ArtifactStore
+from versiontree.tree.models import Artifact, Version
+from versiontree.tree.services.evaluations import evaluation_keep
+from versiontree.tree.services.version_create import dataset_check
 from workers.training.answers import Judged, write_answers
 
 Judge = Callable[[dict[str, Any], int], Judged]

@@ -4,8 +4,8 @@ from typing import Any
 
 from rest_framework.test import APIClient
 
-from tenants.models import User
-from tenants.services.api_keys import api_key_create
+from tenants.accounts.models import User
+from tenants.accounts.services.api_keys import api_key_create
 from tests.integration.versiontree.grove import Household
 
 V1 = "/api/v1"

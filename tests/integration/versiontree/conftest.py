@@ -5,11 +5,12 @@ from pathlib import Path
 import pytest
 from rest_framework.test import APIClient
 
-from tenants.models import User
+from tenants.accounts.models import User
 from tests.integration.versiontree import grove
 from tests.integration.versiontree.callers import signed_in
 from tests.integration.versiontree.grove import Household
-from versiontree.models import Job, Version
+from versiontree.jobs.models import Job
+from versiontree.tree.models import Version
 
 
 @pytest.fixture(autouse=True)

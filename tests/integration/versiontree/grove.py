@@ -11,16 +11,18 @@ from uuid import uuid4
 from django.conf import settings
 from django.utils import timezone
 
-from tenants.models import Corpus, Dataset, DatasetSplit, Role, Tenant, User
-from tenants.services.members import member_add
-from tenants.services.tenants import tenant_create
-from versiontree.artifacts import ArtifactStore, StoredArtifact
-from versiontree.models import Domain, Hplm, Job, Version
-from versiontree.models.job import JobKind, JobState
-from versiontree.services.domains import domain_create
-from versiontree.services.hplms import hplm_create
-from versiontree.services.jobs import job_claim, job_succeed
-from versiontree.services.roots import root_register
+from tenants.accounts.models import Role, Tenant, User
+from tenants.accounts.services.members import member_add
+from tenants.accounts.services.tenants import tenant_create
+from tenants.datasets.models import Corpus, Dataset, DatasetSplit
+from versiontree.artifact_store import ArtifactStore, StoredArtifact
+from versiontree.jobs.models import Job
+from versiontree.jobs.models.job import JobKind, JobState
+from versiontree.jobs.services.lifecycle import job_claim, job_succeed
+from versiontree.tree.models import Domain, Hplm, Version
+from versiontree.tree.services.domains import domain_create
+from versiontree.tree.services.hplms import hplm_create
+from versiontree.tree.services.roots import root_register
 
 ROLES_MADE = {
     JobKind.CONVERT: ("root", "lower"),

@@ -4,9 +4,10 @@ from collections.abc import Callable
 
 import pytest
 
-from tenants.errors import ErrorCode, HmiError
-from tenants.models import AuditEvent
-from versiontree.models import Domain, Hplm, Job, JobEvent, Root, Version
+from tenants.audit.models import AuditEvent
+from tenants.base.errors import ErrorCode, HmiError
+from versiontree.jobs.models import Job, JobEvent
+from versiontree.tree.models import Domain, Hplm, Root, Version
 
 ROWS = (Root, Domain, Hplm, Version, Job, JobEvent, AuditEvent)
 

@@ -11,11 +11,12 @@ from django.urls import reverse
 from rest_framework_api_key.models import APIKey
 
 from inference.api.client import close_gateway
-from tenants.models import User
+from tenants.accounts.models import User
 from tests.integration.versiontree import grove
 from tests.integration.versiontree.admin_pages import NO_INLINES, act, plain
 from tests.integration.versiontree.grove import Household
-from versiontree.models import Alias, Domain, Hplm, Job, Root, Version
+from versiontree.jobs.models import Job
+from versiontree.tree.models import Alias, Domain, Hplm, Root, Version
 
 pytestmark = pytest.mark.django_db
 
@@ -31,7 +32,7 @@ def test_adding_a_root_registers_it(staff: Client, tmp_path: Path) -> None:
     text = grove.corpus(None, "prose")
     source = grove.checkpoint(tmp_path / "ckpt")
     form = {"name": "bert", "source": source, "corpus": text.pk, "lower": "", "alpha": "50"}
-    answer = staff.post(reverse("admin:versiontree_root_add"), form)
+    answer = staff.post(reverse("admin:tree_root_add"), form)
     assert answer.status_code == 302, answer.content.decode()
     root = Root.objects.get(name="bert")
     kinds = [job.kind for job in grove.jobs_in_order(Version.unscoped.get(root=root))]
@@ -44,7 +45,7 @@ def test_a_bad_root_is_refused_at_the_form_and_leaves_nothing(staff: Client, tmp
     folder.mkdir()
     (folder / "pytorch_model.bin").write_bytes(b"cos\nsystem")
     form = {"name": "bert", "source": str(folder), "corpus": text.pk, "lower": "", "alpha": "50"}
-    answer = staff.post(reverse("admin:versiontree_root_add"), form)
+    answer = staff.post(reverse("admin:tree_root_add"), form)
     assert answer.status_code == 200
     assert "pytorch_model.bin" in answer.content.decode()
     assert not Root.objects.exists()
@@ -54,11 +55,11 @@ def test_a_bad_root_is_refused_at_the_form_and_leaves_nothing(staff: Client, tmp
 def test_adding_and_saving_a_domain_make_versions_of_the_platforms(staff: Client, root: Version) -> None:
     text = grove.corpus(None, "medicine")
     form = {"name": "biomedicine", "description": "", "parent": root.pk, "corpus": text.pk, "alpha": "40"}
-    assert staff.post(reverse("admin:versiontree_domain_add"), form).status_code == 302
+    assert staff.post(reverse("admin:tree_domain_add"), form).status_code == 302
     domain = Domain.unscoped.get(name="biomedicine")
     assert domain.tenant is None
     grove.do_jobs(Version.unscoped.get(domain=domain))
-    change = reverse("admin:versiontree_domain_change", args=[domain.pk])
+    change = reverse("admin:tree_domain_change", args=[domain.pk])
     assert staff.post(change, {"corpus": text.pk, "alpha": "60", **NO_INLINES}).status_code == 302
     numbers = Version.unscoped.filter(domain=domain).order_by("number").values_list("number", "config__alpha")
     assert list(numbers) == [(1, 40.0), (2, 60.0)]
@@ -75,19 +76,19 @@ def test_adding_an_hplm_starts_its_jobs_and_leads_to_its_version(
         "parent": domain.pk,
         "chosen_dataset": acme.dataset.pk,
     }
-    answer = staff.post(reverse("admin:versiontree_hplm_add"), form, follow=True)
+    answer = staff.post(reverse("admin:tree_hplm_add"), form, follow=True)
     version = Version.unscoped.get(hplm__name="spam")
     assert (version.tenant, version.parent, version.number) == (acme.tenant, domain, 1)
     assert version.created_by == User.objects.get(username="boss")
     assert [job.kind for job in grove.jobs_in_order(version)] == ["fine_tune", "evaluate"]
     assert "The jobs of acme/spam:1 are queued." in plain(answer)
-    assert reverse("admin:versiontree_version_change", args=[version.pk]) in answer.content.decode()
+    assert reverse("admin:tree_version_change", args=[version.pk]) in answer.content.decode()
 
 
 def test_saving_an_hplm_teaches_it_from_new_data(staff: Client, root: Version, acme: Household) -> None:
     first = grove.ready_hplm(root, "spam", acme)
     more = grove.dataset(acme.tenant, "more")
-    change = reverse("admin:versiontree_hplm_change", args=[first.hplm_id])
+    change = reverse("admin:tree_hplm_change", args=[first.hplm_id])
     answer = staff.post(change, {"chosen_dataset": more.pk, **NO_INLINES})
     assert answer.status_code == 302, plain(answer)
     second = Version.unscoped.get(hplm=first.hplm_id, number=2)
@@ -104,7 +105,7 @@ def test_what_refuses_an_hplm_stands_at_its_field(
     staff: Client, root: Version, acme: Household, globex: Household
 ) -> None:
     grove.new_hplm(root, "ham", acme)
-    add = reverse("admin:versiontree_hplm_add")
+    add = reverse("admin:tree_hplm_add")
     form = {"tenant": acme.tenant.pk, "name": "spam", "parent": root.pk, "chosen_dataset": acme.dataset.pk}
     foreign = grove.ready_domain(root, "theirs", home=globex)
     refusals = {
@@ -123,7 +124,7 @@ def test_what_refuses_an_hplm_stands_at_its_field(
 def test_what_refuses_new_data_stands_on_the_form(staff: Client, root: Version, acme: Household) -> None:
     version = grove.new_hplm(root, "spam", acme)
     tags = grove.dataset(acme.tenant, "tags", task="tagging")
-    change = reverse("admin:versiontree_hplm_change", args=[version.hplm_id])
+    change = reverse("admin:tree_hplm_change", args=[version.hplm_id])
     early = staff.post(change, {"chosen_dataset": acme.dataset.pk, **NO_INLINES})
     assert "No version of the hPLM spam is ready to go on from." in plain(early)
     other_task = staff.post(change, {"chosen_dataset": tags.pk, **NO_INLINES})
@@ -134,7 +135,7 @@ def test_what_refuses_new_data_stands_on_the_form(staff: Client, root: Version, 
 def test_a_deleted_hplm_is_only_looked_at(staff: Client, root: Version, acme: Household) -> None:
     version = grove.ready_hplm(root, "spam", acme)
     act(staff, "hplm", "stop_serving", grove.hplm_of(version), typed_name="acme/spam")
-    change = reverse("admin:versiontree_hplm_change", args=[version.hplm_id])
+    change = reverse("admin:tree_hplm_change", args=[version.hplm_id])
     assert staff.get(change).status_code == 200
     assert staff.post(change, {"chosen_dataset": acme.dataset.pk, **NO_INLINES}).status_code == 403
 
@@ -177,12 +178,12 @@ def test_an_hplm_leads_to_its_versions_and_these_to_their_jobs(
 def test_a_button_that_starts_jobs_says_so(staff: Client, domain: Version, acme: Household) -> None:
     hplm = grove.hplm_of(grove.ready_hplm(domain, "spam", acme))
     pages = {
-        reverse("admin:versiontree_root_add"): "Register and convert",
-        reverse("admin:versiontree_domain_add"): "Create and train",
-        reverse("admin:versiontree_hplm_add"): "Create and train",
-        reverse("admin:versiontree_root_change", args=[domain.root_id]): "Save",
-        reverse("admin:versiontree_domain_change", args=[domain.domain_id]): "Train the next version",
-        reverse("admin:versiontree_hplm_change", args=[hplm.pk]): "Train the next version",
+        reverse("admin:tree_root_add"): "Register and convert",
+        reverse("admin:tree_domain_add"): "Create and train",
+        reverse("admin:tree_hplm_add"): "Create and train",
+        reverse("admin:tree_root_change", args=[domain.root_id]): "Save",
+        reverse("admin:tree_domain_change", args=[domain.domain_id]): "Train the next version",
+        reverse("admin:tree_hplm_change", args=[hplm.pk]): "Train the next version",
     }
     for page, told in pages.items():
         row = staff.get(page).content.decode().partition('id="submit-row"')[2]

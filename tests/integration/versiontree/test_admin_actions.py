@@ -8,15 +8,17 @@ from django.test import Client
 from django.urls import reverse
 
 from inference.api.client import close_gateway
-from tenants.models import User
+from tenants.accounts.models import User
 from tests.integration.versiontree import grove
 from tests.integration.versiontree.admin_pages import act, plain
 from tests.integration.versiontree.grove import Household
-from versiontree.models import Alias, AliasMove, Hplm, Job, Version
-from versiontree.models.job import JobState
-from versiontree.services.domains import domain_update
-from versiontree.services.hplms import hplm_update
-from versiontree.services.jobs import job_cancel, job_event, job_fail, job_heartbeat
+from versiontree.jobs.models import Job
+from versiontree.jobs.models.job import JobState
+from versiontree.jobs.services.lifecycle import job_event, job_fail, job_heartbeat
+from versiontree.jobs.services.requests import job_cancel
+from versiontree.tree.models import Alias, AliasMove, Hplm, Version
+from versiontree.tree.services.domains import domain_update
+from versiontree.tree.services.hplms import hplm_update
 
 pytestmark = pytest.mark.django_db
 
@@ -49,7 +51,7 @@ def test_the_page_of_a_job_tells_how_far_it_is_until_it_ends_and_folds_what_it_m
     job = grove.jobs_in_order(grove.new_hplm(root, "spam", acme))[0]
     worker = grove.claim(job)
     job_event(job_id=job.pk, kind="metrics", data={"loss": 2.5})
-    page = reverse("admin:versiontree_job_change", args=[job.pk])
+    page = reverse("admin:jobs_job_change", args=[job.pk])
     part = {"HX-Request": "true"}
     shown = staff.get(page).content.decode()
     assert f'hx-get="{page}"' in shown
@@ -68,7 +70,7 @@ def test_the_page_of_a_job_tells_how_far_it_is_until_it_ends_and_folds_what_it_m
     assert told == "Running 40 %, reading, about 3 minutes left"
     folded = staff.get(page).content.decode().partition("<details><summary>Show</summary>")[2]
     assert "&quot;loss&quot;: 1.08\n" in folded
-    events = reverse("admin:versiontree_jobevent_changelist") + f"?q={job.pk}"
+    events = reverse("admin:jobs_jobevent_changelist") + f"?q={job.pk}"
     assert events in staff.get(page).content.decode()
     assert '{"loss": 2.5}' in plain(staff.get(events))
     job_fail(job_id=job.pk, worker=worker, code="out_of_memory", message="It did not fit.")
@@ -112,7 +114,7 @@ def test_saving_an_alias_moves_it(staff: Client, root: Version, acme: Household)
     first = grove.ready_hplm(root, "spam", acme)
     grove.do_jobs(hplm_update(hplm=grove.hplm_of(first), dataset=acme.dataset, actor=None))
     alias = Alias.unscoped.get()
-    change = reverse("admin:versiontree_alias_change", args=[alias.pk])
+    change = reverse("admin:tree_alias_change", args=[alias.pk])
     refused = staff.post(change, {"version": first.pk, "reason": " "})
     assert refused.context["adminform"].form.errors == {"reason": ["This field is required."]}
     assert staff.post(change, {"version": first.pk, "reason": "rollback"}).status_code == 302

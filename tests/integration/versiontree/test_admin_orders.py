@@ -7,25 +7,27 @@ import redis
 from django.test import Client
 from django.urls import reverse
 
-from tenants.errors import HmiError
-from tenants.models import AuditEvent, User
+from tenants.accounts.models import User
+from tenants.audit.models import AuditEvent
+from tenants.base.errors import HmiError
 from tests.integration.versiontree import grove
 from tests.integration.versiontree.admin_pages import act, plain
 from tests.integration.versiontree.grove import Household
 from tests.integration.versiontree.test_nudges import messages
-from versiontree.admin import facts
-from versiontree.browsing import branches_seen_by
-from versiontree.models import Domain, Hplm, Job, Version
-from versiontree.models.job import JobState
-from versiontree.queue_selectors import queue_places
-from versiontree.selectors import domains_visible_to, parents_ready_for, tree_for
-from versiontree.services.aliases import alias_move
-from versiontree.services.hplms import hplm_create, hplm_update
-from versiontree.services.jobs import job_claim, job_heartbeat
-from versiontree.services.priorities import job_prioritise, nudge_is_stale
-from versiontree.serving import manifest_content
+from versiontree.jobs.models import Job
+from versiontree.jobs.models.job import JobState
+from versiontree.jobs.selectors.queue import queue_places
+from versiontree.jobs.services.lifecycle import job_claim, job_heartbeat
+from versiontree.jobs.services.priorities import job_prioritise, nudge_is_stale
+from versiontree.tree.admin import facts
+from versiontree.tree.models import Domain, Hplm, Version
+from versiontree.tree.selectors.browsing import branches_seen_by
+from versiontree.tree.selectors.versions import domains_visible_to, parents_ready_for, tree_for
+from versiontree.tree.services.aliases import alias_move
+from versiontree.tree.services.hplms import hplm_create, hplm_update
+from versiontree.tree.serving_manifest import manifest_content
 
-DOMAIN, HPLM = "admin:versiontree_domain", "admin:versiontree_hplm"
+DOMAIN, HPLM = "admin:tree_domain", "admin:tree_hplm"
 pytestmark = pytest.mark.django_db
 
 
@@ -67,7 +69,7 @@ def test_nothing_is_deleted_before_its_name_is_typed_and_a_wrong_one_keeps_the_s
         assert "Nothing was done" in page or "nothing was done" in page
         assert living.count() == 2
     again = {**Hidden(asked).fields, "typed_name": " delete  2 hPLMs "}
-    answer = staff.post(reverse("admin:versiontree_hplm_changelist"), again, follow=True)
+    answer = staff.post(reverse("admin:tree_hplm_changelist"), again, follow=True)
     assert "2 deleted" in plain(answer)
     assert not living.exists()
 
@@ -86,10 +88,10 @@ def test_what_is_done_on_the_page_of_a_row_leads_back_there(
     staff: Client, root: Version, acme: Household
 ) -> None:
     hplm = grove.hplm_of(grove.ready_hplm(root, "spam", acme))
-    page = reverse("admin:versiontree_hplm_change", args=[hplm.pk])
+    page = reverse("admin:tree_hplm_change", args=[hplm.pk])
     assert 'value="pin"' in staff.get(page).content.decode()
     sent = {"action": "pin", "_selected_action": hplm.pk, "page_of": hplm.pk}
-    assert staff.post(reverse("admin:versiontree_hplm_changelist"), sent).headers["Location"] == page
+    assert staff.post(reverse("admin:tree_hplm_changelist"), sent).headers["Location"] == page
     now = staff.get(page).content.decode()
     assert ('value="pin"' in now, 'value="unpin"' in now) == (False, True)
 
@@ -149,7 +151,7 @@ def test_a_domain_that_is_kept_back_is_seen_by_nobody_until_it_is_published(
 ) -> None:
     text = grove.corpus(None, "medicine")
     form = {"name": "draft", "description": "", "parent": root.pk, "corpus": text.pk, "alpha": "40"}
-    staff.post(reverse("admin:versiontree_domain_add"), {**form, "kept_back": "on"})
+    staff.post(reverse("admin:tree_domain_add"), {**form, "kept_back": "on"})
     owner = Domain.unscoped.get()
     version = Version.unscoped.get(domain=owner)
     assert "is ready" in act(staff, "domain", "publish", owner)

@@ -12,15 +12,15 @@ from tokenizers import Tokenizer
 from tokenizers.models import WordLevel
 from tokenizers.pre_tokenizers import Whitespace
 
-from tenants.models import User
-from tenants.services.corpora import corpus_upload
+from tenants.accounts.models import User
+from tenants.datasets.services.corpora import corpus_upload
 from tests.integration.tenants.content import stream
 from tests.integration.versiontree import grove
 from tests.integration.versiontree.admin_pages import NO_INLINES, plain
 from tests.integration.versiontree.grove import Household
-from versiontree.models import Hplm, Version
-from versiontree.models.job import JobKind
-from versiontree.training_settings import KNOBS
+from versiontree.jobs.models.job import JobKind
+from versiontree.tree.models import Hplm, Version
+from versiontree.tree.training_settings import KNOBS
 
 pytestmark = pytest.mark.django_db
 
@@ -57,12 +57,12 @@ def test_the_text_of_a_root_is_held_against_its_tokenizer(
     )
     source = readable_checkpoint(tmp_path / "ckpt", positions=6)
     form = {"name": "tiny", "source": source, "corpus": text.pk, "alpha": "50"}
-    added = plain(staff.post(reverse("admin:versiontree_root_add"), form, follow=True))
+    added = plain(staff.post(reverse("admin:tree_root_add"), form, follow=True))
     version = Version.unscoped.get(root__name="tiny")
     unknown, long = version.config["warnings"]
     assert "of the tokens are unknown to the root's vocabulary" in unknown
     assert "100.0% of the rows are longer than the 6 tokens" in long
-    page = reverse("admin:versiontree_version_change", args=[version.pk])
+    page = reverse("admin:tree_version_change", args=[version.pk])
     listed = f"{escape(unknown)}<br>{escape(long)}"
     assert unknown in added
     assert listed in staff.get(page).content.decode()
@@ -81,19 +81,19 @@ def test_the_longest_text_that_was_asked_for_is_what_a_root_will_read(
     )
     for name, corpus, warned in (("fits", text, False), ("cuts", long, True)):
         form = {"name": name, "source": source, "corpus": corpus.pk, "alpha": "50", "max_tokens": "8"}
-        assert staff.post(reverse("admin:versiontree_root_add"), form).status_code == 302
+        assert staff.post(reverse("admin:tree_root_add"), form).status_code == 302
         config = Version.unscoped.get(root__name=name).config
         assert ("than the 8 tokens" in str(config.get("warnings"))) is warned
 
 
 def test_a_root_of_the_hub_is_not_held_against_anything(staff: Client) -> None:
     form = {"name": "bert", "source": "google-bert/bert", "corpus": grove.corpus(None, "p").pk, "alpha": "50"}
-    assert staff.post(reverse("admin:versiontree_root_add"), form).status_code == 302
+    assert staff.post(reverse("admin:tree_root_add"), form).status_code == 302
     assert "warnings" not in Version.unscoped.get(root__name="bert").config
 
 
 def test_the_settings_of_a_root_are_folded_away_and_sent(staff: Client, tmp_path: Path) -> None:
-    add = reverse("admin:versiontree_root_add")
+    add = reverse("admin:tree_root_add")
     settings = settings_shown(staff, add)
     assert set(settings) == {*KNOBS[JobKind.CONVERT], "vectors"} - {"lower"}
     text = grove.corpus(None, "prose")
@@ -111,13 +111,13 @@ def test_the_settings_of_a_root_are_folded_away_and_sent(staff: Client, tmp_path
 
 def test_the_settings_of_a_domain_are_folded_away_and_sent(staff: Client, root: Version) -> None:
     text = grove.corpus(None, "medicine")
-    add = reverse("admin:versiontree_domain_add")
+    add = reverse("admin:tree_domain_add")
     assert set(settings_shown(staff, add)) == {*KNOBS[JobKind.FURTHER_PRETRAIN], "vectors"}
     form = {"name": "biomedicine", "parent": root.pk, "corpus": text.pk, "alpha": "40"}
     assert staff.post(add, form | {"likeness": "2", "vectors": "int8"}).status_code == 302
     first = grove.do_jobs(Version.unscoped.get(domain__name="biomedicine"))
     assert (first.config["settings"], first.config["vectors"]) == ({"likeness": 2.0}, "int8")
-    change = reverse("admin:versiontree_domain_change", args=[first.domain_id])
+    change = reverse("admin:tree_domain_change", args=[first.domain_id])
     assert "vectors" in settings_shown(staff, change)
     for number, (asked, stored) in enumerate((("", "int8"), ("float16", "float16")), start=2):
         form = {"corpus": text.pk, "alpha": "40", "tokens": "9", "vectors": asked, **NO_INLINES}
@@ -130,7 +130,7 @@ def test_the_settings_of_a_domain_are_folded_away_and_sent(staff: Client, root: 
 def test_the_settings_of_an_hplm_are_folded_away_and_sent(
     staff: Client, root: Version, acme: Household
 ) -> None:
-    add = reverse("admin:versiontree_hplm_add")
+    add = reverse("admin:tree_hplm_add")
     assert set(settings_shown(staff, add)) == set(KNOBS[JobKind.FINE_TUNE])
     form = {"tenant": acme.tenant.pk, "name": "spam", "parent": root.pk, "chosen_dataset": acme.dataset.pk}
     asked = {"lora": "0", "adapter": "64", "biases": "false", "pooling": "cls", "dropout": "0.2"}
@@ -138,7 +138,7 @@ def test_the_settings_of_an_hplm_are_folded_away_and_sent(
     first = grove.do_jobs(Version.unscoped.get(hplm__name="spam"))
     chosen = {"lora": 0, "adapter": 64, "biases": False, "pooling": "cls", "dropout": 0.2}
     assert first.config["settings"] == chosen
-    change = reverse("admin:versiontree_hplm_change", args=[first.hplm_id])
+    change = reverse("admin:tree_hplm_change", args=[first.hplm_id])
     assert "epochs" in settings_shown(staff, change)
     again = {"chosen_dataset": acme.dataset.pk, "epochs": "3", **NO_INLINES}
     assert staff.post(change, again).status_code == 302
@@ -148,7 +148,7 @@ def test_the_settings_of_an_hplm_are_folded_away_and_sent(
 def test_a_setting_out_of_bounds_is_refused_at_its_field_which_is_then_open(
     staff: Client, root: Version, acme: Household
 ) -> None:
-    add = reverse("admin:versiontree_hplm_add")
+    add = reverse("admin:tree_hplm_add")
     form = {"tenant": acme.tenant.pk, "name": "spam", "parent": root.pk, "chosen_dataset": acme.dataset.pk}
     answer = staff.post(add, form | {"epochs": "101"})
     assert list(answer.context["adminform"].form.errors) == ["epochs"]
@@ -160,7 +160,7 @@ def test_who_may_only_look_is_shown_no_settings(client: Client, root: Version, d
     viewer = User.objects.create_user("viewer", is_staff=True)
     viewer.user_permissions.add(Permission.objects.get(codename="view_domain"))
     client.force_login(viewer)
-    answer = client.get(reverse("admin:versiontree_domain_change", args=[domain.domain_id]))
+    answer = client.get(reverse("admin:tree_domain_change", args=[domain.domain_id]))
     assert [part.name for part in answer.context["adminform"]] == [None]
-    listed = client.get(reverse("admin:versiontree_domain_changelist")).content.decode()
+    listed = client.get(reverse("admin:tree_domain_changelist")).content.decode()
     assert "Grow from traffic" not in listed

@@ -8,25 +8,25 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from tenants.errors import HmiError
+from tenants.base.errors import HmiError
 from tests.integration.versiontree import grove
 from tests.integration.versiontree.grove import Household
-from versiontree.artifacts import StoredArtifact
-from versiontree.models import Alias, Job, JobEvent, Version
-from versiontree.models.job import LEGAL, JobState
-from versiontree.models.version import LEGAL_VERSION_TRANSITIONS, VersionState
-from versiontree.services.jobs import (
-    job_cancel,
+from versiontree.artifact_store import StoredArtifact
+from versiontree.jobs.models import Job, JobEvent
+from versiontree.jobs.models.job import LEGAL, JobState
+from versiontree.jobs.services.lease_recovery import jobs_reap
+from versiontree.jobs.services.lifecycle import (
     job_cancelled,
     job_claim,
     job_fail,
     job_heartbeat,
     job_release,
-    job_retry,
     job_succeed,
-    jobs_reap,
 )
-from versiontree.services.transitions import job_move
+from versiontree.jobs.services.requests import job_cancel, job_retry
+from versiontree.jobs.services.transitions import job_move
+from versiontree.tree.models import Alias, Version
+from versiontree.tree.models.version import LEGAL_VERSION_TRANSITIONS, VersionState
 
 pytestmark = [pytest.mark.slow, pytest.mark.django_db]
 _serial = count(1)

@@ -10,19 +10,21 @@ import pytest
 from django.db import connection
 from django.test import Client
 
-from tenants.models import AuditEvent, File, User
-from tenants.scope import platform_scope
-from tenants.selectors import storage_used
-from tenants.services.alone import alone
-from tenants.services.files import file_create
+from inference.batches.models import Batch, BatchForm
+from inference.batches.services.batches import batch_complete, batch_create, batch_file, batch_send
+from tenants.accounts.models import User
+from tenants.audit.models import AuditEvent
+from tenants.base.advisory_lock import alone
+from tenants.base.scope import platform_scope
+from tenants.datasets.models import File
+from tenants.datasets.selectors.uploads import storage_used
+from tenants.datasets.services.files import file_create
 from tests.integration.tenants.content import stored
 from tests.integration.versiontree import grove
 from tests.integration.versiontree.admin_pages import act
 from tests.integration.versiontree.callers import V1, error, with_key
 from tests.integration.versiontree.grove import Household
-from versiontree.models import Batch, Version
-from versiontree.models.batch import BatchForm
-from versiontree.services.batches import batch_complete, batch_create, batch_file, batch_send
+from versiontree.tree.models import Version
 
 pytestmark = pytest.mark.usefixtures("upload_root")
 

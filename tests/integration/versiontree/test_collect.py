@@ -16,17 +16,18 @@ from pytest_django import DjangoAssertNumQueries
 
 from tests.integration.versiontree import grove
 from tests.integration.versiontree.grove import Household, do_job, do_jobs, jobs_in_order
-from versiontree.artifacts import ArtifactDamaged, ArtifactStore
-from versiontree.models import Artifact, Hplm, Version, VersionArtifact
-from versiontree.models.version import VersionState
-from versiontree.services import collect as collect_module
-from versiontree.services.collect import artifacts_collect
-from versiontree.services.compact import domain_compact
-from versiontree.services.domains import domain_create, domain_update
-from versiontree.services.hplms import hplm_delete
-from versiontree.services.jobs import job_cancel, job_retry, job_succeed
-from versiontree.services.transitions import version_move
-from versiontree.staging import staging_folder
+from versiontree.artifact_store import ArtifactDamaged, ArtifactStore
+from versiontree.jobs.services.lifecycle import job_succeed
+from versiontree.jobs.services.requests import job_cancel, job_retry
+from versiontree.jobs.staging import staging_folder
+from versiontree.tree.models import Artifact, Hplm, Version, VersionArtifact
+from versiontree.tree.models.version import VersionState
+from versiontree.tree.services import garbage_collection as collect_module
+from versiontree.tree.services.compaction import domain_compact
+from versiontree.tree.services.domains import domain_create, domain_update
+from versiontree.tree.services.garbage_collection import artifacts_collect
+from versiontree.tree.services.hplms import hplm_delete
+from versiontree.tree.services.version_state import version_move
 
 pytestmark = pytest.mark.django_db
 

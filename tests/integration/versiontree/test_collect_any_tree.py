@@ -9,20 +9,21 @@ from django.conf import settings as django_settings
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from tenants.errors import HmiError
+from tenants.base.errors import HmiError
 from tests.integration.versiontree import grove
 from tests.integration.versiontree.grove import Household, do_job, do_jobs, jobs_in_order
-from versiontree.artifacts import ArtifactStore
-from versiontree.models import Artifact, Job, Version
-from versiontree.models.version import VersionKind, VersionState
-from versiontree.selectors import build_inputs
-from versiontree.services.collect import artifacts_collect
-from versiontree.services.compact import domain_compact
-from versiontree.services.domains import domain_create, domain_update
-from versiontree.services.grow import domain_grow
-from versiontree.services.hplms import hplm_create, hplm_delete, hplm_update
-from versiontree.services.jobs import job_cancel, job_retry
-from versiontree.services.transitions import version_move
+from versiontree.artifact_store import ArtifactStore
+from versiontree.jobs.models import Job
+from versiontree.jobs.services.requests import job_cancel, job_retry
+from versiontree.tree.models import Artifact, Version
+from versiontree.tree.models.version import VersionKind, VersionState
+from versiontree.tree.selectors.versions import build_inputs
+from versiontree.tree.services.compaction import domain_compact
+from versiontree.tree.services.domains import domain_create, domain_update
+from versiontree.tree.services.garbage_collection import artifacts_collect
+from versiontree.tree.services.growth import domain_grow
+from versiontree.tree.services.hplms import hplm_create, hplm_delete, hplm_update
+from versiontree.tree.services.version_state import version_move
 
 pytestmark = [pytest.mark.slow, pytest.mark.django_db]
 _serial = count(1)

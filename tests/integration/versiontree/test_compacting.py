@@ -4,18 +4,18 @@ from collections.abc import Callable
 
 import pytest
 
-from tenants.errors import ErrorCode, HmiError
+from tenants.base.errors import ErrorCode, HmiError
 from tests.integration.versiontree import grove
 from tests.integration.versiontree.grove import Household, do_jobs, jobs_in_order
-from versiontree.models import Artifact, Version, VersionArtifact
-from versiontree.models.job import JobKind
-from versiontree.selectors import build_inputs
-from versiontree.services.compact import LONGEST_CHAIN, domain_compact, domains_compact_due
-from versiontree.services.domains import domain_update
-from versiontree.services.grow import domain_grow
-from versiontree.services.jobs import job_cancel
-from versiontree.services.planting import JobPlan, version_plant
-from versiontree.serving import manifest_content
+from versiontree.jobs.models.job import JobKind
+from versiontree.jobs.services.requests import job_cancel
+from versiontree.tree.models import Artifact, Version, VersionArtifact
+from versiontree.tree.selectors.versions import build_inputs
+from versiontree.tree.services.compaction import LONGEST_CHAIN, domain_compact, domains_compact_due
+from versiontree.tree.services.domains import domain_update
+from versiontree.tree.services.growth import domain_grow
+from versiontree.tree.services.version_create import JobPlan, version_plant
+from versiontree.tree.serving_manifest import manifest_content
 
 pytestmark = pytest.mark.django_db
 

@@ -16,17 +16,19 @@ from rest_framework.test import APIClient
 from inference.hplm.heads import Head
 from inference.hplm.hplm import FIXED_LABELS, Hplm
 from inference.hplm.pets import PetSpec, PetWeights, Shape
-from tenants.models import AuditEvent, Dataset
+from tenants.audit.models import AuditEvent
+from tenants.datasets.models import Dataset
 from tests.integration.versiontree import grove
 from tests.integration.versiontree.callers import signed_in
 from tests.integration.versiontree.grove import Household
-from versiontree.artifacts import ArtifactStore
-from versiontree.estimates import Estimate, domain_estimate, hplm_estimate
-from versiontree.models import Job, Version, VersionArtifact
-from versiontree.models.job import JobKind, JobState
-from versiontree.past_jobs import span_of
-from versiontree.training_settings import settings_in_full
-from versiontree.weights import UpperShape, table_row_bytes, weights_bytes
+from versiontree.artifact_store import ArtifactStore
+from versiontree.jobs.models import Job
+from versiontree.jobs.models.job import JobKind, JobState
+from versiontree.tree.models import Version, VersionArtifact
+from versiontree.tree.selectors.estimates import Estimate, domain_estimate, hplm_estimate
+from versiontree.tree.selectors.past_jobs import span_of
+from versiontree.tree.training_settings import settings_in_full
+from versiontree.tree.weight_sizes import UpperShape, table_row_bytes, weights_bytes
 
 HIDDEN, INNER, LAYERS = 16, 40, 3
 

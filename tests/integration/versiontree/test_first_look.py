@@ -7,20 +7,20 @@ import pytest
 from django.conf import settings
 from pytest_django import Settings
 
-from tenants.formats import sampling
-from tenants.models import UploadCheck
-from tenants.services.checks import check_create, check_run
-from tenants.services.uploads import upload_receive
+from tenants.datasets.formats import sampling
+from tenants.datasets.models import UploadCheck
+from tenants.datasets.services.checks import check_create, check_run
+from tenants.datasets.services.uploads import upload_receive
 from tests.integration.tenants.content import stream
 from tests.integration.versiontree import grove
 from tests.integration.versiontree.grove import Household
 from tests.integration.versiontree.test_fit import corpus, labelled, reader
 from tests.unit.tenants.files import jsonl
-from versiontree import first_look
-from versiontree.artifacts import ArtifactStore
-from versiontree.coverages import coverage_record, coverages_of
-from versiontree.models import Version
-from versiontree.recommended import root_recommended
+from versiontree.artifact_store import ArtifactStore
+from versiontree.tree import check_fit as first_look
+from versiontree.tree.models import Version
+from versiontree.tree.selectors.coverage import coverage_record, coverages_of
+from versiontree.tree.selectors.recommended_root import root_recommended
 
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("upload_root")]
 __all__ = ["reader"]

@@ -12,19 +12,21 @@ from tokenizers import Tokenizer
 from tokenizers.models import WordLevel
 from tokenizers.pre_tokenizers import Whitespace
 
-from tenants.models import Corpus, Dataset, Tenant
-from tenants.services.corpora import corpus_upload
-from tenants.services.datasets import dataset_upload
-from tenants.storage import stored_path
+from tenants.accounts.models import Tenant
+from tenants.datasets.models import Corpus, Dataset
+from tenants.datasets.services.corpora import corpus_upload
+from tenants.datasets.services.datasets import dataset_upload
+from tenants.datasets.storage import stored_path
 from tests.integration.tenants.content import stream
 from tests.integration.versiontree import grove
 from tests.integration.versiontree.callers import V1, error, signed_in, with_key
 from tests.integration.versiontree.grove import Household
 from tests.unit.tenants.files import jsonl
-from versiontree.artifacts import ArtifactStore
-from versiontree.models import Job, Version
-from versiontree.services.jobs import job_succeed
-from versiontree.services.roots import root_register
+from versiontree.artifact_store import ArtifactStore
+from versiontree.jobs.models import Job
+from versiontree.jobs.services.lifecycle import job_succeed
+from versiontree.tree.models import Version
+from versiontree.tree.services.roots import root_register
 
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("upload_root")]
 

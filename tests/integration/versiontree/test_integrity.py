@@ -12,8 +12,9 @@ from django.db.models import F, Q
 
 from tests.integration.versiontree import grove
 from tests.integration.versiontree.grove import Household
-from versiontree.models import Alias, Artifact, Domain, Hplm, Job, Root, Version, VersionArtifact
-from versiontree.services.hplms import hplm_update
+from versiontree.jobs.models import Job
+from versiontree.tree.models import Alias, Artifact, Domain, Hplm, Root, Version, VersionArtifact
+from versiontree.tree.services.hplms import hplm_update
 
 pytestmark = pytest.mark.django_db
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
@@ -126,13 +127,13 @@ def test_a_ready_version_is_never_unfinished_again(model: Version) -> None:
 def test_a_version_that_an_alias_points_at_is_neither_retired_nor_deleted(model: Version) -> None:
     refused(lambda: Version.unscoped.filter(pk=model.pk).update(state="retired"), "alias points")
     with connection.cursor() as cursor:
-        sql = "DELETE FROM versiontree_version WHERE id = %s"
+        sql = "DELETE FROM tree_version WHERE id = %s"
         refused(lambda: cursor.execute(sql, [model.pk]), "alias points")
 
 
 def test_a_version_with_children_is_not_deleted(model: Version, domain: Version) -> None:
     with connection.cursor() as cursor:
-        sql = "DELETE FROM versiontree_version WHERE id = %s"
+        sql = "DELETE FROM tree_version WHERE id = %s"
         refused(lambda: cursor.execute(sql, [domain.pk]), "stand below")
 
 
@@ -182,7 +183,7 @@ def test_an_artifact_of_a_version_is_of_its_tenant(root: Version, acme: Househol
 def test_whose_the_artifacts_of_versions_are_is_written_by_the_migration(model: Version) -> None:
     """Of those that were there before."""
     migration = import_module("versiontree.migrations.0012_version_artifacts_of_tenants")
-    turn = "ALTER TABLE versiontree_versionartifact {} TRIGGER versiontree_versionartifact_fixed"
+    turn = "ALTER TABLE tree_versionartifact {} TRIGGER tree_versionartifact_fixed"
     with connection.cursor() as cursor:
         cursor.execute("SET CONSTRAINTS ALL IMMEDIATE")
         cursor.execute(turn.format("DISABLE"))

@@ -4,21 +4,22 @@ from datetime import timedelta
 
 import pytest
 
-from tenants.errors import ErrorCode
+from tenants.base.errors import ErrorCode
 from tests.integration.versiontree import grove
-from versiontree.errors import LeaseLost
-from versiontree.models import Job, Version, VersionArtifact
-from versiontree.models.job import JobState
-from versiontree.services.jobs import (
-    job_cancel,
+from versiontree.jobs.errors import LeaseLost
+from versiontree.jobs.models import Job
+from versiontree.jobs.models.job import JobState
+from versiontree.jobs.services.lease_recovery import jobs_reap
+from versiontree.jobs.services.lifecycle import (
     job_cancelled,
     job_claim,
     job_fail,
     job_heartbeat,
     job_release,
     job_succeed,
-    jobs_reap,
 )
+from versiontree.jobs.services.requests import job_cancel
+from versiontree.tree.models import Version, VersionArtifact
 
 pytestmark = pytest.mark.django_db
 

@@ -5,22 +5,22 @@ from pathlib import Path
 import pytest
 from pytest_django import Settings
 
-from tenants.errors import ErrorCode, HmiError
+from tenants.base.errors import ErrorCode, HmiError
 from tests.integration.versiontree import grove
 from tests.integration.versiontree.grove import Household
-from versiontree.models import Alias, Job, JobEvent, Version, VersionArtifact
-from versiontree.models.job import JobState
-from versiontree.services.jobs import (
-    job_cancel,
+from versiontree.jobs.models import Job, JobEvent
+from versiontree.jobs.models.job import JobState
+from versiontree.jobs.services.lifecycle import (
     job_cancelled,
     job_claim,
     job_fail,
     job_heartbeat,
     job_release,
-    job_retry,
     job_succeed,
-    version_retry,
 )
+from versiontree.jobs.services.requests import job_cancel, job_retry
+from versiontree.tree.services.version_completion import version_retry
+from versiontree.tree.models import Alias, Version, VersionArtifact
 
 pytestmark = pytest.mark.django_db
 

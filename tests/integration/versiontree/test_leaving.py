@@ -12,48 +12,43 @@ from django.conf import settings
 from django.db import connection
 from django.db.models import Model
 
-from tenants.errors import ErrorCode
-from tenants.models import (
-    AuditEvent,
-    KeptAnswer,
-    Takeout,
-    TakeoutState,
-    Tenant,
-    UsageDay,
-    UsageMonth,
-    UsageSum,
-)
-from tenants.owned import KEPT, owned_models, owned_rows
-from tenants.selectors import membership_of
-from tenants.services.api_keys import api_key_create
-from tenants.services.checks import check_create
-from tenants.services.datasets import dataset_upload
-from tenants.services.files import file_create
-from tenants.services.invitations import invitation_create
-from tenants.services.leaving import tenant_leave, tenant_names_blank
-from tenants.services.parted_files import parted_file_create
-from tenants.services.taking_out import takeout_path, takeout_request
-from tenants.services.tenants import tenant_create, tenant_resume, tenant_suspend
-from tenants.services.unwritten import Count, Unwritten
-from tenants.services.uploads import upload_receive
-from tenants.services.usage import usage_record
-from tenants.services.webhooks import webhook_create
-from tenants.storage import upload_store
+from inference.batches.services.batches import batch_create
+from tenants.accounts.models import KeptAnswer, Tenant
+from tenants.accounts.selectors import membership_of
+from tenants.accounts.services.api_keys import api_key_create
+from tenants.accounts.services.invitations import invitation_create
+from tenants.accounts.services.tenant_deletion import tenant_leave, tenant_names_blank
+from tenants.accounts.services.tenant_rows import KEPT, owned_models, owned_rows
+from tenants.accounts.services.tenants import tenant_create, tenant_resume, tenant_suspend
+from tenants.audit.models import AuditEvent
+from tenants.base.errors import ErrorCode
+from tenants.datasets.services.checks import check_create
+from tenants.datasets.services.datasets import dataset_upload
+from tenants.datasets.services.files import file_create
+from tenants.datasets.services.parted_files import parted_file_create
+from tenants.datasets.services.uploads import upload_receive
+from tenants.datasets.storage import upload_store
+from tenants.usage.models import UsageDay, UsageMonth, UsageSum
+from tenants.usage.services.usage import usage_record
+from tenants.usage.services.usage_buffer import Count, Unwritten
+from tenants.webhooks.services.endpoints import webhook_create
 from tests.e2e.world import World, tickets_file, world_build
 from tests.integration.versiontree.grove import claim, jobs_in_order
 from tests.unit.tenants.files import refused
-from versiontree.models import Artifact, Coverage, Domain, Hplm, Job, Version
-from versiontree.models.evaluation import Evaluation
-from versiontree.models.job import JobState
-from versiontree.services import leaving
-from versiontree.services.aliases import alias_move
-from versiontree.services.batches import batch_create
-from versiontree.services.domains import domain_create
-from versiontree.services.fine_tunings import fine_tuning_create
-from versiontree.services.hplms import hplm_update
-from versiontree.services.leaving import tenant_leave_on
-from versiontree.services.transitions import job_move
-from versiontree.serving import manifest_content
+from versiontree.jobs.models import Job
+from versiontree.jobs.models.job import JobState
+from versiontree.jobs.services.transitions import job_move
+from versiontree.transfer.models import Takeout, TakeoutState
+from versiontree.transfer.services import tenant_deletion as leaving
+from versiontree.transfer.services.takeouts import takeout_path, takeout_request
+from versiontree.transfer.services.tenant_deletion import tenant_leave_on
+from versiontree.tree.models import Artifact, Coverage, Domain, Hplm, Version
+from versiontree.tree.models.evaluation import Evaluation
+from versiontree.tree.services.aliases import alias_move
+from versiontree.tree.services.domains import domain_create
+from versiontree.tree.services.fine_tunings import fine_tuning_create
+from versiontree.tree.services.hplms import hplm_update
+from versiontree.tree.serving_manifest import manifest_content
 
 OTHERS = "umbra"
 LATE = date(2026, 1, 9)
@@ -276,12 +271,12 @@ def test_it_is_refused_while_what_others_made_stands_on_it(world: World) -> None
     made = Hplm.unscoped.create(tenant=other, name="guest", task="classification")
     with connection.cursor() as cursor:
         cursor.execute("SET CONSTRAINTS ALL IMMEDIATE")
-        cursor.execute("ALTER TABLE versiontree_version DISABLE TRIGGER versiontree_version_birth")
+        cursor.execute("ALTER TABLE tree_version DISABLE TRIGGER tree_version_birth")
         Version.unscoped.create(
             kind="hplm", root=own.root, hplm=made, tenant=other, parent=own, number=1, state="building"
         )
         cursor.execute("SET CONSTRAINTS ALL IMMEDIATE")
-        cursor.execute("ALTER TABLE versiontree_version ENABLE TRIGGER versiontree_version_birth")
+        cursor.execute("ALTER TABLE tree_version ENABLE TRIGGER tree_version_birth")
     error = refused(
         ErrorCode.HAS_DEPENDENTS, lambda: tenant_leave(tenant=world.tenant, typed="acme", actor=world.admin)
     )

@@ -6,15 +6,15 @@ from typing import Any
 import pytest
 from pytest_django import Settings
 
-from tenants.errors import ErrorCode
-from tenants.models import Corpus
+from tenants.base.errors import ErrorCode
+from tenants.datasets.models import Corpus
 from tests.integration.versiontree import grove
 from tests.integration.versiontree.grove import Household
 from tests.integration.versiontree.refusals import refused
-from versiontree.models import Version
-from versiontree.services.domains import domain_create, domain_update
-from versiontree.services.hplms import hplm_create
-from versiontree.services.roots import root_register
+from versiontree.tree.models import Version
+from versiontree.tree.services.domains import domain_create, domain_update
+from versiontree.tree.services.hplms import hplm_create
+from versiontree.tree.services.roots import root_register
 
 pytestmark = pytest.mark.django_db
 

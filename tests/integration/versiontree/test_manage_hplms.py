@@ -2,19 +2,20 @@
 
 import pytest
 
-from tenants.errors import ErrorCode
-from tenants.models import AuditEvent, Quota
-from tenants.selectors import storage_used
-from tenants.services.datasets import dataset_delete
+from tenants.audit.models import AuditEvent
+from tenants.base.errors import ErrorCode
+from tenants.datasets.selectors.uploads import storage_used
+from tenants.datasets.services.datasets import dataset_delete
+from tenants.usage.models import Quota
 from tests.integration.versiontree import grove
 from tests.integration.versiontree.grove import Household
 from tests.integration.versiontree.refusals import refused
-from versiontree.models import Alias, AliasMove, Version, VersionArtifact
-from versiontree.models.job import JobState
-from versiontree.selectors import artifact_bytes
-from versiontree.services.aliases import alias_move, alias_remove
-from versiontree.services.hplms import hplm_create, hplm_delete, hplm_update
-from versiontree.services.jobs import job_cancel, job_retry
+from versiontree.jobs.models.job import JobState
+from versiontree.jobs.services.requests import job_cancel, job_retry
+from versiontree.tree.models import Alias, AliasMove, Version, VersionArtifact
+from versiontree.tree.selectors.versions import artifact_bytes
+from versiontree.tree.services.aliases import alias_move, alias_remove
+from versiontree.tree.services.hplms import hplm_create, hplm_delete, hplm_update
 
 pytestmark = pytest.mark.django_db
 

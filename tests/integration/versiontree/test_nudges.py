@@ -14,10 +14,12 @@ from django.utils import timezone
 
 from tests.integration.versiontree import grove
 from tests.integration.versiontree.grove import Household
-from versiontree.models import Job, Version
-from versiontree.models.job import JobState
-from versiontree.services.jobs import job_release, jobs_reap
-from versiontree.services.nudges import TRAINING_QUEUE
+from versiontree.jobs.models import Job
+from versiontree.jobs.models.job import JobState
+from versiontree.jobs.services.dispatch import TRAINING_QUEUE
+from versiontree.jobs.services.lease_recovery import jobs_reap
+from versiontree.jobs.services.lifecycle import job_release
+from versiontree.tree.models import Version
 
 pytestmark = pytest.mark.django_db(transaction=True)
 

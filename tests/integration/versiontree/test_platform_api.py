@@ -9,7 +9,7 @@ from tests.integration.versiontree import grove
 from tests.integration.versiontree.callers import V1, error, signed_in, with_key
 from tests.integration.versiontree.grove import Household
 from tests.integration.versiontree.refusals import rows_of_all
-from versiontree.models import Version
+from versiontree.tree.models import Version
 
 pytestmark = pytest.mark.django_db
 

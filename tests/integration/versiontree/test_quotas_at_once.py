@@ -14,13 +14,16 @@ import pytest
 from django.db import connection
 from rest_framework.test import APIClient
 
-from tenants.models import ApiKey, Corpus, Dataset, Invitation, Quota, Upload
-from tenants.selectors import storage_used
+from tenants.accounts.models import ApiKey, Invitation
+from tenants.datasets.models import Corpus, Dataset, Upload
+from tenants.datasets.selectors.uploads import storage_used
+from tenants.usage.models import Quota
 from tests.integration.tenants.tus import begin
 from tests.integration.versiontree.callers import V1, signed_in, with_key
 from tests.integration.versiontree.grove import Household
-from versiontree.models import Domain, Hplm, Job, Version
-from versiontree.models.job import ACTIVE
+from versiontree.jobs.models import Job
+from versiontree.jobs.models.job import ACTIVE
+from versiontree.tree.models import Domain, Hplm, Version
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.usefixtures("upload_root")]
 

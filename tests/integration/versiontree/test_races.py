@@ -8,14 +8,16 @@ from typing import TypeVar
 import pytest
 from django.db import connection
 
-from tenants.errors import ErrorCode, HmiError
+from tenants.base.errors import ErrorCode, HmiError
 from tests.integration.versiontree import grove
 from tests.integration.versiontree.grove import Household
-from versiontree.models import Domain, Hplm, Job, Version
-from versiontree.models.job import JobState
-from versiontree.services.domains import domain_create
-from versiontree.services.hplms import hplm_create, hplm_delete, hplm_update
-from versiontree.services.jobs import job_cancel, job_claim, job_fail, job_retry, job_succeed
+from versiontree.jobs.models import Job
+from versiontree.jobs.models.job import JobState
+from versiontree.jobs.services.lifecycle import job_claim, job_fail, job_succeed
+from versiontree.jobs.services.requests import job_cancel, job_retry
+from versiontree.tree.models import Domain, Hplm, Version
+from versiontree.tree.services.domains import domain_create
+from versiontree.tree.services.hplms import hplm_create, hplm_delete, hplm_update
 
 pytestmark = pytest.mark.django_db(transaction=True)
 

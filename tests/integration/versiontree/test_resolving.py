@@ -5,15 +5,15 @@ from collections.abc import Iterator
 import pytest
 from pytest_django import DjangoAssertNumQueries, Settings
 
-from tenants.errors import ErrorCode, HmiError
-from tenants.remembering import moments
+from tenants.base.errors import ErrorCode, HmiError
+from tenants.base.ttl_cache import moments
 from tests.integration.versiontree import grove
 from tests.integration.versiontree.grove import Household
 from tests.processes import wait_until
-from versiontree.models import Version
-from versiontree.resolving import resolve_model, resolve_model_lately
-from versiontree.services.aliases import alias_move
-from versiontree.services.hplms import hplm_delete, hplm_update
+from versiontree.tree.models import Version
+from versiontree.tree.resolution import resolve_model, resolve_model_lately
+from versiontree.tree.services.aliases import alias_move
+from versiontree.tree.services.hplms import hplm_delete, hplm_update
 
 pytestmark = pytest.mark.django_db
 

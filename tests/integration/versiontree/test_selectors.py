@@ -7,26 +7,25 @@ from django.db import connection
 from django.test.utils import CaptureQueriesContext
 from pytest_django import DjangoAssertNumQueries
 
-from tenants.errors import ErrorCode, HmiError
+from tenants.base.errors import ErrorCode, HmiError
 from tests.integration.versiontree import grove
 from tests.integration.versiontree.grove import Household
-from versiontree.models import Hplm, Job, Version
-from versiontree.selectors import (
+from versiontree.jobs.models import Job
+from versiontree.jobs.selectors.jobs import job_detail, job_events, jobs_of
+from versiontree.tree.models import Hplm, Version
+from versiontree.tree.selectors.versions import (
     build_inputs,
     domain_of,
     domains_visible_to,
     hplm_of,
-    job_detail,
-    job_events,
-    jobs_of,
     parents_ready_for,
     tree_for,
     version_visible_to,
     versions_visible_to,
 )
-from versiontree.services.domains import domain_update
-from versiontree.services.hplms import hplm_delete, hplm_update
-from versiontree.services.roots import root_register
+from versiontree.tree.services.domains import domain_update
+from versiontree.tree.services.hplms import hplm_delete, hplm_update
+from versiontree.tree.services.roots import root_register
 
 pytestmark = pytest.mark.django_db
 

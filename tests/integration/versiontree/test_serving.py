@@ -13,13 +13,13 @@ from django.db import connection, transaction
 from django.utils import timezone
 from pytest_django import DjangoAssertNumQueries
 
-from tenants.models import Tenant
-from tenants.services.tenants import tenant_set_sharing, tenant_set_weight
+from tenants.accounts.models import Tenant
+from tenants.accounts.services.tenants import tenant_set_sharing, tenant_set_weight
 from tests.integration.versiontree import grove
 from tests.integration.versiontree.grove import Household
-from versiontree.models import Hplm, Version
-from versiontree.services.hplms import hplm_delete, hplm_update
-from versiontree.serving import manifest_content, manifest_publish
+from versiontree.tree.models import Hplm, Version
+from versiontree.tree.services.hplms import hplm_delete, hplm_update
+from versiontree.tree.serving_manifest import manifest_content, manifest_publish
 
 pytestmark = pytest.mark.django_db(transaction=True)
 

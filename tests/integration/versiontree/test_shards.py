@@ -12,11 +12,11 @@ from django.utils import timezone
 
 from tests.integration.versiontree import grove
 from tests.processes import wait_until
-from versiontree.errors import LeaseLost
-from versiontree.models import Job, JobShard, Version
-from versiontree.models.shard import MAX_ATTEMPTS, ShardState
-from versiontree.services.jobs import job_cancelled
-from versiontree.services.shards import (
+from versiontree.jobs.errors import LeaseLost
+from versiontree.jobs.models import Job, JobShard
+from versiontree.jobs.models.shard import MAX_ATTEMPTS, ShardState
+from versiontree.jobs.services.lifecycle import job_cancelled
+from versiontree.jobs.services.shards import (
     shard_claim,
     shard_done,
     shard_fail,
@@ -27,6 +27,7 @@ from versiontree.services.shards import (
     shards_plan,
     shards_retry,
 )
+from versiontree.tree.models import Version
 
 pytestmark = pytest.mark.django_db
 PIECES = [(0, 10), (10, 20), (20, 25)]

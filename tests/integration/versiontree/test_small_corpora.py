@@ -6,14 +6,15 @@ import pytest
 from pytest_django import Settings
 from rest_framework.test import APIClient
 
-from tenants.models import Corpus, Tenant
-from tenants.services.corpora import corpus_upload
+from tenants.accounts.models import Tenant
+from tenants.datasets.models import Corpus
+from tenants.datasets.services.corpora import corpus_upload
 from tests.integration.tenants.content import stream
 from tests.integration.versiontree import grove
 from tests.integration.versiontree.callers import V1, error, signed_in
 from tests.integration.versiontree.grove import Household
 from tests.integration.versiontree.refusals import rows_of_all
-from versiontree.models import Version
+from versiontree.tree.models import Version
 
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("upload_root")]
 

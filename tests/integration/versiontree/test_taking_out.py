@@ -18,24 +18,25 @@ from django.conf import settings
 from django.test import Client
 from django.utils import timezone
 
-from tenants.errors import ErrorCode
-from tenants.models import AuditEvent, Takeout, TakeoutState
-from tenants.services.api_keys import api_key_create
-from tenants.services.taking_out import (
+from tenants.accounts.services.api_keys import api_key_create
+from tenants.audit.models import AuditEvent
+from tenants.base.errors import ErrorCode
+from tenants.datasets.storage import stored_path
+from tenants.usage.services.usage import usage_record
+from tests.e2e.world import World, world_build
+from tests.unit.tenants.files import refused
+from versiontree.artifact_store import ArtifactStore
+from versiontree.transfer.models import Takeout, TakeoutState
+from versiontree.transfer.services import takeout_writer as taking_out
+from versiontree.transfer.services.takeout_writer import takeout_run
+from versiontree.transfer.services.takeouts import (
     MOST_ATTEMPTS,
     takeout_path,
     takeout_request,
     takeouts_expire,
 )
-from tenants.services.usage import usage_record
-from tenants.storage import stored_path
-from tenants.takeout_parts import Part
-from tests.e2e.world import World, world_build
-from tests.unit.tenants.files import refused
-from versiontree.artifacts import ArtifactStore
-from versiontree.models import Artifact
-from versiontree.services import taking_out
-from versiontree.services.taking_out import takeout_run
+from versiontree.transfer.takeout.tenant_parts import Part
+from versiontree.tree.models import Artifact
 
 
 @pytest.fixture

@@ -11,12 +11,12 @@ from pathlib import Path
 import pytest
 
 from tests.processes import CHECKOUT, wait_until
-from versiontree.taking_turns import once_from_now
+from versiontree.tree.single_flight import once_from_now
 
 OTHER_PROCESS = """
 import sys
 from pathlib import Path
-from versiontree.taking_turns import once_from_now
+from versiontree.tree.single_flight import once_from_now
 once_from_now(Path(sys.argv[1]), lambda: print("worked"))
 """
 

@@ -9,7 +9,7 @@ from rest_framework.test import APIClient
 from tests.integration.versiontree import grove
 from tests.integration.versiontree.callers import V1, error, with_key
 from tests.integration.versiontree.grove import Household
-from versiontree.models import Version
+from versiontree.tree.models import Version
 
 pytestmark = pytest.mark.django_db
 

@@ -9,22 +9,22 @@ from typing import Any
 
 import pytest
 
-from inference.batches.run import batch_run
-from tenants.errors import HmiError
-from tenants.models import File, Upload
-from tenants.services.files import file_create
-from tenants.services.taking_out import takeout_path, takeout_request
-from tenants.services.uploads import upload_append, upload_create, upload_receive
-from tenants.storage import Kept, measure, stored_path, upload_store
+from inference.batches.models import Batch, BatchState
+from inference.batches.runner import batch_run
+from inference.batches.services.batches import batch_send
+from tenants.base.errors import HmiError
+from tenants.datasets.models import File, Upload
+from tenants.datasets.services.files import file_create
+from tenants.datasets.services.uploads import upload_append, upload_create, upload_receive
+from tenants.datasets.storage import Kept, measure, stored_path, upload_store
 from tests.integration.tenants.content import stored, stream
 from tests.integration.tenants.tus import offset_of, send
 from tests.integration.versiontree import grove
 from tests.integration.versiontree.callers import signed_in
 from tests.integration.versiontree.grove import Household
-from versiontree.models import Batch, Version
-from versiontree.models.batch import BatchState
-from versiontree.services.batches import batch_send
-from versiontree.services.taking_out import takeout_run
+from versiontree.transfer.services.takeout_writer import takeout_run
+from versiontree.transfer.services.takeouts import takeout_path, takeout_request
+from versiontree.tree.models import Version
 
 pytestmark = [pytest.mark.usefixtures("upload_root"), pytest.mark.django_db(transaction=True)]
 

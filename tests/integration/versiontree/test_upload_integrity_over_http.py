@@ -9,16 +9,16 @@ import pytest
 from django.conf import settings as django_settings
 
 from hmi_site.launcher.ports import choose_port
-from tenants.models import File
-from tenants.services.api_keys import api_key_create
-from tenants.storage import stored_path
+from tenants.accounts.services.api_keys import api_key_create
+from tenants.datasets.models import File
+from tenants.datasets.storage import stored_path
 from tests.integration.serving_faults.servers import Web, private_mounts
 from tests.integration.tenants.tus import PIECE
 from tests.integration.versiontree import grove
 from tests.integration.versiontree.grove import Household
 from tests.processes import wait_until
 from tests.services import start
-from versiontree.models import Version
+from versiontree.tree.models import Version
 
 pytestmark = [pytest.mark.slow, pytest.mark.django_db(transaction=True)]
 

@@ -16,7 +16,8 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 from django.utils import timezone
 
-from tenants.models import Tenant, WebhookEndpoint
+from tenants.accounts.models import Tenant
+from tenants.webhooks.models import WebhookEndpoint
 
 
 @dataclass

@@ -13,19 +13,20 @@ from django.db import connection, transaction
 from django.test import Client
 from pytest_django import Settings
 
-from tenants.models import DeliveryState, EventKind, Tenant, WebhookDelivery, WebhookEndpoint
-from tenants.services import webhook_events
-from tenants.services.webhook_events import endpoints_for, event_tell, webhook_test
-from tenants.services.webhook_sending import (
+from tenants.accounts.models import Tenant
+from tenants.webhooks import posting
+from tenants.webhooks.models import DeliveryState, EventKind, WebhookDelivery, WebhookEndpoint
+from tenants.webhooks.posting import Answer, post
+from tenants.webhooks.services import events as webhook_events
+from tenants.webhooks.services.delivery import (
     ENDPOINTS_AT_ONCE,
     Claim,
     delivery_claim,
     delivery_record,
     webhooks_send,
 )
-from tenants.services.webhooks import webhook_create
-from tenants.webhooks import posting
-from tenants.webhooks.posting import Answer, post
+from tenants.webhooks.services.endpoints import webhook_create
+from tenants.webhooks.services.events import endpoints_for, event_tell, webhook_test
 from tests.integration.webhooks.receiver import Receiver, held_by, receiving
 from tests.integration.world import World, make_world
 from tests.processes import wait_until

@@ -10,10 +10,10 @@ from django.utils import timezone
 from pytest_django import Settings
 from standardwebhooks import Webhook, WebhookVerificationError
 
-from tenants.models import AuditEvent, DeliveryState, EventKind, WebhookDelivery, WebhookEndpoint
-from tenants.services.tenants import tenant_suspend
-from tenants.services.webhook_events import delivery_replay, webhook_test
-from tenants.services.webhook_sending import (
+from tenants.accounts.services.tenants import tenant_suspend
+from tenants.audit.models import AuditEvent
+from tenants.webhooks.models import DeliveryState, EventKind, WebhookDelivery, WebhookEndpoint
+from tenants.webhooks.services.delivery import (
     HELD_FOR,
     PAUSES_S,
     deliveries_forget,
@@ -22,7 +22,8 @@ from tenants.services.webhook_sending import (
     delivery_try,
     webhooks_send,
 )
-from tenants.services.webhooks import webhook_change, webhook_create, webhook_rotate
+from tenants.webhooks.services.endpoints import webhook_change, webhook_create, webhook_rotate
+from tenants.webhooks.services.events import delivery_replay, webhook_test
 from tests.integration.webhooks.receiver import Received, Receiver, certificate, receiving
 from tests.integration.world import World
 

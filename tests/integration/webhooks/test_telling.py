@@ -12,13 +12,21 @@ from django.test import Client
 from django.utils import timezone
 from pytest_django import Settings
 
-from tenants.errors import ErrorCode, HmiError
-from tenants.models import EventKind, WebhookDelivery, WebhookEndpoint
-from tenants.sealing import SEALED
-from tenants.services.leaving import tenant_rows_delete
-from tenants.services.webhook_events import endpoints_for, event_tell
-from tenants.services.webhook_sending import webhooks_send
-from tenants.services.webhooks import MOST_ENDPOINTS, webhook_create, webhook_delete
+from inference.batches.models import Batch
+from inference.batches.services.batches import (
+    batch_cancel,
+    batch_complete,
+    batch_expire,
+    batch_fail,
+    batch_send,
+)
+from tenants.accounts.services.tenant_deletion import tenant_rows_delete
+from tenants.base.encryption import SEALED
+from tenants.base.errors import ErrorCode, HmiError
+from tenants.webhooks.models import EventKind, WebhookDelivery, WebhookEndpoint
+from tenants.webhooks.services.delivery import webhooks_send
+from tenants.webhooks.services.endpoints import MOST_ENDPOINTS, webhook_create, webhook_delete
+from tenants.webhooks.services.events import endpoints_for, event_tell
 from tests.e2e.world import World as TreeWorld
 from tests.e2e.world import world_build
 from tests.integration.sessions import by_itself, wait_for_a_waiting_session
@@ -26,18 +34,11 @@ from tests.integration.tenants.content import audit_of
 from tests.integration.versiontree.grove import claim, do_job, hplm_of
 from tests.integration.webhooks.receiver import Receiver
 from tests.integration.world import World, make_world
-from versiontree.models import Batch, Job
-from versiontree.services.aliases import alias_move, alias_remove
-from versiontree.services.batches import (
-    batch_cancel,
-    batch_complete,
-    batch_expire,
-    batch_fail,
-    batch_send,
-)
-from versiontree.services.evaluations import evaluation_request
-from versiontree.services.job_requests import job_cancel
-from versiontree.services.jobs import job_cancelled, job_fail
+from versiontree.jobs.models import Job
+from versiontree.jobs.services.lifecycle import job_cancelled, job_fail
+from versiontree.jobs.services.requests import job_cancel
+from versiontree.tree.services.aliases import alias_move, alias_remove
+from versiontree.tree.services.evaluations import evaluation_request
 
 ADDRESS = "/api/v1/tenants/acme/webhooks"
 PAGES = "/t/acme/webhooks/"

@@ -9,10 +9,10 @@ import pytest
 from pytest_django import Settings
 
 from hmi_site.launcher import children
-from tenants.models import DeliveryState, WebhookDelivery, WebhookEndpoint
-from tenants.services.webhook_events import webhook_test
-from tenants.services.webhook_sending import ENDPOINTS_AT_ONCE
-from tenants.services.webhooks import webhook_create
+from tenants.webhooks.models import DeliveryState, WebhookDelivery, WebhookEndpoint
+from tenants.webhooks.services.delivery import ENDPOINTS_AT_ONCE
+from tenants.webhooks.services.endpoints import webhook_create
+from tenants.webhooks.services.events import webhook_test
 from tests.integration.webhooks.receiver import Receiver, held_by, receiving
 from tests.integration.world import make_world
 from tests.processes import wait_until

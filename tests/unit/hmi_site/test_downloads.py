@@ -10,8 +10,8 @@ from django.http.response import HttpResponseBase
 from django.test import RequestFactory
 
 from hmi_site.downloads import SMALL_FILE_BYTES, DownloadLimit
-from tenants.receiving import DOWNLOADS_AT_ONCE
-from tenants.scope import nobodys_scope
+from tenants.base.scope import nobodys_scope
+from tenants.base.upload_concurrency import DOWNLOADS_AT_ONCE
 
 
 class Site:

@@ -15,7 +15,7 @@ from rest_framework.views import APIView
 
 from hmi_site import errors
 from hmi_site.middleware import ErrorPages, RequestGuard
-from tenants.errors import ErrorCode, HmiError
+from tenants.base.errors import ErrorCode, HmiError
 
 
 class Body(serializers.Serializer[Any]):

@@ -14,25 +14,25 @@ from hmi_site.launcher.children import MOST_CONNECTIONS
 from hmi_site.lockout import SEVERAL_ADDRESSES
 from hmi_site.patience import WAIT_S
 from inference.api.parsers import DEEPEST, MOST_VALUES
+from inference.batches.models import MOST_LINES
+from inference.batches.services import batches
 from inference.queueing.kept_answers import KEPT_S, MOST_BYTES_OF_TENANT
-from tenants.formats.dataset import MOST_LABELS, MOST_ROWS
-from tenants.formats.lines import LONGEST_LINE_BYTES
-from tenants.formats.splits import LEAK_LIMIT
-from tenants.models import Quota
-from tenants.receiving import DOWNLOADS_AT_ONCE, PIECES_AT_ONCE, SMALL_BODY_BYTES
-from tenants.services import kept_answers
-from tenants.services.api_keys import LONGEST_OVERLAP
-from tenants.services.files import MOST_FILES
-from tenants.services.invitations import LASTS
-from tenants.services.taking_out import KEPT_FOR
-from tenants.services.uploads import MOST_AT_ONCE
-from tenants.services.webhook_sending import FAILING_FOR, KEPT
-from tenants.services.webhooks import MOST_ENDPOINTS
+from tenants.accounts.services import idempotency as kept_answers
+from tenants.accounts.services.api_keys import LONGEST_OVERLAP
+from tenants.accounts.services.invitations import LASTS
+from tenants.base.upload_concurrency import DOWNLOADS_AT_ONCE, PIECES_AT_ONCE, SMALL_BODY_BYTES
+from tenants.datasets.formats.dataset import MOST_LABELS, MOST_ROWS
+from tenants.datasets.formats.lines import LONGEST_LINE_BYTES
+from tenants.datasets.formats.splits import LEAK_LIMIT
+from tenants.datasets.services.files import MOST_FILES
+from tenants.datasets.services.uploads import MOST_AT_ONCE
+from tenants.usage.models import Quota
 from tenants.webhooks.posting import TOTAL_S
-from versiontree.archive.adapter import SAID_BYTES
-from versiontree.archive.trial import PROCESSOR_S
-from versiontree.models.batch import MOST_LINES
-from versiontree.services import batches
+from tenants.webhooks.services.delivery import FAILING_FOR, KEPT
+from tenants.webhooks.services.endpoints import MOST_ENDPOINTS
+from versiontree.transfer.archive.adapter import SAID_BYTES
+from versiontree.transfer.archive.trial_load import PROCESSOR_S
+from versiontree.transfer.services.takeouts import KEPT_FOR
 
 DOCUMENT = Path(__file__).resolve().parents[3] / "docs" / "limits.md"
 FIXED: dict[str, Any] = {

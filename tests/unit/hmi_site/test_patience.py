@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 from hmi_site.bodies import LARGE_BODIES_EACH, SLOW_BODIES_EACH, Body, take_body, take_rest
 from hmi_site.patience import LEAST_BYTES, WAIT_S, Patience
 from hmi_site.threaded import Message
-from tenants.errors import HmiError
-from tenants.receiving import SMALL_BODY_BYTES
+from tenants.base.errors import HmiError
+from tenants.base.upload_concurrency import SMALL_BODY_BYTES
 from tests.unit.hmi_site.slow_clock import slow_down
 from tests.unit.hmi_site.test_threaded import END, LARGE, STREAMED, Environ, Server, Start, piece
 

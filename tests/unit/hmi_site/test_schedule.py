@@ -7,7 +7,7 @@ from django.conf import settings
 
 from hmi_site.celery import app
 from hmi_site.launcher import children
-from versiontree.services.nudges import (
+from versiontree.jobs.services.dispatch import (
     BATCH_TASK,
     BATCHES_QUEUE,
     TRAINING_QUEUE,

@@ -12,8 +12,8 @@ from django.http import HttpResponse
 from hmi_site.body_limits import REFUSAL, Permit
 from hmi_site.threaded import Message, Threaded
 from inference.api.hang_ups import ON_HANG_UP
-from tenants.errors import HmiError
-from tenants.receiving import SMALL_BODY_BYTES
+from tenants.base.errors import HmiError
+from tenants.base.upload_concurrency import SMALL_BODY_BYTES
 
 Environ = dict[str, Any]
 Start = Callable[..., Any]

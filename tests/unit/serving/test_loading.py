@@ -8,7 +8,7 @@ import pytest
 from inference.hplm.errors import HplmError
 from inference.serving.loading import Checksums, verify_artifact
 from inference.serving.refusals import REMEMBERED_S, Refusals
-from versiontree.artifacts import ArtifactStore
+from versiontree.artifact_store import ArtifactStore
 
 
 @pytest.fixture

@@ -7,12 +7,12 @@ from typing import Any
 
 import pytest
 
-from tenants.errors import ErrorCode, HmiError
-from tenants.formats.check import RowChecker
-from tenants.formats.dataset import read_rows
-from tenants.formats.examples import Example
-from tenants.formats.lines import Source
-from tenants.formats.rows import column_names
+from tenants.base.errors import ErrorCode, HmiError
+from tenants.datasets.formats.check import RowChecker
+from tenants.datasets.formats.dataset import read_rows
+from tenants.datasets.formats.examples import Example
+from tenants.datasets.formats.lines import Source
+from tenants.datasets.formats.rows import column_names
 
 
 def source(folder: Path, name: str, content: str | bytes) -> Source:

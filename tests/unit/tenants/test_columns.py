@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from tenants.errors import HmiError
-from tenants.formats.columns import ColumnsFound, columns_found
+from tenants.base.errors import HmiError
+from tenants.datasets.formats.columns import ColumnsFound, columns_found
 from tests.unit.tenants.files import jsonl, source
 
 LONG = "word " * 20

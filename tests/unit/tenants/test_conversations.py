@@ -8,8 +8,8 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tenants.errors import HmiError
-from tenants.formats.conversations import columns_of, is_conversation, task_of, write_texts
+from tenants.base.errors import HmiError
+from tenants.datasets.formats.conversations import columns_of, is_conversation, task_of, write_texts
 from tests.unit.tenants.files import source
 
 words = st.text(st.characters(exclude_categories=["Cs"]), max_size=8)

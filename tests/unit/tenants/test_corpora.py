@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tenants.errors import ErrorCode
-from tenants.formats.corpus import CorpusDraft, corpus_report, draft_corpus
+from tenants.base.errors import ErrorCode
+from tenants.datasets.formats.corpus import CorpusDraft, corpus_report, draft_corpus
 from tests.unit.tenants.files import jsonl, refused, source
 
 

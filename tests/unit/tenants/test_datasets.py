@@ -7,14 +7,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tenants.errors import ErrorCode
-from tenants.formats import dataset as dataset_module
-from tenants.formats.census import Census
-from tenants.formats.dataset import DatasetDraft, draft_dataset
-from tenants.formats.examples import TextExample, read_examples
-from tenants.formats.normalise import exact_print, fingerprint, normalise
-from tenants.formats.report import dataset_preview_rows, dataset_report
-from tenants.formats.splits import carve
+from tenants.base.errors import ErrorCode
+from tenants.datasets.formats import dataset as dataset_module
+from tenants.datasets.formats.census import Census
+from tenants.datasets.formats.dataset import DatasetDraft, draft_dataset
+from tenants.datasets.formats.examples import TextExample, read_examples
+from tenants.datasets.formats.normalise import exact_print, fingerprint, normalise
+from tenants.datasets.formats.report import dataset_preview_rows, dataset_report
+from tenants.datasets.formats.splits import carve
 from tests.unit.tenants.files import jsonl, refused, source, texts
 
 

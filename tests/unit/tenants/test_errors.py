@@ -1,6 +1,6 @@
 """The table of errors."""
 
-from tenants.errors import HTTP_STATUS, ErrorCode, HmiError
+from tenants.base.errors import HTTP_STATUS, ErrorCode, HmiError
 
 
 def test_every_code_has_a_status() -> None:

@@ -11,10 +11,10 @@ from tokenizers.pre_tokenizers import ByteLevel, Whitespace
 from tokenizers.processors import TemplateProcessing
 from tokenizers.trainers import BpeTrainer
 
-from tenants.errors import ErrorCode
-from tenants.formats.examples import AnswerExample, Example, LabelsExample, TagExample, TextExample
-from tenants.formats.fit import FOREIGN, Fit, TooLong, fit_warnings, tokenizer_fit
-from tenants.formats.sampling import Part, Place, Texts, corpus_texts, dataset_texts, sample
+from tenants.base.errors import ErrorCode
+from tenants.datasets.formats.examples import AnswerExample, Example, LabelsExample, TagExample, TextExample
+from tenants.datasets.formats.fit import FOREIGN, Fit, TooLong, fit_warnings, tokenizer_fit
+from tenants.datasets.formats.sampling import Part, Place, Texts, corpus_texts, dataset_texts, sample
 from tests.unit.tenants.files import refused
 
 ENGLISH = (

@@ -12,8 +12,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tenants.errors import ErrorCode
-from tenants.formats.lines import Source, read_lines
+from tenants.base.errors import ErrorCode
+from tenants.datasets.formats.lines import Source, read_lines
 from tests.unit.tenants.files import refused, source
 
 

@@ -10,9 +10,9 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from tenants.errors import ErrorCode
-from tenants.formats.examples import TagExample, TextExample, example_from_line
-from tenants.formats.rows import column_names
+from tenants.base.errors import ErrorCode
+from tenants.datasets.formats.examples import TagExample, TextExample, example_from_line
+from tenants.datasets.formats.rows import column_names
 from tests.unit.tenants.files import examples, jsonl, refused
 
 # --- JSON lines ---------------------------------------------------------------------------------------------

@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from tenants.disk import copy
-from tenants.errors import ErrorCode
-from tenants.storage import Kept, Measured, UploadStore, copied, measure, receive, verify
+from tenants.base.disk import copy
+from tenants.base.errors import ErrorCode
+from tenants.datasets.storage import Kept, Measured, UploadStore, copied, measure, receive, verify
 from tests.unit.tenants.files import refused
 
 CONTENT = b"some text\n"

@@ -5,9 +5,9 @@ from typing import Any
 
 import pytest
 
-from tenants.errors import ErrorCode
-from tenants.formats.dataset import DatasetDraft, draft_dataset
-from tenants.formats.report import dataset_preview_rows, dataset_report
+from tenants.base.errors import ErrorCode
+from tenants.datasets.formats.dataset import DatasetDraft, draft_dataset
+from tenants.datasets.formats.report import dataset_preview_rows, dataset_report
 from tests.unit.tenants.files import jsonl, refused, source, texts
 
 

@@ -8,10 +8,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tenants.errors import ErrorCode
-from tenants.formats.check import RowChecker, checked_separator
-from tenants.formats.dataset import read_rows
-from tenants.formats.examples import (
+from tenants.base.errors import ErrorCode
+from tenants.datasets.formats.check import RowChecker, checked_separator
+from tenants.datasets.formats.dataset import read_rows
+from tenants.datasets.formats.examples import (
     Answer,
     AnswerExample,
     Example,
@@ -20,7 +20,7 @@ from tenants.formats.examples import (
     ValueExample,
     example_from_line,
 )
-from tenants.formats.rows import column_names
+from tenants.datasets.formats.rows import column_names
 from tests.unit.tenants.files import examples, jsonl, refused, source
 
 CONTEXT = "Ada wrote the first program in 1843."

@@ -8,8 +8,8 @@ from tokenizers.models import WordLevel
 from tokenizers.pre_tokenizers import Whitespace
 from tokenizers.processors import TemplateProcessing
 
-from tenants.formats.sampling import Place
-from tenants.formats.tokens import TokenRow, rows_as_tokens
+from tenants.datasets.formats.sampling import Place
+from tenants.datasets.formats.tokens import TokenRow, rows_as_tokens
 
 WORDS = ("[UNK]", "[CLS]", "[SEP]", *"abcdefgh")
 

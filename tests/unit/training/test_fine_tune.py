@@ -19,7 +19,7 @@ from tests.unit.training.world import (
     json_lines,
     tagging_rows,
 )
-from versiontree.answers import answers_read
+from versiontree.tree.evaluation_answers import answers_read
 from workers.training.datasets import DatasetFiles
 from workers.training.evaluate import EvaluateSettings, evaluate
 from workers.training.fine_tune import FineTuneSettings, fine_tune

@@ -13,7 +13,7 @@ from inference.hplm.hplm import Hplm
 from tests.unit.tiny import WORDS
 from tests.unit.training.conftest import Branch
 from tests.unit.training.world import NullReporter, json_lines
-from versiontree.answers import answers_read
+from versiontree.tree.evaluation_answers import answers_read
 from workers.training.datasets import DatasetFiles
 from workers.training.evaluate import EvaluateSettings, evaluate
 from workers.training.fine_tune import FineTuneSettings, fine_tune

@@ -8,7 +8,7 @@ import zipfile
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from versiontree.artifacts import digest_of
+from versiontree.artifact_store import digest_of
 
 Members = dict[str, bytes]
 

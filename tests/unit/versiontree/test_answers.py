@@ -8,7 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.stats import binomtest
 
-from versiontree.answers import (
+from versiontree.artifact_store import ArtifactDamaged
+from versiontree.tree.evaluation_answers import (
     Answered,
     Answers,
     Change,
@@ -18,7 +19,6 @@ from versiontree.answers import (
     labels_of,
     mcnemar,
 )
-from versiontree.artifacts import ArtifactDamaged
 from workers.training.answers import Judged, write_answers
 
 

@@ -11,13 +11,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tenants.errors import ErrorCode, HmiError
+from tenants.base.errors import ErrorCode, HmiError
 from tests.unit.versiontree.forging import Members, entry, members_of, zip_of
 from tests.unit.versiontree.mutations import mutations
-from versiontree.archive.layout import ARTIFACTS, PARTS, Contents, Node, config_json, manifest_json
-from versiontree.archive.reader import archive_open, unpacked
-from versiontree.artifacts import FileEntry, digest_of
-from versiontree.models.version import REQUIRED_ROLES, VersionKind
+from versiontree.artifact_store import FileEntry, digest_of
+from versiontree.transfer.archive.layout import ARTIFACTS, PARTS, Contents, Node, config_json, manifest_json
+from versiontree.transfer.archive.reader import archive_open, unpacked
+from versiontree.tree.models.version import REQUIRED_ROLES, VersionKind
 
 MOST_BYTES = 200_000
 EXPECTED = {ErrorCode.INVALID_ARCHIVE, ErrorCode.FILE_TOO_LARGE}

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from versiontree.artifacts import ArtifactDamaged, ArtifactStore, StoredArtifact, digest_of
+from versiontree.artifact_store import ArtifactDamaged, ArtifactStore, StoredArtifact, digest_of
 
 
 @pytest.fixture

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from inference.hplm.families.registry import FAMILIES
-from tenants.errors import ErrorCode, HmiError
-from versiontree.checkpoints import SUPPORTED_MODEL_TYPES, checkpoint_longest, checkpoint_source
+from tenants.base.errors import ErrorCode, HmiError
+from versiontree.tree.checkpoints import SUPPORTED_MODEL_TYPES, checkpoint_longest, checkpoint_source
 
 
 @pytest.fixture
@@ -111,5 +111,5 @@ def test_the_longest_text_is_shorter_where_positions_begin_behind_the_padding(fo
 
 
 def test_looking_needs_no_torch() -> None:
-    code = "import sys, versiontree.checkpoints; sys.exit('torch' in sys.modules)"
+    code = "import sys, versiontree.tree.checkpoints; sys.exit('torch' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0

@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
-from versiontree.evaluations import own_test
-from versiontree.models import Version
+from versiontree.tree.models import Version
+from versiontree.tree.selectors.evaluations import own_test
 
 
 @pytest.mark.parametrize("config", [{}, {"dataset": {}}, {"dataset": {"splits": "a"}}, {"dataset": ["a"]}])

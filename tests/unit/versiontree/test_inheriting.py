@@ -1,7 +1,7 @@
 """What an update takes from a version that another release may have made."""
 
-from versiontree.models import Version
-from versiontree.services.inheriting import settings_inherited
+from versiontree.tree.models import Version
+from versiontree.tree.services.settings_inheritance import settings_inherited
 
 
 def test_settings_that_this_release_does_not_know_are_left_behind() -> None:

@@ -3,9 +3,9 @@
 import pytest
 from django import forms
 
-from versiontree.knob_fields import LABELS, PET, knob_fields, knobs_chosen
-from versiontree.models.job import JobKind
-from versiontree.training_settings import KNOBS
+from versiontree.jobs.models.job import JobKind
+from versiontree.tree.training_fields import LABELS, PET, knob_fields, knobs_chosen
+from versiontree.tree.training_settings import KNOBS
 
 ALL = [(kind, name) for kind, knobs in KNOBS.items() for name in knobs]
 

@@ -6,10 +6,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tenants.errors import HmiError
-from versiontree.models import Job
-from versiontree.models.job import ACTIVE, LEGAL, STATUS_STYLE, TERMINAL, JobKind, JobState
-from versiontree.models.version import (
+from tenants.base.errors import HmiError
+from versiontree.jobs.models import Job
+from versiontree.jobs.models.job import ACTIVE, LEGAL, STATUS_STYLE, TERMINAL, JobKind, JobState
+from versiontree.tree.models.version import (
     LEGAL_VERSION_TRANSITIONS,
     MAIN_ROLE,
     REQUIRED_ROLES,
@@ -17,8 +17,8 @@ from versiontree.models.version import (
     VersionKind,
     VersionState,
 )
-from versiontree.services.enough import LEAST_TEXTS
-from versiontree.training_settings import KNOBS, USUAL_EPOCHS, alpha_check, settings_check
+from versiontree.tree.services.corpus_limits import LEAST_TEXTS
+from versiontree.tree.training_settings import KNOBS, USUAL_EPOCHS, alpha_check, settings_check
 
 
 def test_every_state_has_its_place_in_every_table() -> None:

@@ -12,7 +12,7 @@ import torch
 from safetensors import SafetensorError
 
 from inference.hplm.errors import HplmError
-from tenants.errors import ErrorCode, HmiError
+from tenants.base.errors import ErrorCode, HmiError
 from workers.failures import explain
 
 

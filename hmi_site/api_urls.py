@@ -1,0 +1,36 @@
+"""``/api/v1/``: the manage API, from all applications.
+
+What belongs to a tenant stands at two addresses: ``corpora`` for keys, which know their tenant, and
+``tenants/<slug>/corpora`` for people, who name it. What belongs to the platform stands at ``platform/…``.
+"""
+
+from django.urls import include, path
+
+from inference.batches.api import urls as batches
+from tenants.accounts.api import urls as accounts
+from tenants.audit.api import AuditView
+from tenants.datasets.api import urls as datasets
+from tenants.usage.api import UsageView
+from tenants.webhooks.api import urls as webhooks
+from versiontree.jobs.api import urls as jobs
+from versiontree.transfer.api import urls as transfer
+from versiontree.tree.api import urls as tree
+
+in_tenant = [
+    *datasets.in_tenant,
+    *accounts.in_tenant,
+    *webhooks.in_tenant,
+    *tree.in_tenant,
+    *transfer.in_tenant,
+    *batches.in_tenant,
+    *jobs.in_tenant,
+    path("usage", UsageView.as_view()),
+    path("audit", AuditView.as_view()),
+]
+platform = [*datasets.platform, *tree.platform, *transfer.platform, *jobs.platform]
+urlpatterns = [
+    *accounts.tenants,
+    path("platform/", include(platform)),
+    path("tenants/<slug:tenant>/", include(in_tenant)),
+    path("", include(in_tenant)),
+]

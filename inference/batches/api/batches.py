@@ -1,0 +1,116 @@
+"""Batches: files of inputs that an hPLM answers when nothing else waits."""
+
+from functools import partial
+from typing import Any
+from uuid import UUID
+
+from django.http import FileResponse
+from drf_spectacular.types import OpenApiTypes
+from drf_spectacular.utils import extend_schema
+from rest_framework import status
+from rest_framework.request import Request
+from rest_framework.response import Response
+
+from inference.batches.api.serializers import BatchAskedSerializer, BatchesQuerySerializer, BatchSerializer
+from inference.batches.models import Batch
+from inference.batches.selectors import batch_file_opened, batch_of, batches_of
+from inference.batches.services.batches import batch_cancel, batch_send
+from inference.batches.services.deletion import batch_delete, batch_hold
+from tenants.accounts.api.access import TenantView
+from tenants.accounts.models import Scope
+from tenants.accounts.permissions import request_actor
+from tenants.base.api.conditional import Single
+from tenants.base.upload_concurrency import FILES
+from tenants.datasets.selectors.uploads import upload_of
+from versiontree.jobs.api.access import asked, queried
+
+
+class BatchTenantView(TenantView):
+    """A key needs the scope ``infer``: a batch asks an hPLM."""
+
+    serializer_class = BatchSerializer
+    queryset = Batch.unscoped.none()
+    scope = Scope.INFER
+
+
+class BatchesView(BatchTenantView):
+    """The tenant's batches, newest first."""
+
+    largest_body = FILES
+    ordering = ("-created_at", "-pk")
+
+    @extend_schema(parameters=[BatchesQuerySerializer], responses=BatchSerializer(many=True))
+    def get(self, request: Request, **_: Any) -> Response:
+        rows = batches_of(self.tenant).filter(**queried(BatchesQuerySerializer, request))
+        page = self.paginate_queryset(rows)
+        return self.get_paginated_response(BatchSerializer(page, many=True).data)
+
+    @extend_schema(
+        request={"multipart/form-data": BatchAskedSerializer, "application/json": BatchAskedSerializer},
+        responses={201: BatchSerializer},
+    )
+    def post(self, request: Request, **_: Any) -> Response:
+        """Have an hPLM answer the lines of a file."""
+        body, actor = asked(BatchAskedSerializer, request), request_actor(request)
+        sent = partial(batch_send, tenant=self.tenant, model=body["model"], actor=actor)
+        if (upload_id := body.get("upload")) is not None:
+            upload = upload_of(self.tenant, actor, upload_id)
+            batch = sent(filename=upload.filename, stream=upload)
+        else:
+            batch = sent(filename=body["file"].name, stream=body["file"])
+        return Response(BatchSerializer(batch).data, status=status.HTTP_201_CREATED)
+
+
+class BatchView(Single, BatchTenantView):
+    """One batch. To delete what others may have asked for, a key needs the scope ``manage``."""
+
+    @property
+    def scope(self) -> Scope:  # type: ignore[override]
+        deletes = self.request is not None and self.request.method == "DELETE"
+        return Scope.MANAGE if deletes else Scope.INFER
+
+    def found(self, *, batch_id: UUID, **_: Any) -> Batch:
+        return batch_of(self.tenant, batch_id)
+
+    def hold(self, row: Batch) -> None:
+        batch_hold(batch=row)
+
+    @extend_schema(responses={204: None})
+    def delete(self, request: Request, batch_id: UUID, **_: Any) -> Response:
+        """Delete a batch that has ended, with its files. 409 before that: cancel it first."""
+        batch_delete(batch=batch_of(self.tenant, batch_id), actor=request_actor(request))
+        return Response(status=status.HTTP_204_NO_CONTENT)
+
+
+class BatchCancelView(BatchTenantView):
+    """Cancel a batch; what is answered by then stays."""
+
+    @extend_schema(request=None, responses=BatchSerializer)
+    def post(self, request: Request, batch_id: UUID, **_: Any) -> Response:
+        batch = batch_cancel(batch=batch_of(self.tenant, batch_id), actor=request_actor(request))
+        return Response(BatchSerializer(batch).data)
+
+
+class _BatchFile(BatchTenantView):
+    kind: str
+
+    def perform_content_negotiation(self, request: Request, force: bool = False) -> Any:
+        """Whoever asks for JSON lines gets them; errors are JSON."""
+        return super().perform_content_negotiation(request, force=True)
+
+    @extend_schema(responses={(200, "application/jsonl"): OpenApiTypes.BINARY})
+    def get(self, request: Request, batch_id: UUID, **_: Any) -> FileResponse:
+        stream, filename = batch_file_opened(batch_of(self.tenant, batch_id), self.kind)
+        return FileResponse(stream, as_attachment=True, filename=filename, content_type="application/jsonl")
+
+
+class BatchResultsView(_BatchFile):
+    """The answers, a line each, once the batch has ended."""
+
+    kind = "results"
+
+
+class BatchErrorsView(_BatchFile):
+    """The lines that were not answered, and why, once the batch has ended."""
+
+    kind = "errors"

@@ -1,0 +1,153 @@
+"""Batches: files of inputs that an hPLM answers when nothing else waits."""
+
+import uuid
+from pathlib import Path
+from typing import Final
+
+from django.conf import settings
+from django.db import models
+from django.db.models import F, Q
+from django.db.models.functions import Now
+
+from tenants.base.managers import TenantScopedManager
+
+MOST_LINES: Final = 1_000_000
+INFER: Final = "/api/v1/infer"
+EMBEDDINGS: Final = "/v1/embeddings"
+ENDPOINTS: Final = (INFER, EMBEDDINGS)
+"""Where the requests of a batch may be for."""
+
+
+class BatchState(models.TextChoices):
+    """Where a batch stands."""
+
+    WAITING = "waiting", "Waiting"
+    RUNNING = "running", "Running"
+    COMPLETED = "completed", "Completed"
+    FAILED = "failed", "Failed"
+    CANCELLED = "cancelled", "Cancelled"
+    EXPIRED = "expired", "Expired"
+
+
+class BatchForm(models.TextChoices):
+    """How its lines are written: an input each, or a request each, as the OpenAI conventions have it."""
+
+    INPUTS = "inputs", "An input a line"
+    REQUESTS = "requests", "A request a line"
+
+
+ACTIVE_BATCHES: Final = (BatchState.WAITING, BatchState.RUNNING)
+BATCH_STYLE: Final[dict[BatchState, tuple[str, str]]] = {
+    BatchState.WAITING: ("Waiting", "info"),
+    BatchState.RUNNING: ("Running", "primary"),
+    BatchState.COMPLETED: ("Completed", "success"),
+    BatchState.FAILED: ("Failed", "danger"),
+    BatchState.CANCELLED: ("Cancelled", "warning"),
+    BatchState.EXPIRED: ("Expired", "warning"),
+}
+
+
+class Batch(models.Model):
+    """A file of inputs, one a line, for one version of an hPLM. This row is the truth; a message is only a
+    nudge.
+
+    ::
+
+        waiting -> running    somebody works at it: whoever holds the lock of its name
+        running -> waiting    it makes room for others, or its worker stops
+                -> completed  every line is answered, in one file or the other
+                -> failed     it cannot go on
+        both    -> cancelled | expired
+
+    How far it is: ``read_bytes`` of the input, which are ``read_lines``, are answered and on disk, in
+    ``results_bytes`` of one file and ``errors_bytes`` of another; what those have beyond that is written
+    again. ``lines`` are those that were not empty, of ``total_lines`` once these were counted. What was done
+    by its end can be fetched, however it ended.
+    """
+
+    State = BatchState
+    Form = BatchForm
+
+    id = models.UUIDField(primary_key=True, default=uuid.uuid4, editable=False)
+    tenant = models.ForeignKey("accounts.Tenant", on_delete=models.CASCADE, related_name="batches")
+    created_by = models.ForeignKey(
+        settings.AUTH_USER_MODEL, on_delete=models.SET_NULL, null=True, blank=True, related_name="+"
+    )
+    key_prefix = models.CharField(max_length=8, blank=True, default="")
+    form = models.CharField(max_length=8, choices=BatchForm.choices, default=BatchForm.INPUTS)
+    endpoint = models.CharField(max_length=50, blank=True, default="")
+    model = models.CharField(max_length=256, blank=True, default="")
+    hplm_name = models.CharField(max_length=100, blank=True, default="")
+    version_number = models.PositiveIntegerField(null=True, blank=True)
+    filename = models.CharField(max_length=150)
+    input = models.ForeignKey(
+        "datasets.File", on_delete=models.SET_NULL, null=True, blank=True, related_name="+"
+    )
+    results = models.ForeignKey(
+        "datasets.File", on_delete=models.SET_NULL, null=True, blank=True, related_name="+"
+    )
+    errors = models.ForeignKey(
+        "datasets.File", on_delete=models.SET_NULL, null=True, blank=True, related_name="+"
+    )
+    metadata = models.JSONField(default=dict, blank=True)
+    state = models.CharField(max_length=9, choices=BatchState.choices, default=BatchState.WAITING)
+    attempts = models.PositiveSmallIntegerField(default=0)
+    total_lines = models.PositiveIntegerField(null=True, blank=True)
+    lines = models.PositiveIntegerField(default=0)
+    succeeded = models.PositiveIntegerField(default=0)
+    failed = models.PositiveIntegerField(default=0)
+    tokens = models.PositiveBigIntegerField(default=0)
+    read_lines = models.PositiveIntegerField(default=0)
+    read_bytes = models.PositiveBigIntegerField(default=0)
+    results_bytes = models.PositiveBigIntegerField(default=0)
+    errors_bytes = models.PositiveBigIntegerField(default=0)
+    error_code = models.CharField(max_length=40, blank=True, default="")
+    error_message = models.TextField(blank=True, default="")
+    created_at = models.DateTimeField(auto_now_add=True, db_default=Now())
+    nudged_at = models.DateTimeField(null=True, blank=True)
+    started_at = models.DateTimeField(null=True, blank=True)
+    finished_at = models.DateTimeField(null=True, blank=True)
+    expires_at = models.DateTimeField()
+
+    unscoped = models.Manager()
+    objects = TenantScopedManager()
+
+    class Meta:
+        verbose_name_plural = "batches"
+        ordering = ("-created_at", "-id")
+        constraints = (
+            models.CheckConstraint(condition=Q(state__in=BatchState.values), name="batch_state_is_known"),
+            models.CheckConstraint(condition=Q(form__in=BatchForm.values), name="batch_form_is_known"),
+            models.CheckConstraint(
+                condition=Q(lines=F("succeeded") + F("failed")), name="batch_lines_are_answered_once"
+            ),
+        )
+        indexes = (
+            models.Index(
+                fields=("nudged_at",), condition=Q(state__in=("waiting", "running")), name="batches_at_work"
+            ),
+        )
+
+    def __str__(self) -> str:
+        return f"{self.filename} for {self.model or self.tenant}"
+
+    @property
+    def is_active(self) -> bool:
+        """Whether its end is still to come."""
+        return self.state in ACTIVE_BATCHES
+
+    @property
+    def share(self) -> float:
+        """How much of it is done, 0 to 1."""
+        return min(1.0, self.lines / self.total_lines) if self.total_lines else 0.0
+
+    @property
+    def files_ready(self) -> bool:
+        """Whether it has ended, and all that was answered by then can be fetched."""
+        filed = (not self.results_bytes or self.results_id) and (not self.errors_bytes or self.errors_id)
+        return not self.is_active and bool(filed or not self.folder.exists())
+
+    @property
+    def folder(self) -> Path:
+        """Where what it answers is put together."""
+        return Path(settings.HMI_UPLOAD_ROOT) / ".batches" / str(self.pk)

@@ -1,0 +1,89 @@
+"""Which tensors an hPLM takes and gives, by its task."""
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+from inference.api.inputs import QUESTION, QUESTION_ANSWERING, TEXTS
+from inference.open_inference.tensors import Datatype, Tensor
+
+Results = Sequence[Mapping[str, Any]]
+ANY: Final = -1
+"""In a shape: as many as there are."""
+
+
+@dataclass(frozen=True, slots=True)
+class Output:
+    """What becomes of the results of a request, one for each input, as one tensor."""
+
+    name: str
+    datatype: Datatype
+    values: Callable[[Results], Sequence[Any]]
+    dimensions: int = 1
+
+    def tensor(self, results: Results) -> Tensor:
+        """It, of these results, of which there is at least one."""
+        values = self.values(results)
+        rows = len(results)
+        shape = (rows, len(values) // rows) if self.dimensions > 1 else (len(values),)
+        return Tensor(self.name, self.datatype, shape, values)
+
+
+@dataclass(frozen=True, slots=True)
+class Signature:
+    """The tensors of a model. Each input is the field of the same name, in capitals, of the infer API."""
+
+    fields: tuple[str, ...]
+    outputs: tuple[Output, ...]
+
+    @property
+    def inputs(self) -> tuple[str, ...]:
+        """The names of the inputs."""
+        return tuple(field.upper() for field in self.fields)
+
+    def to_json(self) -> dict[str, Any]:
+        """As metadata of a model say it."""
+        inputs = [{"name": name, "datatype": "BYTES", "shape": [ANY]} for name in self.inputs]
+        outputs = [
+            {"name": output.name, "datatype": output.datatype, "shape": [ANY] * output.dimensions}
+            for output in self.outputs
+        ]
+        return {"inputs": inputs, "outputs": outputs}
+
+
+def signature_of(task: str, *, pairs: bool) -> Signature:
+    """The tensors of an hPLM of the task; ``pairs``: that takes two texts."""
+    if task == QUESTION_ANSWERING:
+        return Signature(QUESTION, _OUTPUTS[task])
+    return Signature(TEXTS if pairs else TEXTS[:1], _OUTPUTS[task])
+
+
+def _each(field: str) -> Callable[[Results], Sequence[Any]]:
+    return lambda results: [result[field] for result in results]
+
+
+def _as_json(field: str) -> Callable[[Results], Sequence[Any]]:
+    return lambda results: [json.dumps(result[field], ensure_ascii=False) for result in results]
+
+
+def _scores(results: Results) -> Sequence[Any]:
+    return [score for result in results for score in result["scores"].values()]
+
+
+_CLASSES: Final = Output("CLASSES", "BYTES", lambda results: list(results[0]["scores"]))
+_SCORES: Final = Output("SCORES", "FP32", _scores, dimensions=2)
+_TRUNCATED: Final = Output("TRUNCATED", "BOOL", _each("truncated"))
+_OUTPUTS: Final[Mapping[str, tuple[Output, ...]]] = {
+    "classification": (Output("LABEL", "BYTES", _each("label")), _SCORES, _CLASSES, _TRUNCATED),
+    "multilabel": (Output("LABELS", "BYTES", _as_json("labels")), _SCORES, _CLASSES, _TRUNCATED),
+    "regression": (Output("VALUE", "FP64", _each("value")), _TRUNCATED),
+    "tagging": (Output("SPANS", "BYTES", _as_json("spans")), _TRUNCATED),
+    QUESTION_ANSWERING: (
+        Output("ANSWER", "BYTES", _each("answer")),
+        Output("START", "INT64", _each("start")),
+        Output("END", "INT64", _each("end")),
+        Output("SCORE", "FP32", _each("score")),
+        _TRUNCATED,
+    ),
+}

@@ -1,0 +1,186 @@
+"""The Open Inference Protocol: the server, its models, and asking them, which the infer API does."""
+
+from typing import Any, Final
+
+from django.conf import settings
+from django.http import HttpResponse
+from drf_spectacular.types import OpenApiTypes
+from drf_spectacular.utils import OpenApiExample, OpenApiParameter, extend_schema, extend_schema_view
+from rest_framework.authentication import SessionAuthentication
+from rest_framework.permissions import AllowAny
+from rest_framework.request import Request
+from rest_framework.response import Response
+from rest_framework.views import APIView
+
+from inference.api.admission import serving_root
+from inference.api.answer_headers import IN_THE_SCHEMA
+from inference.api.asks_a_model import AsksAModel
+from inference.api.callers import IsIdentified, enter_asked_tenant, require_choice_of_policy
+from inference.api.client import gateway, reaching_the_queue
+from inference.api.validation import tenant_in
+from inference.open_inference.answers import BYTES, JSON, oip_answer
+from inference.open_inference.bodies import JSON_LENGTH, Body, OipBodyParser
+from inference.open_inference.calls import read_call
+from inference.open_inference.serializers import (
+    OipAnswerSerializer,
+    OipErrorSerializer,
+    OipModelSerializer,
+    OipReadySerializer,
+    OipRequestSerializer,
+    OipServerSerializer,
+)
+from inference.open_inference.signatures import signature_of
+from tenants.accounts.authentication import LateApiKeyAuthentication
+from tenants.base.errors import ErrorCode, HmiError
+from versiontree.tree.models.version import VersionState
+from versiontree.tree.resolution import resolve_model_lately
+from versiontree.tree.selectors.versions import hplm_of, versions_of
+
+EXTENSIONS: Final = ["binary_tensor_data"]
+SERVER: Final = "hmi"
+READY_NOT: Final = {ErrorCode.MODEL_NOT_READY, ErrorCode.WORKER_UNAVAILABLE}
+ABOUT_A_MODEL: Final = (400, 401, 403, 404, 409, 429, 503)
+ABOUT_AN_ANSWER: Final = (*ABOUT_A_MODEL, 408, 413, 415, 500, 504)
+
+
+def _errors(*statuses: int) -> dict[int, Any]:
+    return dict.fromkeys(sorted(statuses), OipErrorSerializer)
+
+
+class OipView(APIView):
+    """Whom those answer that only tell something."""
+
+    authentication_classes = (LateApiKeyAuthentication, SessionAuthentication)
+    permission_classes: Any = (IsIdentified,)
+
+
+class ServerView(OipView):
+    """`GET /v2`."""
+
+    permission_classes = (AllowAny,)
+
+    @extend_schema(operation_id="oip_server", responses={200: OipServerSerializer}, auth=[])
+    def get(self, request: Request) -> Response:
+        """What answers here."""
+        return Response(
+            {"name": SERVER, "version": settings.SPECTACULAR_SETTINGS["VERSION"], "extensions": EXTENSIONS}
+        )
+
+
+class ModelView(OipView):
+    """`GET /v2/models/<model>`."""
+
+    @extend_schema(operation_id="oip_model", responses={200: OipModelSerializer, **_errors(*ABOUT_A_MODEL)})
+    def get(self, request: Request, model: str, version: int | None = None) -> Response:
+        """Which tensors an hPLM takes and gives, and which of its versions can be asked."""
+        reference = _reference(model, version)
+        tenant = enter_asked_tenant(request, tenant_in(reference))
+        found = resolve_model_lately(tenant, reference)
+        versions = versions_of(hplm_of(tenant, found.hplm_name)).filter(state=VersionState.READY)
+        numbers = [str(number) for number in versions.order_by("number").values_list("number", flat=True)]
+        about = {
+            "name": f"{found.tenant_slug}/{found.hplm_name}",
+            "versions": numbers if version is None else [str(version)],
+            "platform": f"{SERVER}_{found.task}",
+        }
+        return Response({**about, **signature_of(found.task, pairs=found.pairs).to_json()})
+
+
+class ModelReadyView(OipView):
+    """`GET /v2/models/<model>/ready`."""
+
+    @extend_schema(
+        operation_id="oip_model_ready",
+        responses={
+            200: OipReadySerializer,
+            **_errors(*ABOUT_A_MODEL),
+            503: OipReadySerializer,
+        },
+    )
+    def get(self, request: Request, model: str, version: int | None = None) -> Response:
+        """Whether an hPLM would answer now: 200, or 503 while it is being made or nobody serves its root."""
+        reference = _reference(model, version)
+        tenant = enter_asked_tenant(request, tenant_in(reference))
+        try:
+            found = resolve_model_lately(tenant, reference)
+            with reaching_the_queue():
+                ready = bool(serving_root(found.root_digest, gateway().standing.workers))
+        except HmiError as error:
+            if error.code not in READY_NOT:
+                raise
+            ready = False
+        return Response({"name": model, "ready": ready}, status=200 if ready else 503)
+
+
+class ModelInferView(AsksAModel):
+    """`POST /v2/models/<model>/infer`."""
+
+    parser_classes = (OipBodyParser,)
+
+    @extend_schema(
+        operation_id="oip_infer",
+        request={JSON: OipRequestSerializer, BYTES: OpenApiTypes.BINARY},
+        responses={
+            (200, JSON): OipAnswerSerializer,
+            (200, BYTES): OpenApiTypes.BINARY,
+            **_errors(*ABOUT_AN_ANSWER),
+        },
+        parameters=[
+            OpenApiParameter(
+                JSON_LENGTH,
+                OpenApiTypes.INT,
+                OpenApiParameter.HEADER,
+                description="How many bytes of the body are JSON; behind it are tensors as bytes.",
+            ),
+            *IN_THE_SCHEMA,
+        ],
+        examples=[
+            OpenApiExample(
+                "One text",
+                {
+                    "inputs": [
+                        {"name": "TEXT", "shape": [1], "datatype": "BYTES", "data": ["It will not start"]}
+                    ]
+                },
+                request_only=True,
+            )
+        ],
+    )
+    def post(self, request: Request, model: str, version: int | None = None) -> HttpResponse:
+        """Ask an hPLM."""
+        reference = _reference(model, version)
+        tenant = self.enter_tenant_of(request, reference)
+        sent: object = request.data
+        body = sent if isinstance(sent, Body) else Body({}, memoryview(b""))
+        found = resolve_model_lately(tenant, reference)
+        signature = signature_of(found.task, pairs=found.pairs)
+        call = read_call(body, signature, model=model)
+        require_choice_of_policy(request, call.miss_policy)
+        answer = self.ask(
+            request,
+            tenant=tenant,
+            reference=reference,
+            inputs=call.inputs,
+            timeout_s=call.timeout_s,
+            miss_policy=call.miss_policy,
+        )
+        return oip_answer(answer, call, signature)
+
+
+@extend_schema_view(get=extend_schema(operation_id="oip_version"))
+class VersionView(ModelView):
+    """`GET /v2/models/<model>/versions/<n>`."""
+
+
+@extend_schema_view(get=extend_schema(operation_id="oip_version_ready"))
+class VersionReadyView(ModelReadyView):
+    """`GET /v2/models/<model>/versions/<n>/ready`."""
+
+
+@extend_schema_view(post=extend_schema(operation_id="oip_version_infer"))
+class VersionInferView(ModelInferView):
+    """`POST /v2/models/<model>/versions/<n>/infer`."""
+
+
+def _reference(model: str, number: int | None) -> str:
+    return model if number is None else f"{model}:{number}"

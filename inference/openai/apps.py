@@ -1,0 +1,18 @@
+from django.apps import AppConfig
+
+
+class OpenAiConfig(AppConfig):
+    """The OpenAI conventions: ``/v1/``. No models of its own."""
+
+    name = "inference.openai"
+    label = "openai"
+    verbose_name = "OpenAI conventions"
+
+    def ready(self) -> None:
+        from inference.api.errors import ErrorFormat, register_errors
+        from inference.batches.endpoints import EMBEDDINGS, register_endpoint
+        from inference.openai.embeddings import Embeddings
+        from inference.openai.errors import PREFIX, openai_error, openai_status
+
+        register_errors(ErrorFormat(PREFIX, openai_status, openai_error))
+        register_endpoint(EMBEDDINGS, Embeddings())

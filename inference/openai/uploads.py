@@ -1,0 +1,131 @@
+"""`/v1/uploads`: files that come in parts, several at a time if one likes."""
+
+from datetime import timedelta
+from typing import Any
+
+from drf_spectacular.utils import extend_schema
+from rest_framework.request import Request
+from rest_framework.response import Response
+from rest_framework.serializers import Serializer
+
+from inference.openai.access import OpenAiView, errors
+from inference.openai.ids import PART, UPLOAD, read_id, unix, written_id
+from inference.openai.serializers import (
+    CompletedSerializer,
+    OpenAiPartSerializer,
+    OpenAiUploadSerializer,
+    ShownPartSerializer,
+    UploadAskedSerializer,
+    shown_upload,
+)
+from tenants.accounts.permissions import request_actor
+from tenants.base.api.multipart import FormParser
+from tenants.base.upload_concurrency import FILES
+from tenants.datasets.models import PartedFile
+from tenants.datasets.selectors.files import parted_file_of
+from tenants.datasets.services.parted_files import (
+    part_add,
+    parted_file_cancel,
+    parted_file_complete,
+    parted_file_create,
+)
+
+
+class _UploadView(OpenAiView):
+    serializer_class: type[Serializer[Any]] = OpenAiUploadSerializer
+    queryset = PartedFile.unscoped.none()
+
+    def upload(self, given: str) -> PartedFile:
+        """The file in parts with this id, or ``not_found``."""
+        return parted_file_of(self.tenant, read_id(UPLOAD, given, param="upload_id"))
+
+
+class OpenAiUploadsView(_UploadView):
+    """Files in parts."""
+
+    @extend_schema(
+        operation_id="openai_uploads_create",
+        request=UploadAskedSerializer,
+        responses={200: OpenAiUploadSerializer, **errors(400, 408, 409, 413)},
+    )
+    def post(self, request: Request, **_: Any) -> Response:
+        """Announce a file."""
+        body = UploadAskedSerializer(data=request.data)
+        body.is_valid(raise_exception=True)
+        asked = body.validated_data
+        after = asked.get("expires_after")
+        parted = parted_file_create(
+            tenant=self.tenant,
+            purpose=asked["purpose"],
+            filename=asked["filename"],
+            size=asked["bytes"],
+            actor=request_actor(request),
+            life=timedelta(seconds=after["seconds"]) if after else None,
+        )
+        return Response(shown_upload(parted))
+
+
+class OpenAiPartsView(_UploadView):
+    """The parts of one."""
+
+    largest_body = FILES
+    parser_classes = (FormParser,)
+    serializer_class = ShownPartSerializer
+
+    @extend_schema(
+        operation_id="openai_uploads_parts_create",
+        request={"multipart/form-data": OpenAiPartSerializer},
+        responses={200: ShownPartSerializer, **errors(400, 408, 409, 413)},
+    )
+    def post(self, request: Request, openai_upload_id: str, **_: Any) -> Response:
+        """Add a part."""
+        parted = self.upload(openai_upload_id)
+        form = OpenAiPartSerializer(data=request.data)
+        form.is_valid(raise_exception=True)
+        data = form.validated_data["data"]
+        part = part_add(parted=parted, stream=data, size=data.size, actor=request_actor(request))
+        return Response(
+            {
+                "id": written_id(PART, part.pk),
+                "object": "upload.part",
+                "created_at": unix(part.created_at),
+                "upload_id": written_id(UPLOAD, parted.pk),
+            }
+        )
+
+
+class OpenAiUploadCompleteView(_UploadView):
+    """The end of one."""
+
+    @extend_schema(
+        operation_id="openai_uploads_complete",
+        request=CompletedSerializer,
+        responses={200: OpenAiUploadSerializer, **errors(400, 408, 409, 413)},
+    )
+    def post(self, request: Request, openai_upload_id: str, **_: Any) -> Response:
+        """Make a file of the parts."""
+        parted = self.upload(openai_upload_id)
+        body = CompletedSerializer(data=request.data)
+        body.is_valid(raise_exception=True)
+        asked = body.validated_data
+        parted_file_complete(
+            parted=parted,
+            parts=[read_id(PART, part, param="part_ids") for part in asked["part_ids"]],
+            actor=request_actor(request),
+            md5=asked.get("md5") or "",
+        )
+        return Response(shown_upload(self.upload(openai_upload_id)))
+
+
+class OpenAiUploadCancelView(_UploadView):
+    """The other end of one."""
+
+    @extend_schema(
+        operation_id="openai_uploads_cancel",
+        request=None,
+        responses={200: OpenAiUploadSerializer, **errors(400, 408, 409, 413)},
+    )
+    def post(self, request: Request, openai_upload_id: str, **_: Any) -> Response:
+        """Throw the parts away."""
+        parted_file_cancel(parted=self.upload(openai_upload_id))
+        return Response(shown_upload(self.upload(openai_upload_id)))

@@ -1,0 +1,90 @@
+"""API keys."""
+
+from typing import Any
+
+from django import forms
+from django.contrib import admin, messages
+from django.db.models import QuerySet
+from django.http import HttpRequest
+from rest_framework_api_key.models import APIKey
+from unfold.contrib.filters.admin import AutocompleteSelectFilter
+from unfold.widgets import UnfoldAdminCheckboxSelectMultipleWidget
+
+from tenants.accounts.models import ApiKey, Scope
+from tenants.accounts.services.api_keys import api_key_create, api_key_revoke
+from tenants.base.admin.base import ModelForm, PageActions, acting
+from tenants.base.admin.confirm import typed_name
+
+# The library's own model is not used: its keys belong to nobody.
+admin.site.unregister(APIKey)
+
+
+class ApiKeyForm(ModelForm):
+    """What a new key is to be."""
+
+    scopes = forms.MultipleChoiceField(choices=Scope.choices, widget=UnfoldAdminCheckboxSelectMultipleWidget)
+
+    class Meta:
+        model = ApiKey
+        fields = ("tenant", "name", "scopes", "expiry_date")
+
+
+@admin.register(ApiKey)
+class ApiKeyAdmin(PageActions):
+    """Keys are made, looked at and revoked, never changed. The plaintext is shown once."""
+
+    form = ApiKeyForm
+    list_display = ("prefix", "name", "tenant", "allowed", "created", "expiry_date", "last_used_at", "state")
+    list_filter = ("revoked", ("tenant", AutocompleteSelectFilter), "created")
+    list_filter_submit = True
+    list_select_related = ("tenant",)
+    search_fields = ("prefix", "name", "tenant__slug")
+    autocomplete_fields = ("tenant",)
+    actions = ("revoke",)
+    on_page = for_good = actions
+
+    def offered(self, row: ApiKey) -> tuple[str, ...]:
+        return () if row.revoked else self.on_page
+
+    def get_fields(self, request: HttpRequest, obj: Any = None) -> tuple[str, ...]:
+        if obj is None:
+            return ("tenant", "name", "scopes", "expiry_date")
+        return (*self.list_display, "created_by")
+
+    def get_readonly_fields(self, request: HttpRequest, obj: Any = None) -> tuple[str, ...]:
+        return () if obj is None else ("allowed", "state")
+
+    @admin.display(description="Scopes")
+    def allowed(self, key: ApiKey) -> str:
+        """What it may be used for."""
+        return ", ".join(key.scopes)
+
+    @admin.display(description="State", ordering="revoked")
+    def state(self, key: ApiKey) -> str:
+        """Whether it works."""
+        return "revoked" if key.revoked else "expired" if key.has_expired else "working"
+
+    def has_change_permission(self, request: HttpRequest, obj: Any = None) -> bool:
+        # The list needs it for its actions; a single key is only looked at.
+        return obj is None and super().has_change_permission(request, obj)
+
+    def has_delete_permission(self, request: HttpRequest, obj: Any = None) -> bool:
+        return False
+
+    def save_model(self, request: HttpRequest, obj: ApiKey, form: ModelForm, change: bool) -> None:
+        key, plaintext = api_key_create(
+            tenant=obj.tenant,
+            name=obj.name,
+            scopes=form.cleaned_data["scopes"],
+            created_by=acting(request),
+            expires_at=obj.expiry_date,
+        )
+        obj.pk, obj.prefix, obj._state.adding = key.pk, key.prefix, False
+        self.message_user(request, f"The key, shown this once and never again: {plaintext}", messages.WARNING)
+
+    @admin.action(description="Revoke", permissions=["change"])
+    @typed_name("revoke", told="Programs that use them are refused within moments, for good.")
+    def revoke(self, request: HttpRequest, keys: QuerySet[ApiKey]) -> None:
+        """Make them useless for ever."""
+        done = sum(api_key_revoke(api_key=key, actor=acting(request)) for key in keys)
+        self.message_user(request, f"{done} revoked.", messages.WARNING)

@@ -1,0 +1,76 @@
+"""The base of the views that work in one tenant."""
+
+from collections.abc import Mapping
+from typing import Any, cast
+
+from django.core.exceptions import ImproperlyConfigured
+from rest_framework.generics import GenericAPIView
+from rest_framework.permissions import SAFE_METHODS, BasePermission
+from rest_framework.request import Request
+
+from tenants.accounts.api.idempotency import AnsweredOnce
+from tenants.accounts.authentication import TenantRequest
+from tenants.accounts.models import ApiKey, Role, Scope, Tenant
+from tenants.accounts.permissions import request_tenant, require_permission, require_staff
+from tenants.base.api.paging import Pages
+from tenants.base.errors import ErrorCode, HmiError
+from tenants.base.scope import enter_platform, enter_tenant
+
+
+class TenantAccess(BasePermission):
+    """A key needs the view's scope; a member needs its role for reading or writing. Sets the tenant."""
+
+    def has_permission(self, request: Request, view: Any) -> bool:
+        if isinstance(request.auth, ApiKey) and not view.keys_allowed:
+            raise HmiError(ErrorCode.FORBIDDEN, "Only a person may do this, not a key.")
+        role = view.read_role if request.method in SAFE_METHODS else view.write_role
+        slug = view.kwargs.get("tenant") or request.query_params.get("tenant")
+        tenant = request_tenant(request, slug, view.scope, role=role)
+        enter_tenant(tenant)
+        cast("TenantRequest", request).tenant = tenant
+        return True
+
+
+class TenantView(AnsweredOnce, GenericAPIView[Any]):
+    """A view in one tenant: the key's, or the one in the path or in ``?tenant=``.
+
+    ``ordering`` is that of its list (``Pages``).
+    """
+
+    permission_classes = [TenantAccess]
+    pagination_class = Pages
+    ordering: tuple[str, ...] = ("-pk",)
+    scope: str = Scope.MANAGE
+    read_role: str = Role.VIEWER
+    write_role: str = Role.DEVELOPER
+    keys_allowed = True
+
+    @property
+    def tenant(self) -> Tenant:
+        """Whose request this is."""
+        return cast("TenantRequest", self.request).tenant
+
+
+class StaffOnly(BasePermission):
+    """Only the platform's staff, signed in, with the permission that the view asks for."""
+
+    def has_permission(self, request: Request, view: Any) -> bool:
+        method = "GET" if request.method == "HEAD" else str(request.method)
+        if method in view.permissions:
+            require_permission(request.user, *view.permissions[method])
+        elif method == "OPTIONS" or not hasattr(view, method.lower()):
+            require_staff(request.user)
+        else:
+            raise ImproperlyConfigured(f"{type(view).__name__} names no permission for {method}.")
+        enter_platform()
+        return True
+
+
+class StaffView(AnsweredOnce, GenericAPIView[Any]):
+    """A view of what is the platform's. ``permissions``: by method those that the administration asks for, of
+    which one is enough."""
+
+    permission_classes = [StaffOnly]
+    permissions: Mapping[str, tuple[str, ...]] = {}
+    pagination_class = Pages
+    ordering: tuple[str, ...] = ("-pk",)

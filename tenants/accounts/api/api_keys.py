@@ -1,0 +1,83 @@
+"""API keys: only people manage them, so that a stolen key cannot make itself successors."""
+
+from datetime import timedelta
+from typing import Any
+
+from drf_spectacular.utils import extend_schema
+from rest_framework import status
+from rest_framework.request import Request
+from rest_framework.response import Response
+
+from tenants.accounts.api.access import TenantView
+from tenants.accounts.api.serializers import (
+    ApiKeyCreateSerializer,
+    ApiKeyMadeSerializer,
+    ApiKeyRotateSerializer,
+    ApiKeySerializer,
+)
+from tenants.accounts.api_key_selectors import api_key_of, api_keys_of
+from tenants.accounts.models import ApiKey, Role
+from tenants.accounts.permissions import request_actor
+from tenants.accounts.services.api_keys import api_key_create, api_key_revoke, api_key_rotate
+from tenants.audit.services import person
+from tenants.base.api.conditional import Single
+
+
+class KeyView(TenantView):
+    """Developers see the keys; owners make and revoke them."""
+
+    serializer_class = ApiKeySerializer
+    queryset = ApiKey.unscoped.none()
+    read_role = Role.DEVELOPER
+    write_role = Role.OWNER
+    keys_allowed = False
+
+
+class ApiKeysView(KeyView):
+    """The tenant's keys, the newest first."""
+
+    ordering = ("-created", "-pk")
+
+    @extend_schema(responses=ApiKeySerializer(many=True))
+    def get(self, request: Request, **_: Any) -> Response:
+        page = self.paginate_queryset(api_keys_of(self.tenant))
+        return self.get_paginated_response(ApiKeySerializer(page, many=True).data)
+
+    @extend_schema(request=ApiKeyCreateSerializer, responses={201: ApiKeyMadeSerializer})
+    def post(self, request: Request, **_: Any) -> Response:
+        asked = ApiKeyCreateSerializer(data=request.data)
+        asked.is_valid(raise_exception=True)
+        maker = person(request_actor(request))
+        return made(*api_key_create(tenant=self.tenant, created_by=maker, **asked.validated_data))
+
+
+class ApiKeyView(Single, KeyView):
+    """One key, by its prefix."""
+
+    volatile = ("last_used_at",)
+
+    def found(self, *, prefix: str, **_: Any) -> ApiKey:
+        return api_key_of(self.tenant, prefix)
+
+    @extend_schema(responses={204: None})
+    def delete(self, request: Request, **place: Any) -> Response:
+        api_key_revoke(api_key=self.found(**place), actor=request_actor(request))
+        return Response(status=status.HTTP_204_NO_CONTENT)
+
+
+class ApiKeyRotateView(KeyView):
+    """The successor of a key, with its plaintext, shown this once."""
+
+    @extend_schema(request=ApiKeyRotateSerializer, responses={201: ApiKeyMadeSerializer})
+    def post(self, request: Request, prefix: str, **_: Any) -> Response:
+        key = api_key_of(self.tenant, prefix)
+        asked = ApiKeyRotateSerializer(data=request.data)
+        asked.is_valid(raise_exception=True)
+        overlap = timedelta(seconds=asked.validated_data["overlap_s"])
+        return made(*api_key_rotate(api_key=key, overlap=overlap, actor=person(request_actor(request))))
+
+
+def made(key: ApiKey, plaintext: str) -> Response:
+    """A new key, shown whole this once."""
+    shown = dict(ApiKeySerializer(key).data)
+    return Response(shown | {"key": plaintext}, status=status.HTTP_201_CREATED)

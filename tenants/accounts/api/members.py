@@ -1,0 +1,72 @@
+"""Who belongs to a tenant: members look, owners change, everybody may leave. Only people, no keys."""
+
+from typing import Any
+
+from drf_spectacular.utils import extend_schema
+from rest_framework import status
+from rest_framework.request import Request
+from rest_framework.response import Response
+
+from tenants.accounts.api.access import TenantView
+from tenants.accounts.api.people_serializers import (
+    MemberRemoveSerializer,
+    MemberRoleSerializer,
+    MemberSerializer,
+)
+from tenants.accounts.models import Membership, Role
+from tenants.accounts.permissions import request_actor, require_role
+from tenants.accounts.selectors import member_of, members_of
+from tenants.accounts.services.members import member_hold, member_remove, member_set_role
+from tenants.base.api.conditional import Single
+
+
+class PeopleView(TenantView):
+    """Every member is let in; who may do what is said by the view."""
+
+    serializer_class = MemberSerializer
+    queryset = Membership.unscoped.none()
+    write_role = Role.VIEWER
+    keys_allowed = False
+
+
+class MembersView(PeopleView):
+    """The tenant's members, in the order in which they joined."""
+
+    ordering = ("pk",)
+
+    @extend_schema(responses=MemberSerializer(many=True))
+    def get(self, request: Request, **_: Any) -> Response:
+        page = self.paginate_queryset(members_of(self.tenant))
+        return self.get_paginated_response(MemberSerializer(page, many=True).data)
+
+
+class MemberView(Single, PeopleView):
+    """One member, by the number in the list."""
+
+    volatile = ("last_sign_in_at",)
+
+    def found(self, *, member_id: int, **_: Any) -> Membership:
+        return member_of(self.tenant, member_id)
+
+    def hold(self, row: Membership) -> None:
+        member_hold(membership=row)
+
+    @extend_schema(request=MemberRoleSerializer, responses=MemberSerializer)
+    def patch(self, request: Request, **place: Any) -> Response:
+        require_role(request.user, self.tenant, Role.OWNER)
+        asked = MemberRoleSerializer(data=request.data)
+        asked.is_valid(raise_exception=True)
+        member = self.found(**place)
+        changed = member_set_role(membership=member, actor=request_actor(request), **asked.validated_data)
+        return Response(MemberSerializer(changed).data)
+
+    @extend_schema(parameters=[MemberRemoveSerializer], responses={204: None})
+    def delete(self, request: Request, **place: Any) -> Response:
+        member = self.found(**place)
+        if member.user != request.user:
+            require_role(request.user, self.tenant, Role.OWNER)
+        asked = MemberRemoveSerializer(data=request.query_params)
+        asked.is_valid(raise_exception=True)
+        revoke_keys = asked.validated_data["revoke_keys"] and member.user != request.user
+        member_remove(membership=member, actor=request_actor(request), revoke_keys=revoke_keys)
+        return Response(status=status.HTTP_204_NO_CONTENT)

@@ -1,0 +1,135 @@
+"""What the API takes and shows. Checks of content are the services' concern."""
+
+from typing import Any
+
+from rest_framework import serializers
+
+from tenants.accounts.models import ApiKey, Tenant
+from tenants.accounts.services.api_keys import LONGEST_OVERLAP
+from tenants.base.api.strict_input import Asked
+from tenants.usage.models import Quota
+
+
+class TenantSerializer(serializers.ModelSerializer[Tenant]):
+    """A tenant, and the asking user's role in it."""
+
+    role = serializers.CharField(read_only=True, default=None, allow_null=True)
+
+    class Meta:
+        model = Tenant
+        fields = ("slug", "name", "role", "created_at", "suspended_at", "shares_fragment_counts")
+        read_only_fields = fields
+
+
+class QuotaSerializer(serializers.ModelSerializer[Quota]):
+    """What the tenant may have and use."""
+
+    class Meta:
+        model = Quota
+        fields = (
+            "max_domains",
+            "max_hplms",
+            "max_storage_bytes",
+            "max_requests_per_day",
+            "max_active_jobs",
+            "max_api_keys",
+            "max_invitations_per_day",
+        )
+        read_only_fields = fields
+
+
+class RatesSerializer(serializers.Serializer[Any]):
+    """What the tenant may do in a minute. 0: there is no limit."""
+
+    requests_per_minute = serializers.IntegerField(help_text="Infer requests.")
+    tokens_per_minute = serializers.IntegerField(help_text="Tokens of infer requests.")
+    manage_per_minute = serializers.IntegerField(help_text="Other requests to the API.")
+
+
+class ApiKeySerializer(serializers.ModelSerializer[ApiKey]):
+    """A key as it is shown after it was made: by its prefix, never whole."""
+
+    expires_at = serializers.DateTimeField(source="expiry_date", allow_null=True, read_only=True)
+    created_at = serializers.DateTimeField(source="created", read_only=True)
+    created_by = serializers.CharField(
+        source="created_by.username", default=None, allow_null=True, read_only=True
+    )
+    replaces = serializers.CharField(source="replaces_id", read_only=True, allow_null=True)
+    replaced_by = serializers.CharField(
+        source="replaced_by.prefix", default=None, allow_null=True, read_only=True
+    )
+
+    class Meta:
+        model = ApiKey
+        fields: tuple[str, ...] = (
+            "prefix",
+            "name",
+            "scopes",
+            "created_by",
+            "created_at",
+            "expires_at",
+            "last_used_at",
+            "requests_per_minute",
+            "tokens_per_minute",
+            "revoked",
+            "revoked_at",
+            "replaces",
+            "replaced_by",
+        )
+        read_only_fields = fields
+
+
+class ApiKeyCreateSerializer(Asked):
+    """What a new key is to be."""
+
+    name = serializers.CharField(max_length=50)
+    scopes = serializers.ListField(child=serializers.CharField(), help_text="infer, manage")
+    expires_at = serializers.DateTimeField(required=False, allow_null=True)
+    requests_per_minute = serializers.IntegerField(
+        required=False, allow_null=True, help_text="Of any kind, with this key, within the tenant's limits."
+    )
+    tokens_per_minute = serializers.IntegerField(
+        required=False, allow_null=True, help_text="Of infer requests with this key."
+    )
+
+
+class ApiKeyRotateSerializer(Asked):
+    """For how long the old key goes on."""
+
+    overlap_s = serializers.IntegerField(
+        min_value=0,
+        max_value=int(LONGEST_OVERLAP.total_seconds()),
+        default=24 * 3600,
+        help_text="Seconds for which both keys work; 0 revokes the old one at once.",
+    )
+
+
+class ApiKeyMadeSerializer(ApiKeySerializer):
+    """A new key, with its plaintext: shown this once."""
+
+    key = serializers.CharField(read_only=True)
+
+    class Meta(ApiKeySerializer.Meta):
+        fields = (*ApiKeySerializer.Meta.fields, "key")
+        read_only_fields = fields
+
+
+class TenantChangeSerializer(Asked):
+    """What an owner may change of the tenant."""
+
+    shares_fragment_counts = serializers.BooleanField()
+
+
+class TenantDetailSerializer(serializers.Serializer[Any]):
+    """A tenant with what it may use and uses."""
+
+    slug = serializers.CharField()
+    name = serializers.CharField()
+    role = serializers.CharField(allow_null=True)
+    created_at = serializers.DateTimeField()
+    suspended_at = serializers.DateTimeField(allow_null=True)
+    shares_fragment_counts = serializers.BooleanField()
+    quota = QuotaSerializer()
+    rates = RatesSerializer()
+    storage_used_bytes = serializers.IntegerField()
+    requests_today = serializers.IntegerField()

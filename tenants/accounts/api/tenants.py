@@ -1,0 +1,92 @@
+"""Tenants of the asking user, and what each uses."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from django.db.models import QuerySet
+from drf_spectacular.utils import extend_schema
+from rest_framework.generics import GenericAPIView
+from rest_framework.permissions import BasePermission
+from rest_framework.request import Request
+from rest_framework.response import Response
+
+from tenants.accounts.api.access import TenantView
+from tenants.accounts.api.serializers import TenantChangeSerializer, TenantDetailSerializer, TenantSerializer
+from tenants.accounts.models import ApiKey, Role, Tenant
+from tenants.accounts.permissions import NOBODY, request_actor
+from tenants.accounts.selectors import membership_of, tenants_joined
+from tenants.accounts.services.tenants import tenant_set_sharing
+from tenants.base.api.conditional import Single
+from tenants.base.api.paging import Pages
+from tenants.base.errors import ErrorCode, HmiError
+from tenants.base.scope import platform_scope
+from tenants.datasets.selectors.uploads import storage_used
+from tenants.usage.selectors.quotas import quota_of, rates_of, requests_today
+
+TENANT_FIELDS = ("slug", "name", "created_at", "suspended_at", "shares_fragment_counts")
+
+
+class SomebodyKnown(BasePermission):
+    """A signed-in person or a key."""
+
+    def has_permission(self, request: Request, view: Any) -> bool:
+        if not (isinstance(request.auth, ApiKey) or request.user.is_authenticated):
+            raise HmiError(ErrorCode.UNAUTHENTICATED, NOBODY)
+        return True
+
+
+class TenantsView(GenericAPIView[Tenant]):
+    """The tenants the user belongs to; a key belongs to one."""
+
+    permission_classes = [SomebodyKnown]
+    serializer_class = TenantSerializer
+    pagination_class = Pages
+    queryset = Tenant.objects.none()
+    ordering = ("slug",)
+
+    @extend_schema(responses=TenantSerializer(many=True))
+    def get(self, request: Request) -> Response:
+        with platform_scope():
+            page = self.paginate_queryset(_tenants_of(request))
+        return self.get_paginated_response(TenantSerializer(page, many=True).data)
+
+
+class TenantDetailView(Single, TenantView):
+    """One tenant with its quota and how much of it is used; its owner may change what it shares."""
+
+    serializer_class = TenantDetailSerializer
+    write_role = Role.OWNER
+    volatile = ("storage_used_bytes", "requests_today")
+
+    def found(self, **_: Any) -> Tenant:
+        """As it is now: the request's own may be some seconds old."""
+        return Tenant.objects.get(pk=self.tenant.pk)
+
+    def shown(self, row: Tenant) -> Mapping[str, Any]:
+        shown = {
+            "role": getattr(membership_of(self.request.user, row), "role", None),
+            "quota": quota_of(row),
+            "rates": rates_of(row)._asdict(),
+            "storage_used_bytes": storage_used(row),
+            "requests_today": requests_today(row),
+        }
+        fields = {name: getattr(row, name) for name in TENANT_FIELDS}
+        return TenantDetailSerializer(fields | shown).data
+
+    @extend_schema(request=TenantChangeSerializer, responses=TenantDetailSerializer)
+    def patch(self, request: Request, **_: Any) -> Response:
+        asked = TenantChangeSerializer(data=request.data)
+        asked.is_valid(raise_exception=True)
+        tenant = self.tenant
+        tenant_set_sharing(
+            tenant=tenant,
+            shares=asked.validated_data["shares_fragment_counts"],
+            actor=request_actor(request),
+        )
+        return Response(self.shown(self.found()))
+
+
+def _tenants_of(request: Request) -> QuerySet[Tenant]:
+    if isinstance(request.auth, ApiKey):
+        return Tenant.objects.filter(pk=request.auth.tenant_id)
+    return tenants_joined(request.user)

@@ -1,0 +1,99 @@
+"""API keys in requests: ``Authorization: Bearer <key>`` or ``X-Api-Key: <key>``."""
+
+import re
+from hashlib import sha256
+from typing import Any, cast
+
+from django.conf import settings
+from django.contrib.auth.models import AnonymousUser
+from django.http import HttpRequest
+from rest_framework.authentication import BaseAuthentication
+from rest_framework.exceptions import AuthenticationFailed
+from rest_framework.request import Request
+from structlog.contextvars import bind_contextvars
+
+from tenants.accounts.models import ApiKey, Tenant
+from tenants.accounts.services.api_keys import api_key_touch
+from tenants.base.scope import enter_tenant, platform_scope
+from tenants.base.ttl_cache import remembered
+
+KEY_PATTERN = re.compile(r"[A-Za-z0-9]{8}\.[A-Za-z0-9]{32}")
+
+
+class TenantRequest(Request):
+    """A request of which it is known whose it is."""
+
+    tenant: Tenant
+
+
+class ApiKeyAuthentication(BaseAuthentication):
+    """Sets ``request.auth`` to the key and ``request.tenant`` to its tenant; the user stays anonymous.
+
+    A key acts for its tenant, never for the person who made it. A key that is unknown, revoked or
+    expired is refused (401) in the same words, whichever it is.
+    """
+
+    def authenticate(self, request: Request) -> tuple[Any, ApiKey] | None:
+        plaintext = presented_key(request)
+        if plaintext is None:
+            return None
+        key = self.find(plaintext)
+        if key is None:
+            raise AuthenticationFailed("This API key is not valid: unknown, revoked or expired.")
+        bind_contextvars(tenant=key.tenant.slug)
+        enter_tenant(key.tenant)
+        cast("TenantRequest", request).tenant = key.tenant
+        return AnonymousUser(), key
+
+    def authenticate_header(self, request: Request) -> str:
+        return "Bearer"
+
+    def find(self, plaintext: str) -> ApiKey | None:
+        """The usable key with this plaintext, whose use is noted."""
+        return api_key_used(plaintext)
+
+
+class LateApiKeyAuthentication(ApiKeyAuthentication):
+    """For what is asked many times a second: a key and its tenant are taken as they were at most
+    HMI_KEY_CACHE_S ago. A key that is revoked and a tenant that is suspended are refused that much later.
+    """
+
+    def find(self, plaintext: str) -> ApiKey | None:
+        return api_key_lately(plaintext)
+
+
+def api_key_lately(plaintext: str) -> ApiKey | None:
+    """`api_key_used`, as it was at most HMI_KEY_CACHE_S ago."""
+    # Who has read the memory of this process has no key yet.
+    name = f"api-key:{sha256(plaintext.encode()).hexdigest()}"
+    key = remembered(name, lambda: api_key_used(plaintext), settings.HMI_KEY_CACHE_S)
+    return None if key is None or key.has_expired else key
+
+
+def api_key_used(plaintext: str) -> ApiKey | None:
+    """The usable key with this plaintext, whose use is noted."""
+    key = api_key_from(plaintext)
+    if key is not None:
+        api_key_touch(api_key=key)
+    return key
+
+
+def api_key_from(plaintext: str) -> ApiKey | None:
+    """The usable key with this plaintext, its tenant loaded; none when unknown, revoked or expired."""
+    if not KEY_PATTERN.fullmatch(plaintext):
+        return None
+    try:
+        with platform_scope():
+            key = ApiKey.unscoped.get_from_key(plaintext)
+    except ApiKey.DoesNotExist:
+        return None
+    return key if isinstance(key, ApiKey) and not key.has_expired else None
+
+
+def presented_key(request: Request | HttpRequest) -> str | None:
+    """What the caller gives as an API key, if anything."""
+    header = request.headers.get("X-Api-Key")
+    if header is not None:
+        return header.strip()
+    scheme, _, rest = request.headers.get("Authorization", "").partition(" ")
+    return rest.strip() if scheme.lower() == "bearer" else None

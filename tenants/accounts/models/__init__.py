@@ -1,0 +1,19 @@
+"""Tenants, who belongs to them, and how they sign in."""
+
+from tenants.accounts.models.api_key import ApiKey, Scope
+from tenants.accounts.models.idempotency import KeptAnswer
+from tenants.accounts.models.invitation import Invitation, InvitationState
+from tenants.accounts.models.tenant import Membership, Role, Tenant
+from tenants.accounts.models.user import User
+
+__all__ = [
+    "ApiKey",
+    "Invitation",
+    "InvitationState",
+    "KeptAnswer",
+    "Membership",
+    "Role",
+    "Scope",
+    "Tenant",
+    "User",
+]

@@ -1,0 +1,90 @@
+"""API keys: hashed, with a visible prefix, scopes, expiry and revocation."""
+
+from typing import ClassVar
+
+from django.conf import settings
+from django.db import models
+from django.db.models import Q
+from rest_framework_api_key.crypto import KeyGenerator
+from rest_framework_api_key.models import AbstractAPIKey, BaseAPIKeyManager
+
+from tenants.accounts.models.tenant import Tenant
+from tenants.base.managers import TenantScopedManager
+from tenants.usage.models.quota import rate
+
+
+class Scope(models.TextChoices):
+    """What a key may be used for."""
+
+    INFER = "infer", "Send infer requests"
+    MANAGE = "manage", "Manage domains, hPLMs and uploads"
+
+
+class ApiKeyManager(BaseAPIKeyManager):
+    """Creates keys and finds them by their plaintext."""
+
+    def assign_key(self, obj: AbstractAPIKey) -> str:
+        """The plaintext of a new key. The primary key is the prefix: the library's contains the hash, which
+        would then stand in addresses and logs."""
+        plaintext: str = super().assign_key(obj)
+        obj.pk = obj.prefix
+        return plaintext
+
+    def get_usable_keys(self) -> "models.QuerySet[ApiKey]":
+        return self.filter(revoked=False).select_related("tenant")
+
+
+class ScopedApiKeyManager(TenantScopedManager["ApiKey"]):
+    """``AbstractAPIKey.is_valid`` asks the manager called ``objects`` for the generator."""
+
+    key_generator = KeyGenerator()
+
+
+class ApiKey(AbstractAPIKey):
+    """A tenant's key. Only a hash of it is stored; people see its prefix, which is the primary key, too."""
+
+    tenant = models.ForeignKey(Tenant, on_delete=models.PROTECT, related_name="api_keys")
+    scopes = models.JSONField(help_text='A list of "infer" and "manage".')
+    created_by = models.ForeignKey(
+        settings.AUTH_USER_MODEL, on_delete=models.PROTECT, null=True, blank=True, related_name="+"
+    )
+    last_used_at = models.DateTimeField(null=True, blank=True, editable=False)
+    revoked_at = models.DateTimeField(null=True, blank=True, editable=False)
+    requests_per_minute = rate("Requests with this key, of any kind,", "only the tenant's limits hold")
+    tokens_per_minute = rate("Tokens of infer requests with this key", "only the tenant's limit holds")
+    replaces = models.OneToOneField(
+        "self",
+        on_delete=models.PROTECT,
+        null=True,
+        blank=True,
+        editable=False,
+        related_name="replaced_by",
+        help_text="The key that this one was made from, with its scopes, to follow it.",
+    )
+
+    unscoped: ClassVar[ApiKeyManager] = ApiKeyManager()
+    objects: ClassVar[ScopedApiKeyManager] = ScopedApiKeyManager()  # type: ignore[assignment]  # narrower
+
+    class Meta(AbstractAPIKey.Meta):
+        abstract = False
+        constraints = (
+            models.CheckConstraint(condition=Q(id=models.F("prefix")), name="api_key_is_named_by_its_prefix"),
+            models.CheckConstraint(
+                condition=Q(scopes__contains=[]) & Q(scopes__contained_by=Scope.values) & ~Q(scopes=[]),
+                name="api_key_scopes_are_known",
+            ),
+            models.CheckConstraint(
+                condition=Q(revoked=True) | Q(revoked_at=None), name="api_key_revoked_at_a_time_is_revoked"
+            ),
+            models.CheckConstraint(
+                condition=Q(requests_per_minute__gt=0, tokens_per_minute__gt=0),
+                name="api_key_rates_are_above_0",
+            ),
+        )
+
+    def __str__(self) -> str:
+        return f"{self.prefix} ({self.name})"
+
+    def allows(self, scope: Scope) -> bool:
+        """Whether the key was given this scope."""
+        return scope.value in self.scopes

@@ -1,0 +1,87 @@
+"""Invitations: a link by which somebody becomes a member of a tenant, once and until it runs out."""
+
+from datetime import datetime
+from hashlib import sha256
+
+from django.conf import settings
+from django.db import models
+from django.db.models import Q
+from django.db.models.functions import Now
+from django.utils import timezone
+
+from tenants.accounts.models.tenant import Role, Tenant
+from tenants.base.managers import TenantScopedManager
+
+LONGEST_EMAIL = 254
+
+
+class InvitationState(models.TextChoices):
+    """What became of the link. One that waits may have run out: that is told by its time alone."""
+
+    WAITING = "waiting", "Waiting"
+    ACCEPTED = "accepted", "Accepted"
+    WITHDRAWN = "withdrawn", "Withdrawn"
+    REPLACED = "replaced", "Replaced by a new link"
+
+
+class Invitation(models.Model):
+    """One link, for one e-mail address. Only a hash of its token is stored; sent again, it is another row."""
+
+    tenant = models.ForeignKey(Tenant, on_delete=models.CASCADE, related_name="invitations")
+    email = models.EmailField(max_length=LONGEST_EMAIL, help_text="In lower-case letters.")
+    role = models.CharField(max_length=16, choices=Role.choices)
+    token_hash = models.CharField(max_length=64, unique=True, editable=False)
+    state = models.CharField(
+        max_length=16, choices=InvitationState.choices, default=InvitationState.WAITING, editable=False
+    )
+    invited_by = models.ForeignKey(
+        settings.AUTH_USER_MODEL, on_delete=models.PROTECT, null=True, blank=True, related_name="+"
+    )
+    accepted_by = models.ForeignKey(
+        settings.AUTH_USER_MODEL, on_delete=models.PROTECT, null=True, blank=True, related_name="+"
+    )
+    created_at = models.DateTimeField(auto_now_add=True, db_default=Now())
+    expires_at = models.DateTimeField()
+    ended_at = models.DateTimeField(null=True, blank=True, editable=False)
+
+    unscoped = models.Manager()
+    objects = TenantScopedManager()
+
+    class Meta:
+        ordering = ("-created_at", "-pk")
+        indexes = (models.Index(fields=("tenant", "-created_at"), name="invitations_by_tenant_and_time"),)
+        constraints = (
+            models.UniqueConstraint(
+                fields=("tenant", "email"),
+                condition=Q(state=InvitationState.WAITING),
+                name="one_waiting_invitation_per_tenant_and_email",
+            ),
+            models.CheckConstraint(condition=Q(role__in=Role.values), name="invitation_role_is_known"),
+            models.CheckConstraint(
+                condition=Q(state__in=InvitationState.values), name="invitation_state_is_known"
+            ),
+            models.CheckConstraint(
+                condition=Q(state=InvitationState.WAITING, ended_at=None)
+                | (~Q(state=InvitationState.WAITING) & Q(ended_at__isnull=False)),
+                name="invitation_has_ended_or_waits",
+            ),
+        )
+
+    def __str__(self) -> str:
+        return f"{self.email} to {self.tenant}"
+
+    @property
+    def has_run_out(self) -> bool:
+        """Whether its time is over, used or not."""
+        moment: datetime = self.expires_at
+        return moment <= timezone.now()
+
+    @property
+    def is_open(self) -> bool:
+        """Whether the link still makes somebody a member."""
+        return self.state == InvitationState.WAITING and not self.has_run_out
+
+
+def hash_of(token: str) -> str:
+    """What is stored of a token. It is long and random, so a plain hash cannot be guessed back."""
+    return sha256(token.encode()).hexdigest()

@@ -1,0 +1,105 @@
+"""Tenants, who belongs to them, and how much they may use."""
+
+from django.conf import settings
+from django.core.validators import MaxValueValidator, MinValueValidator
+from django.db import models
+from django.db.models import Q
+from django.db.models.functions import Now
+
+from tenants.base.managers import TenantScopedManager
+
+SLUG_PATTERN = r"^[a-z0-9]([a-z0-9-]{0,48}[a-z0-9])?$"
+
+
+LEAST_WEIGHT, MOST_WEIGHT = 0.01, 100.0
+
+
+class Tenant(models.Model):
+    """An organisation or person that owns hPLMs, domains and uploads.
+
+    ``leaving_since``: all its data is being deleted. ``left_at``: it is gone, and the row is what bills name.
+    """
+
+    slug = models.SlugField(max_length=50, unique=True, help_text="Lower-case letters, digits and hyphens.")
+    name = models.CharField(max_length=200)
+    created_at = models.DateTimeField(auto_now_add=True, db_default=Now())
+    suspended_at = models.DateTimeField(null=True, blank=True, editable=False)
+    leaving_since = models.DateTimeField(null=True, blank=True, editable=False)
+    left_at = models.DateTimeField(null=True, blank=True, editable=False)
+    shares_fragment_counts = models.BooleanField(
+        default=True,
+        db_default=True,
+        help_text="Count which fragments (runs of a few tokens) the tables lack, so that they can grow by"
+        " them. A domain that all read takes only those that several tenants missed. No whole text is kept;"
+        " turning this off deletes the tenant's counts within a few minutes.",
+    )
+    stopped_sharing_at = models.DateTimeField(null=True, blank=True, editable=False)
+    weight = models.FloatField(
+        default=1.0,
+        db_default=1.0,
+        validators=[MinValueValidator(LEAST_WEIGHT), MaxValueValidator(MOST_WEIGHT)],
+        help_text="The tenant's share of the inference workers' time while several tenants ask: with 2 it"
+        " gets twice as much as one with 1. From 0.01 to 100. Workers take it over at once.",
+    )
+
+    class Meta:
+        ordering = ("slug",)
+        constraints = (
+            models.CheckConstraint(condition=Q(slug__regex=SLUG_PATTERN), name="tenant_slug_is_plain"),
+            models.CheckConstraint(condition=~Q(name=""), name="tenant_has_a_name"),
+            models.CheckConstraint(
+                condition=Q(weight__range=(LEAST_WEIGHT, MOST_WEIGHT)), name="tenant_weight_is_in_range"
+            ),
+            models.CheckConstraint(
+                condition=Q(leaving_since=None, left_at=None)
+                | Q(leaving_since__isnull=False, suspended_at__isnull=False),
+                name="tenant_leaves_suspended",
+            ),
+        )
+
+    def __str__(self) -> str:
+        return self.slug
+
+    @property
+    def is_suspended(self) -> bool:
+        """Whether the platform has stopped this tenant's requests."""
+        return self.suspended_at is not None
+
+
+class Role(models.TextChoices):
+    """What a member may do; each role includes those below it."""
+
+    OWNER = "owner", "Owner"
+    DEVELOPER = "developer", "Developer"
+    VIEWER = "viewer", "Viewer"
+
+    @property
+    def rank(self) -> int:
+        """Higher may do more."""
+        return {Role.VIEWER: 1, Role.DEVELOPER: 2, Role.OWNER: 3}[self]
+
+    def includes(self, other: "Role") -> bool:
+        """Whether this role may do what the other may."""
+        return self.rank >= other.rank
+
+
+class Membership(models.Model):
+    """A user's role in a tenant."""
+
+    tenant = models.ForeignKey(Tenant, on_delete=models.CASCADE, related_name="memberships")
+    user = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.CASCADE, related_name="memberships")
+    role = models.CharField(max_length=16, choices=Role.choices)
+    created_at = models.DateTimeField(auto_now_add=True, db_default=Now())
+
+    unscoped = models.Manager()
+    objects = TenantScopedManager()
+
+    class Meta:
+        ordering = ("tenant", "user")
+        constraints = (
+            models.UniqueConstraint(fields=("tenant", "user"), name="one_membership_per_tenant_and_user"),
+            models.CheckConstraint(condition=Q(role__in=Role.values), name="membership_role_is_known"),
+        )
+
+    def __str__(self) -> str:
+        return f"{self.user} in {self.tenant}: {self.role}"

@@ -1,0 +1,182 @@
+"""The life of an invitation: a link that is made, perhaps sent again or withdrawn, and accepted once."""
+
+import secrets
+from datetime import UTC, datetime, timedelta
+
+from django.core.exceptions import ValidationError
+from django.core.validators import validate_email
+from django.db import transaction
+from django.utils import timezone
+
+from tenants.accounts.models import Invitation, InvitationState, Membership, Tenant, User
+from tenants.accounts.models.invitation import LONGEST_EMAIL, hash_of
+from tenants.accounts.permissions import require_active
+from tenants.accounts.selectors import has_address, invitations_made_since
+from tenants.accounts.services.members import clean_role, member_add
+from tenants.audit.services import audit_record
+from tenants.base.errors import ErrorCode, HmiError
+from tenants.base.scope import tenant_scope
+from tenants.usage.services.quotas import quota_check_invitations, quota_lock
+
+LASTS = timedelta(days=7)
+KEPT = timedelta(days=30)
+
+
+@transaction.atomic
+def invitation_create(*, tenant: Tenant, email: str, role: str, actor: User) -> tuple[Invitation, str]:
+    """An invitation and the token of its link, which is returned this once and never stored.
+
+    A member or an invitation that waits already: ``conflict``; too many in a day: ``quota_exceeded``. It is
+    not looked at, nor told, whether the address has an account.
+    """
+    address, cleaned = clean_email(email), clean_role(role)
+    _check_allowance(tenant)
+    if Membership.objects.for_tenant(tenant).filter(user__email__iexact=address).exists():
+        raise HmiError(ErrorCode.CONFLICT, f"{address} is a member already.", param="email")
+    waiting = Invitation.objects.for_tenant(tenant).filter(email=address, state=InvitationState.WAITING)
+    for before in waiting:
+        if not before.has_run_out:
+            message = f"{address} is invited already. Send that invitation again, or withdraw it first."
+            raise HmiError(ErrorCode.CONFLICT, message, param="email")
+        _end(before, InvitationState.REPLACED)
+    return _make("invitation.create", tenant, address, cleaned, actor)
+
+
+@transaction.atomic
+def invitation_resend(*, invitation: Invitation, actor: User) -> tuple[Invitation, str]:
+    """A new invitation with a new token in the place of this one, whose link ends. One that was accepted or
+    withdrawn: ``invitation_over``; too many in a day: ``quota_exceeded``."""
+    _check_allowance(invitation.tenant)
+    before = _locked(invitation)
+    _check_waits(before)
+    _end(before, InvitationState.REPLACED)
+    return _make("invitation.resend", before.tenant, before.email, before.role, actor)
+
+
+@transaction.atomic
+def invitation_withdraw(*, invitation: Invitation, actor: User) -> bool:
+    """End the link; true when this call did it."""
+    found = _locked(invitation)
+    if found.state != InvitationState.WAITING:
+        return False
+    _end(found, InvitationState.WITHDRAWN)
+    _record("invitation.withdraw", found, actor)
+    return True
+
+
+@transaction.atomic
+def invitation_accept(*, invitation: Invitation, user: User, new_account: bool = False) -> Membership:
+    """Make the user, who must have confirmed the address, a member; a `new_account` has just been made for
+    the invitation, with its address and no other.
+
+    Used, withdrawn or run out: ``invitation_over``; of another address, or of a tenant that is suspended:
+    ``forbidden``; a member already: ``conflict``.
+    """
+    with tenant_scope(invitation.tenant):
+        found = _locked(invitation)
+        invitation_check_open(invitation=found)
+        require_active(found.tenant)
+        if not new_account:
+            _check_address(found, user)
+        membership = member_add(tenant=found.tenant, user=user, role=found.role, actor=user)
+        _end(found, InvitationState.ACCEPTED, accepted_by=user)
+        _record("invitation.accept", found, user)
+    return membership
+
+
+def invitation_check_open(*, invitation: Invitation) -> None:
+    """The link still works; else ``invitation_over``, which says why not."""
+    _check_waits(invitation)
+    if invitation.has_run_out:
+        raise HmiError(
+            ErrorCode.INVITATION_OVER, f"This invitation ran out on {invitation.expires_at:%-d %B %Y}."
+        )
+
+
+def invitations_forget() -> int:
+    """Delete what ended, or ran out, a month ago; how many."""
+    long_ago = timezone.now() - KEPT
+    return Invitation.unscoped.filter(expires_at__lt=long_ago).delete()[0]
+
+
+def clean_email(email: str) -> str:
+    """An address in lower-case letters, or ``missing_field`` / ``invalid_field``."""
+    address = email.strip().lower()
+    if not address:
+        raise HmiError(ErrorCode.MISSING_FIELD, "An e-mail address is needed.", param="email")
+    try:
+        if len(address) > LONGEST_EMAIL:
+            raise ValidationError("too long")
+        validate_email(address)
+    except ValidationError as error:
+        raise HmiError(
+            ErrorCode.INVALID_FIELD, "This is no e-mail address: somebody@example.org is one.", param="email"
+        ) from error
+    return address
+
+
+def _check_allowance(tenant: Tenant) -> None:
+    """Also lets one who invites wait for another of the same tenant."""
+    quota_lock(tenant=tenant)
+    midnight = datetime.now(UTC).replace(hour=0, minute=0, second=0, microsecond=0)
+    quota_check_invitations(tenant=tenant, made_today=invitations_made_since(tenant, midnight))
+
+
+def _make(verb: str, tenant: Tenant, email: str, role: str, actor: User) -> tuple[Invitation, str]:
+    token = secrets.token_urlsafe(32)
+    invitation = Invitation(
+        tenant=tenant,
+        email=email,
+        role=role,
+        token_hash=hash_of(token),
+        invited_by=actor,
+        expires_at=timezone.now() + LASTS,
+    )
+    invitation.save(force_insert=True)
+    _record(verb, invitation, actor)
+    return invitation, token
+
+
+def _locked(invitation: Invitation) -> Invitation:
+    rows = Invitation.objects.for_tenant(invitation.tenant).select_related("tenant")
+    found = rows.filter(pk=invitation.pk).select_for_update(of=("self",)).first()
+    if found is None:
+        raise HmiError(ErrorCode.NOT_FOUND, "There is no such invitation.", param="invitation")
+    return found
+
+
+def _check_address(invitation: Invitation, user: User) -> None:
+    if not has_address(user, invitation.email):
+        raise HmiError(
+            ErrorCode.FORBIDDEN,
+            f"This invitation is for {invitation.email}, which is no confirmed address of"
+            f" {user.get_username()}.",
+            param="email",
+        )
+
+
+def _check_waits(invitation: Invitation) -> None:
+    if invitation.state != InvitationState.WAITING:
+        said = {
+            InvitationState.ACCEPTED: "was accepted already",
+            InvitationState.WITHDRAWN: "was withdrawn",
+            InvitationState.REPLACED: "was sent again: the newest link is the one that works",
+        }
+        raise HmiError(
+            ErrorCode.INVITATION_OVER, f"This invitation {said[InvitationState(invitation.state)]}."
+        )
+
+
+def _end(invitation: Invitation, state: InvitationState, *, accepted_by: User | None = None) -> None:
+    invitation.state, invitation.ended_at, invitation.accepted_by = state, timezone.now(), accepted_by
+    invitation.save(update_fields=["state", "ended_at", "accepted_by"])
+
+
+def _record(verb: str, invitation: Invitation, actor: User) -> None:
+    audit_record(
+        verb=verb,
+        subject=invitation.email,
+        tenant=invitation.tenant,
+        actor=actor,
+        detail={"role": str(invitation.role)},
+    )

@@ -1,0 +1,129 @@
+"""Making, suspending and resuming tenants."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from django.db import IntegrityError, transaction
+from django.utils import timezone
+
+from tenants.accounts.models import Membership, Role, Tenant, User
+from tenants.accounts.models.tenant import LEAST_WEIGHT, MOST_WEIGHT
+from tenants.accounts.services.names import clean_name, clean_slug
+from tenants.audit.services import Actor, audit_record
+from tenants.base.errors import ErrorCode, HmiError
+from tenants.base.hooks import serving_changed
+from tenants.usage.models import Quota
+from tenants.usage.services.quotas import quota_lock
+
+
+@transaction.atomic
+def tenant_create(*, slug: str, name: str, owner: User | None = None, actor: Actor = None) -> Tenant:
+    """A new tenant with the default quota and, when given, its first owner. A taken slug: ``conflict``."""
+    tenant = Tenant(slug=clean_slug(slug), name=clean_name(name, longest=200))
+    try:
+        with transaction.atomic():
+            tenant.save(force_insert=True)
+    except IntegrityError as error:
+        raise HmiError(
+            ErrorCode.CONFLICT, f"There is already a tenant with the slug {slug!r}.", param="slug"
+        ) from error
+    Quota.unscoped.create(tenant=tenant)
+    if owner is not None:
+        Membership.unscoped.create(tenant=tenant, user=owner, role=Role.OWNER)
+    audit_record(verb="tenant.create", subject=tenant.slug, tenant=tenant, actor=actor or owner)
+    return tenant
+
+
+@transaction.atomic
+def tenant_suspend(*, tenant: Tenant, actor: Actor, reason: str = "") -> bool:
+    """Stop all requests of the tenant; true when this call did it."""
+    now = timezone.now()
+    if not Tenant.objects.filter(pk=tenant.pk, suspended_at=None).update(suspended_at=now):
+        return False
+    tenant.suspended_at = now
+    audit_record(
+        verb="tenant.suspend", subject=tenant.slug, tenant=tenant, actor=actor, detail={"reason": reason}
+    )
+    return True
+
+
+@transaction.atomic
+def tenant_resume(*, tenant: Tenant, actor: Actor) -> bool:
+    """Let a suspended tenant work again; true when this call did it. One whose data is being deleted never
+    does."""
+    suspended = Tenant.objects.filter(pk=tenant.pk, suspended_at__isnull=False, leaving_since=None)
+    if not suspended.update(suspended_at=None):
+        return False
+    tenant.suspended_at = None
+    audit_record(verb="tenant.resume", subject=tenant.slug, tenant=tenant, actor=actor)
+    return True
+
+
+@transaction.atomic
+def tenant_rename(*, tenant: Tenant, name: str, actor: Actor) -> bool:
+    """Call a tenant something else; its slug stays. True when this changed it."""
+    cleaned = clean_name(name, longest=200)
+    before = Tenant.objects.select_for_update().get(pk=tenant.pk).name
+    tenant.name = cleaned
+    if cleaned == before:
+        return False
+    Tenant.objects.filter(pk=tenant.pk).update(name=cleaned)
+    detail = {"from": before, "to": cleaned}
+    audit_record(verb="tenant.rename", subject=tenant.slug, tenant=tenant, actor=actor, detail=detail)
+    return True
+
+
+@transaction.atomic
+def quota_change(*, tenant: Tenant, limits: Mapping[str, int | None], actor: Actor) -> bool:
+    """Give a tenant other limits, by the names of the quota's columns; true when this changed one."""
+    quota = quota_lock(tenant=tenant)
+    changed = {name: limit for name, limit in limits.items() if getattr(quota, name) != limit}
+    if not changed:
+        return False
+    detail = {name: {"from": getattr(quota, name), "to": limit} for name, limit in changed.items()}
+    Quota.objects.for_tenant(tenant).update(**changed)
+    audit_record(verb="quota.change", subject=tenant.slug, tenant=tenant, actor=actor, detail=detail)
+    return True
+
+
+@transaction.atomic
+def tenant_set_sharing(*, tenant: Tenant, shares: bool, actor: Actor) -> bool:
+    """Whether the fragments its requests miss are counted for growing tables; true when this changed it.
+
+    Once it stops, workers learn of it with the next manifest, and ``workers.publish_manifest`` deletes what
+    was counted until then.
+    """
+    changes: dict[str, Any] = {"shares_fragment_counts": shares}
+    if not shares:
+        changes["stopped_sharing_at"] = timezone.now()
+    asked = Tenant.objects.filter(pk=tenant.pk, shares_fragment_counts=not shares)
+    if not asked.update(**changes):
+        return False
+    tenant.shares_fragment_counts = shares
+    tenant.stopped_sharing_at = changes.get("stopped_sharing_at", tenant.stopped_sharing_at)
+    audit_record(
+        verb="tenant.set_sharing",
+        subject=tenant.slug,
+        tenant=tenant,
+        actor=actor,
+        detail={"shares_fragment_counts": shares},
+    )
+    serving_changed()
+    return True
+
+
+@transaction.atomic
+def tenant_set_weight(*, tenant: Tenant, weight: float, actor: Actor) -> bool:
+    """The tenant's share of the inference workers' time while several ask; true when this changed it. One
+    outside of its range: ``invalid_field``."""
+    if not LEAST_WEIGHT <= weight <= MOST_WEIGHT:
+        message = f"A weight is a number from {LEAST_WEIGHT:g} to {MOST_WEIGHT:g}."
+        raise HmiError(ErrorCode.INVALID_FIELD, message, param="weight")
+    if not Tenant.objects.filter(pk=tenant.pk).exclude(weight=weight).update(weight=weight):
+        return False
+    tenant.weight = weight
+    audit_record(
+        verb="tenant.set_weight", subject=tenant.slug, tenant=tenant, actor=actor, detail={"weight": weight}
+    )
+    serving_changed()
+    return True

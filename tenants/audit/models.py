@@ -1,0 +1,46 @@
+"""Who did what, when. Written once, never changed (a trigger sees to it).
+
+When all data of a tenant is deleted, its events keep what was done and when, and lose everything else: the
+trigger lets nothing but that happen, and only in a transaction that says which tenant goes.
+"""
+
+from django.conf import settings
+from django.db import models
+from django.db.models import Q
+from django.db.models.functions import Now
+
+from tenants.base.managers import TenantScopedManager
+
+
+class AuditEvent(models.Model):
+    """One thing that was done. No tenant: the platform's. No actor and no key: the system itself."""
+
+    tenant = models.ForeignKey(
+        "accounts.Tenant", on_delete=models.PROTECT, null=True, blank=True, related_name="audit_events"
+    )
+    actor = models.ForeignKey(
+        settings.AUTH_USER_MODEL, on_delete=models.PROTECT, null=True, blank=True, related_name="+"
+    )
+    api_key = models.ForeignKey(
+        "accounts.ApiKey", on_delete=models.PROTECT, null=True, blank=True, related_name="+"
+    )
+    verb = models.CharField(max_length=64, help_text='Such as "dataset.upload".')
+    subject = models.CharField(max_length=200, help_text="What it was done to.")
+    detail = models.JSONField(default=dict, blank=True)
+    address = models.GenericIPAddressField(null=True, blank=True, help_text="From where it was asked for.")
+    request_id = models.CharField(max_length=64, blank=True, default="", db_default="")
+    at = models.DateTimeField(auto_now_add=True, db_default=Now())
+
+    unscoped = models.Manager()
+    objects = TenantScopedManager()
+
+    class Meta:
+        ordering = ("-at", "-id")
+        indexes = (
+            models.Index(fields=("tenant", "-at"), name="audit_by_tenant_and_time"),
+            models.Index(fields=("tenant", "-id"), name="audit_by_tenant_in_order"),
+        )
+        constraints = (models.CheckConstraint(condition=~Q(verb=""), name="audit_event_has_a_verb"),)
+
+    def __str__(self) -> str:
+        return f"{self.verb} {self.subject}"

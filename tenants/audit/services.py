@@ -1,0 +1,44 @@
+"""Writing down who did what."""
+
+from contextlib import nullcontext
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+from django.apps import apps
+from django.contrib.auth import get_user_model
+from structlog.contextvars import get_contextvars
+
+from tenants.audit.models import AuditEvent
+from tenants.base.client_address import asking_address
+from tenants.base.scope import platform_scope
+
+if TYPE_CHECKING:
+    from tenants.accounts.models import ApiKey, Tenant, User
+
+Actor: TypeAlias = "User | ApiKey | None"
+"""Who acts: a person, a key, or the system itself."""
+
+
+def person(actor: Actor) -> "User | None":
+    """The actor where only a person can stand, as in ``created_by``."""
+    return actor if isinstance(actor, get_user_model()) else None
+
+
+def audit_record(
+    *, verb: str, subject: str, tenant: "Tenant | None", actor: Actor, detail: dict[str, Any] | None = None
+) -> AuditEvent:
+    """Write one audit event; call it inside the transaction of what it tells of. From where and in which
+    request it was asked for goes with it."""
+    event = AuditEvent(
+        tenant=tenant,
+        actor=person(actor),
+        api_key=actor if isinstance(actor, apps.get_model("accounts", "ApiKey")) else None,
+        verb=verb,
+        subject=subject[:200],
+        detail=detail or {},
+        address=asking_address(),
+        request_id=get_contextvars().get("request_id", ""),
+    )
+    # A tenant's request may do what is the platform's to note, such as to export a version of a root.
+    with nullcontext() if tenant else platform_scope():
+        event.save(force_insert=True)
+    return event

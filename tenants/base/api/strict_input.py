@@ -1,0 +1,36 @@
+"""What a client sends: nothing beyond what is known. Passed over, a misspelt field would go unnoticed."""
+
+from collections.abc import Collection
+from difflib import get_close_matches
+from typing import Any
+
+from rest_framework import serializers
+from rest_framework.settings import api_settings
+
+from tenants.base.errors import ErrorCode, HmiError
+
+MAX_FIELD_SHOWN = 64
+NON_FIELD_ERRORS = str(api_settings.NON_FIELD_ERRORS_KEY)
+
+
+class Asked(serializers.Serializer[Any]):
+    """A body with these fields and no others."""
+
+    def to_internal_value(self, data: Any) -> dict[str, Any]:
+        """The values by name. Raises ValidationError where a field is not known, or a value not right."""
+        known = [name for name, field in self.fields.items() if not field.read_only]
+        for name in data if hasattr(data, "keys") else ():
+            if name not in known:
+                refused = unknown_field(str(name), known)
+                raise serializers.ValidationError({refused.param or NON_FIELD_ERRORS: [refused.message]})
+        return dict(super().to_internal_value(data))
+
+
+def unknown_field(name: str, known: Collection[str]) -> HmiError:
+    """That there is no such field, and which it may have been meant for."""
+    # A name that cannot be printed may not be encodable either, and the answer has to be.
+    param = name if name.isprintable() and len(name) <= MAX_FIELD_SHOWN else None
+    near = get_close_matches(name[:MAX_FIELD_SHOWN], known, n=1)
+    meant = f" Is {near[0]!r} meant?" if near else ""
+    message = f"Unknown field {name[:MAX_FIELD_SHOWN]!r}; the fields are {', '.join(known)}.{meant}"
+    return HmiError(ErrorCode.INVALID_FIELD, message, param=param)

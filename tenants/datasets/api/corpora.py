@@ -1,0 +1,112 @@
+"""Corpora: upload, preview, list, delete. The platform's own are for its staff."""
+
+from typing import Any
+
+from drf_spectacular.utils import extend_schema
+from rest_framework import status
+from rest_framework.request import Request
+from rest_framework.response import Response
+
+from tenants.accounts.api.access import StaffView, TenantView
+from tenants.accounts.models import Tenant
+from tenants.accounts.permissions import request_actor
+from tenants.base.api.conditional import Single
+from tenants.base.api.multipart import FormParser
+from tenants.base.api.serializers import WordsQuerySerializer
+from tenants.base.upload_concurrency import FILES
+from tenants.datasets.api.serializers import (
+    CorpusFileSerializer,
+    CorpusSerializer,
+    CorpusUploadSerializer,
+    PreviewSerializer,
+)
+from tenants.datasets.models import Corpus
+from tenants.datasets.selectors.previews import uploads_found
+from tenants.datasets.selectors.uploads import corpora_of, corpus_of, platform_corpora
+from tenants.datasets.services.corpora import corpus_delete, corpus_preview, corpus_upload
+
+
+def _upload(request: Request, tenant: Tenant | None) -> Response:
+    asked = CorpusUploadSerializer(data=request.data)
+    asked.is_valid(raise_exception=True)
+    file = asked.validated_data["file"]
+    corpus = corpus_upload(
+        tenant=tenant,
+        name=asked.validated_data["name"],
+        stream=file,
+        filename=file.name,
+        actor=request_actor(request),
+    )
+    return Response(CorpusSerializer(corpus).data, status=status.HTTP_201_CREATED)
+
+
+class CorporaView(TenantView):
+    """The tenant's corpora."""
+
+    largest_body = FILES
+    parser_classes = [FormParser]
+    serializer_class = CorpusSerializer
+    queryset = Corpus.unscoped.none()
+
+    @extend_schema(parameters=[WordsQuerySerializer], responses=CorpusSerializer(many=True))
+    def get(self, request: Request, **_: Any) -> Response:
+        query = WordsQuerySerializer(data=request.query_params)
+        query.is_valid(raise_exception=True)
+        page = self.paginate_queryset(
+            uploads_found(corpora_of(self.tenant), words=query.validated_data["words"])
+        )
+        return self.get_paginated_response(CorpusSerializer(page, many=True).data)
+
+    @extend_schema(request=CorpusUploadSerializer, responses={201: CorpusSerializer})
+    def post(self, request: Request, **_: Any) -> Response:
+        return _upload(request, self.tenant)
+
+
+class CorpusPreviewView(TenantView):
+    """What an upload would say. Nothing is stored."""
+
+    largest_body = FILES
+    parser_classes = [FormParser]
+    serializer_class = PreviewSerializer
+    makes = False
+
+    @extend_schema(request=CorpusFileSerializer, responses=PreviewSerializer)
+    def post(self, request: Request, **_: Any) -> Response:
+        asked = CorpusFileSerializer(data=request.data)
+        asked.is_valid(raise_exception=True)
+        file = asked.validated_data["file"]
+        return Response(corpus_preview(stream=file, filename=file.name))
+
+
+class CorpusView(Single, TenantView):
+    """One corpus."""
+
+    serializer_class = CorpusSerializer
+    queryset = Corpus.unscoped.none()
+
+    def found(self, *, corpus_id: int, **_: Any) -> Corpus:
+        return corpus_of(self.tenant, corpus_id)
+
+    @extend_schema(responses={204: None})
+    def delete(self, request: Request, **place: Any) -> Response:
+        corpus_delete(corpus=self.found(**place), actor=request_actor(request))
+        return Response(status=status.HTTP_204_NO_CONTENT)
+
+
+class PlatformCorporaView(StaffView):
+    """The platform's corpora, for its staff: what roots and platform domains learn from."""
+
+    largest_body = FILES
+    permissions = {"GET": ("datasets.view_corpus",), "POST": ("datasets.add_corpus",)}
+    parser_classes = [FormParser]
+    serializer_class = CorpusSerializer
+    queryset = Corpus.unscoped.none()
+
+    @extend_schema(responses=CorpusSerializer(many=True))
+    def get(self, request: Request) -> Response:
+        page = self.paginate_queryset(platform_corpora())
+        return self.get_paginated_response(CorpusSerializer(page, many=True).data)
+
+    @extend_schema(request=CorpusUploadSerializer, responses={201: CorpusSerializer})
+    def post(self, request: Request) -> Response:
+        return _upload(request, None)

@@ -1,0 +1,90 @@
+"""Datasets: labelled examples, for hPLMs."""
+
+from django.conf import settings
+from django.db import models
+from django.db.models import Q
+from django.db.models.functions import Now
+
+from tenants.base.managers import TenantScopedManager
+from tenants.datasets.models.corpus import NAME_PATTERN, SHA256_PATTERN
+
+
+class Task(models.TextChoices):
+    """What an hPLM answers with: a label, several, a number, labelled spans, or the span that answers."""
+
+    CLASSIFICATION = "classification", "Text classification"
+    MULTILABEL = "multilabel", "Multi-label classification"
+    REGRESSION = "regression", "Regression"
+    TAGGING = "tagging", "Token tagging"
+    QUESTION_ANSWERING = "question_answering", "Question answering"
+
+
+class Split(models.TextChoices):
+    """What the rows are for: learning, choosing, measuring."""
+
+    TRAIN = "train", "Train"
+    DEV = "dev", "Dev"
+    TEST = "test", "Test"
+
+
+class Dataset(models.Model):
+    """Labelled examples of one task.
+
+    ``labels``: the class labels, or the kinds of span, sorted; ``value`` of a regression, ``start`` and
+    ``end`` of question answering. ``pairs``: each row has two texts. ``leaks_allowed``: its splits share more
+    texts than they should, and whoever uploaded it said to take it all the same.
+    """
+
+    tenant = models.ForeignKey("accounts.Tenant", on_delete=models.PROTECT, related_name="datasets")
+    name = models.CharField(max_length=100)
+    task = models.CharField(max_length=20, choices=Task.choices)
+    labels = models.JSONField(default=list, editable=False)
+    pairs = models.BooleanField(default=False, db_default=False, editable=False)
+    leaks_allowed = models.BooleanField(default=False, db_default=False, editable=False)
+    report = models.JSONField(default=dict, editable=False)
+    created_by = models.ForeignKey(
+        settings.AUTH_USER_MODEL, on_delete=models.PROTECT, null=True, blank=True, related_name="+"
+    )
+    created_at = models.DateTimeField(auto_now_add=True, db_default=Now())
+
+    unscoped = models.Manager()
+    objects = TenantScopedManager()
+
+    class Meta:
+        ordering = ("-created_at", "-id")
+        constraints = (
+            models.UniqueConstraint(fields=("tenant", "name"), name="one_dataset_per_tenant_and_name"),
+            models.CheckConstraint(condition=Q(name__regex=NAME_PATTERN), name="dataset_name_is_plain"),
+            models.CheckConstraint(condition=Q(task__in=Task.values), name="dataset_task_is_known"),
+            models.CheckConstraint(
+                condition=Q(labels__contains=[]) & ~Q(labels=[]), name="dataset_has_labels"
+            ),
+        )
+
+    def __str__(self) -> str:
+        return f"{self.tenant}/{self.name}"
+
+
+class DatasetSplit(models.Model):
+    """The rows of one split as canonical JSON lines; ``sha256`` and ``size_bytes`` are that file's."""
+
+    dataset = models.ForeignKey(Dataset, on_delete=models.CASCADE, related_name="splits")
+    split = models.CharField(max_length=8, choices=Split.choices)
+    sha256 = models.CharField(max_length=64)
+    size_bytes = models.PositiveBigIntegerField()
+    rows = models.PositiveBigIntegerField()
+
+    unscoped = models.Manager()
+    objects = TenantScopedManager(tenant_path="dataset__tenant")
+
+    class Meta:
+        ordering = ("dataset", "id")
+        constraints = (
+            models.UniqueConstraint(fields=("dataset", "split"), name="one_file_per_dataset_and_split"),
+            models.CheckConstraint(condition=Q(split__in=Split.values), name="dataset_split_is_known"),
+            models.CheckConstraint(condition=Q(sha256__regex=SHA256_PATTERN), name="split_sha256_is_hex"),
+            models.CheckConstraint(condition=Q(size_bytes__gt=0, rows__gt=0), name="split_is_not_empty"),
+        )
+
+    def __str__(self) -> str:
+        return f"{self.dataset}: {self.split}"

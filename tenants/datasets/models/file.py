@@ -1,0 +1,56 @@
+"""Files that are kept as they were sent, until something is made of them, or for whoever fetches them."""
+
+import uuid
+
+from django.conf import settings
+from django.db import models
+from django.db.models import Q
+from django.db.models.functions import Now
+
+from tenants.base.managers import TenantScopedManager
+from tenants.datasets.models.corpus import SHA256_PATTERN
+from tenants.datasets.models.upload import LONGEST_FILENAME
+
+
+class FilePurpose(models.TextChoices):
+    """What a file is for, in the words of the OpenAI conventions."""
+
+    FINE_TUNE = "fine-tune", "Rows for a fine-tuning"
+    BATCH = "batch", "Requests of a batch"
+    BATCH_OUTPUT = "batch_output", "Answers of a batch"
+
+
+SENT = (FilePurpose.FINE_TUNE, FilePurpose.BATCH)
+"""Those that clients send; the others are made here."""
+
+
+class File(models.Model):
+    """A file of a tenant, its bytes addressed by their content; it never changes. All of the tenant see it.
+
+    ``expires_at``: when it is deleted, if it is.
+    """
+
+    id = models.UUIDField(primary_key=True, default=uuid.uuid4, editable=False)
+    tenant = models.ForeignKey("accounts.Tenant", on_delete=models.PROTECT, related_name="files")
+    purpose = models.CharField(max_length=20, choices=FilePurpose.choices)
+    filename = models.CharField(max_length=LONGEST_FILENAME)
+    sha256 = models.CharField(max_length=64, db_index=True)
+    size_bytes = models.PositiveBigIntegerField()
+    created_by = models.ForeignKey(
+        settings.AUTH_USER_MODEL, on_delete=models.PROTECT, null=True, blank=True, related_name="+"
+    )
+    created_at = models.DateTimeField(auto_now_add=True, db_default=Now())
+    expires_at = models.DateTimeField(null=True, blank=True, db_index=True)
+
+    unscoped = models.Manager()
+    objects = TenantScopedManager()
+
+    class Meta:
+        ordering = ("-created_at", "-id")
+        constraints = (
+            models.CheckConstraint(condition=Q(purpose__in=FilePurpose.values), name="file_purpose_is_known"),
+            models.CheckConstraint(condition=Q(sha256__regex=SHA256_PATTERN), name="file_sha256_is_hex"),
+        )
+
+    def __str__(self) -> str:
+        return self.filename

@@ -1,0 +1,46 @@
+"""Usage and audit events: written by the system, read by people."""
+
+from django.contrib import admin
+from unfold.contrib.filters.admin import AutocompleteSelectFilter
+
+from tenants.base.admin.base import ReadOnly
+from tenants.usage.models import UsageDay, UsageMonth, UsageSum
+
+
+@admin.register(UsageDay)
+class UsageDayAdmin(ReadOnly):
+    """Infer requests per tenant, hPLM and day."""
+
+    list_display = ("day", "tenant", "hplm_name", "requests", "inputs", "tokens", "failed")
+    list_filter = (("tenant", AutocompleteSelectFilter), "day")
+    list_filter_submit = True
+    list_select_related = ("tenant",)
+    search_fields = ("tenant__slug", "hplm_name")
+    show_full_result_count = False
+    ordering = ("-day",)  # not by names, too, as elsewhere: there may be a hundred thousand rows
+
+
+@admin.register(UsageSum)
+class UsageSumAdmin(ReadOnly):
+    """The same per tenant, key and day."""
+
+    list_display = ("day", "tenant", "key_prefix", "requests", "inputs", "tokens", "failed")
+    list_filter = (("tenant", AutocompleteSelectFilter), "day")
+    list_filter_submit = True
+    list_select_related = ("tenant",)
+    search_fields = ("tenant__slug", "key_prefix")
+    show_full_result_count = False
+    date_hierarchy = "day"
+
+
+@admin.register(UsageMonth)
+class UsageMonthAdmin(ReadOnly):
+    """The same per tenant, hPLM and month."""
+
+    list_display = ("month", "tenant", "hplm_name", "requests", "inputs", "tokens", "failed")
+    list_filter = (("tenant", AutocompleteSelectFilter), "month")
+    list_filter_submit = True
+    list_select_related = ("tenant",)
+    search_fields = ("tenant__slug", "hplm_name")
+    show_full_result_count = False
+    date_hierarchy = "month"

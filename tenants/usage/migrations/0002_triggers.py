@@ -1,0 +1,105 @@
+"""Usage added up by day and key, and by month and hPLM: PostgreSQL itself keeps the sums, whoever changes the rows."""
+
+from typing import NamedTuple
+
+from django.db import migrations
+
+
+class Sums(NamedTuple):
+    """A table of sums: what of a row of usage says which sum it belongs to, and how that is called there."""
+
+    name: str
+    table: str
+    columns: str
+    kept: str
+    places: str
+    group: str
+    empty_places: str
+    old_places: str
+
+
+_BY_DAY = Sums(
+    name="sum",
+    table="usage_usagesum",
+    columns="tenant_id, day, key_prefix",
+    kept="tenant_id, day, key_prefix",
+    places="tenant_id, day, key_prefix",
+    group="tenant_id, day, key_prefix",
+    empty_places="empty.tenant_id, empty.day, empty.key_prefix",
+    old_places="old_rows.tenant_id, old_rows.day, old_rows.key_prefix",
+)
+_BY_MONTH = Sums(
+    name="month",
+    table="usage_usagemonth",
+    columns="tenant_id, day, hplm_name",
+    kept="tenant_id, month, hplm_name",
+    places="tenant_id, date_trunc('month', day::timestamp)::date, hplm_name",
+    group="1, 2, 3",
+    empty_places="empty.tenant_id, empty.month, empty.hplm_name",
+    old_places="old_rows.tenant_id, date_trunc('month', old_rows.day::timestamp)::date, old_rows.hplm_name",
+)
+
+_CAME = "SELECT {columns}, requests, inputs, tokens, failed, busy_ms FROM new_rows"
+_WENT = "SELECT {columns}, -requests, -inputs, -tokens, -failed, -busy_ms FROM old_rows"
+_ADD = """
+    INSERT INTO {table} AS kept ({kept}, requests, inputs, tokens, failed, busy_ms)
+    SELECT {places}, sum(requests), sum(inputs), sum(tokens), sum(failed), sum(busy_ms)
+    FROM (%s) changed ({columns}, requests, inputs, tokens, failed, busy_ms)
+    GROUP BY {group}
+    ORDER BY {group}
+    ON CONFLICT ({kept}) DO UPDATE SET
+        requests = kept.requests + EXCLUDED.requests,
+        inputs = kept.inputs + EXCLUDED.inputs,
+        tokens = kept.tokens + EXCLUDED.tokens,
+        failed = kept.failed + EXCLUDED.failed,
+        busy_ms = kept.busy_ms + EXCLUDED.busy_ms;
+"""
+# A key or an hPLM of which nothing is left is not to be known any more.
+_CLEAN = """
+    DELETE FROM {table} empty USING old_rows
+    WHERE ({empty_places})
+            = ({old_places})
+        AND (empty.requests, empty.inputs, empty.tokens, empty.failed) = (0, 0, 0, 0);
+"""
+# One at a time, to the end of its transaction: a statement that inserts some rows and updates others adds up
+# twice, and two of them would wait for each other's sums. By then each has all the rows of usage that it wants.
+_TRIGGER = """
+CREATE FUNCTION usage_usageday_{name}_%(event)s() RETURNS trigger LANGUAGE plpgsql AS $$
+BEGIN
+    PERFORM pg_advisory_xact_lock(4738378);
+    %(body)s
+    RETURN NULL;
+END $$;
+CREATE TRIGGER usage_usageday_{name}_%(event)s AFTER %(event)s ON usage_usageday
+    REFERENCING %(tables)s FOR EACH STATEMENT EXECUTE FUNCTION usage_usageday_{name}_%(event)s();
+"""
+_NEW, _OLD = "NEW TABLE AS new_rows", "OLD TABLE AS old_rows"
+
+
+def _kept(sums: Sums, *, update: str) -> str:
+    """The triggers that keep one table of sums."""
+    bodies = {
+        "insert": (_NEW, _ADD % _CAME),
+        "update": (f"{_OLD} {_NEW}", update),
+        "delete": (_OLD, _ADD % _WENT + _CLEAN),
+    }
+    made = (
+        _TRIGGER % {"event": event, "tables": tables, "body": body}
+        for event, (tables, body) in bodies.items()
+    )
+    return "".join(made).format(**sums._asdict())
+
+
+_DIFFERENCE = _ADD % f"{_CAME} UNION ALL {_WENT}"
+_SUMS = _kept(_BY_DAY, update=_DIFFERENCE) + _kept(_BY_MONTH, update=_DIFFERENCE + _CLEAN)
+
+_BACKWARDS = """
+DROP FUNCTION
+    usage_usageday_sum_insert, usage_usageday_sum_update, usage_usageday_sum_delete,
+    usage_usageday_month_insert, usage_usageday_month_update, usage_usageday_month_delete CASCADE;
+"""
+
+
+class Migration(migrations.Migration):
+    dependencies = [("usage", "0001_initial")]
+    operations = [migrations.RunSQL(_SUMS, _BACKWARDS)]

@@ -1,0 +1,189 @@
+"""Usage added up by the database: a tenant may have a hundred thousand rows. Of these the sums by day and key
+are kept, and those by month and hPLM; by hPLM for other periods they are made anew."""
+
+from __future__ import annotations
+
+from calendar import monthrange
+from collections.abc import Collection, Iterator
+from dataclasses import dataclass
+from datetime import date
+from enum import StrEnum
+from typing import TYPE_CHECKING, Any, Final
+
+from django.db import connection
+from django.db.models import F, Q, QuerySet, Sum
+
+from tenants.base.scope import tenant_scope
+from tenants.usage.models import UsageDay, UsageMonth, UsageSum
+
+if TYPE_CHECKING:
+    from tenants.accounts.models import Tenant
+
+SUMMED: Final = ("requests", "inputs", "tokens", "failed", "busy_ms")
+
+
+class UsageBy(StrEnum):
+    """What usage is added up by."""
+
+    DAY = "day"
+    MODEL = "model"
+    KEY = "key"
+
+    @property
+    def column(self) -> str:
+        """Where it stands in the rows."""
+        return {UsageBy.DAY: "day", UsageBy.MODEL: "hplm_name", UsageBy.KEY: "key_prefix"}[self]
+
+
+@dataclass(frozen=True, slots=True)
+class UsageOf:
+    """Whose usage: that of an hPLM's name, and of a key by its prefix, which is empty for the browser; None
+    is all of them."""
+
+    hplm: str | None = None
+    key: str | None = None
+
+    def among(self, rows: QuerySet[Any, Any]) -> QuerySet[Any, Any]:
+        """Those of its rows, which have what is asked for."""
+        asked = {"hplm_name": self.hplm, "key_prefix": self.key}
+        return rows.filter(**{column: name for column, name in asked.items() if name is not None})
+
+
+EVERYTHING: Final = UsageOf()
+
+
+@dataclass(frozen=True, slots=True)
+class UsageTotal:
+    """Sums over a period; ``busy_ms`` is for how long inference workers were busy."""
+
+    requests: int
+    inputs: int
+    tokens: int
+    failed: int
+    busy_ms: float = 0.0
+
+
+def month_of(day: date) -> tuple[date, date]:
+    """The first and the last day of its month."""
+    return day.replace(day=1), day.replace(day=monthrange(day.year, day.month)[1])
+
+
+def has_usage(tenant: Tenant) -> bool:
+    """Whether an infer request was ever sent; one query."""
+    return UsageMonth.objects.for_tenant(tenant).exists()
+
+
+def usage_total(tenant: Tenant, since: date, until: date | None = None) -> UsageTotal:
+    """All usage of the tenant from this day on, through the other; one query."""
+    sums = _between(tenant, UsageBy.DAY, since, until)
+    return UsageTotal(**sums.aggregate(**{name: Sum(name, default=0) for name in SUMMED}))
+
+
+def usage_by(
+    tenant: Tenant,
+    by: UsageBy,
+    since: date,
+    until: date | None = None,
+    *,
+    only: Collection[str] | None = None,
+    of: UsageOf = EVERYTHING,
+) -> QuerySet[Any, Any]:
+    """Usage of a period as dictionaries: ``name`` (a day, the name of an hPLM, or the prefix of a key, empty
+    for the browser) and its sums; the newest day, or what was asked most, first. ``only`` these names, if
+    given, and only what ``of`` says.
+    """
+    rows = _between(tenant, by, since, until, of).order_by().values(name=F(by.column))
+    chosen = rows if only is None else rows.filter(**{f"{by.column}__in": only})
+    summed: QuerySet[Any, Any] = chosen.annotate(**{name: Sum(name) for name in SUMMED})
+    return summed.order_by(*(["-name"] if by == UsageBy.DAY else ["-requests", "name"]))
+
+
+def usage_by_day_and_hplm(tenant: Tenant, since: date, until: date | None = None) -> QuerySet[Any, Any]:
+    """Usage of a period by day and hPLM, all keys together, as dictionaries; the newest day first."""
+    rows = _within(UsageDay, tenant, "day", since, until).order_by().values("day", "hplm_name")
+    summed: QuerySet[Any, Any] = rows.annotate(**{name: Sum(name) for name in SUMMED})
+    return summed.order_by("-day", "hplm_name")
+
+
+def busiest(
+    tenant: Tenant,
+    by: UsageBy,
+    since: date,
+    until: date | None = None,
+    *,
+    limit: int | None,
+    of: UsageOf = EVERYTHING,
+) -> dict[str, int]:
+    """Requests of the hPLMs or keys with most of them in a period, the most first; one query."""
+    rows = _between(tenant, by, since, until, of)
+    if rows.model is UsageMonth and until == month_of(since)[1]:  # in which it has one row
+        return dict(rows.order_by("-requests", by.column).values_list(by.column, "requests")[:limit])
+    asked = rows.order_by().values_list(by.column).annotate(asked=Sum("requests"))
+    return dict(asked.order_by("-asked", by.column)[:limit])
+
+
+def usage_parts(
+    tenant: Tenant,
+    since: date,
+    until: date,
+    columns: tuple[str, ...],
+    *,
+    at_once: int,
+    of: UsageOf = EVERYTHING,
+) -> Iterator[list[tuple[Any, ...]]]:
+    """All rows of a period, the newest day first, so many at a time. They may be asked for slowly: nothing
+    is open in the database between two parts."""
+    for day in _days(tenant, since, until, of):
+        last: tuple[str, str] | None = None
+        while rows := _part(tenant, day, last, columns, at_once, of):
+            yield [row[2:] for row in rows]
+            last = rows[-1][:2]
+
+
+def _days(tenant: Tenant, since: date, until: date, of: UsageOf) -> list[date]:
+    with tenant_scope(tenant):
+        sums = _between(tenant, UsageBy.DAY, since, until, of).order_by("-day")
+        return list(sums.values_list("day", flat=True).distinct())
+
+
+def _part(
+    tenant: Tenant,
+    day: date,
+    last: tuple[str, str] | None,
+    columns: tuple[str, ...],
+    at_once: int,
+    of: UsageOf,
+) -> list[tuple[Any, ...]]:
+    """So many rows of the day behind the last, with the hPLM and the key before the columns."""
+    rows = of.among(UsageDay.objects.for_tenant(tenant)).filter(day=day).order_by("hplm_name", "key_prefix")
+    if last is not None:
+        seen = Q(hplm_name=last[0], key_prefix__lte=last[1])
+        rows = rows.filter(~seen, hplm_name__gte=last[0])
+    try:
+        with tenant_scope(tenant):
+            return list(rows.values_list("hplm_name", "key_prefix", *columns)[:at_once])
+    finally:
+        if not connection.in_atomic_block:
+            connection.close()
+
+
+def _between(
+    tenant: Tenant, by: UsageBy, since: date, until: date | None, of: UsageOf = EVERYTHING
+) -> QuerySet[Any, Any]:
+    """Where this is added up from: what is needed of it, and no more rows than must be."""
+    if by != UsageBy.MODEL and of.hplm is None:
+        return of.among(_within(UsageSum, tenant, "day", since, until))
+    if by == UsageBy.MODEL and of.key is None and _are_whole_months(since, until):
+        return of.among(_within(UsageMonth, tenant, "month", since, until))
+    return of.among(_within(UsageDay, tenant, "day", since, until))
+
+
+def _within(
+    model: type[UsageDay | UsageMonth | UsageSum], tenant: Tenant, at: str, since: date, until: date | None
+) -> QuerySet[Any, Any]:
+    rows: QuerySet[Any, Any] = model.objects.for_tenant(tenant).filter(**{f"{at}__gte": since})
+    return rows.filter(Q() if until is None else Q(**{f"{at}__lte": until}))
+
+
+def _are_whole_months(since: date, until: date | None) -> bool:
+    return since == month_of(since)[0] and (until is None or until == month_of(until)[1])

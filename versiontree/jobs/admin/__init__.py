@@ -1,0 +1,5 @@
+"""The admin pages of the application; Django finds them here."""
+
+from versiontree.jobs.admin import jobs, shards
+
+__all__ = ["jobs", "shards"]

@@ -1,0 +1,128 @@
+"""Jobs: watch, cancel, retry."""
+
+from typing import Any
+from uuid import UUID
+
+from drf_spectacular.utils import extend_schema
+from rest_framework.generics import GenericAPIView
+from rest_framework.request import Request
+from rest_framework.response import Response
+
+from tenants.accounts.models import Tenant
+from tenants.accounts.permissions import request_actor
+from tenants.base.api.conditional import Single
+from tenants.base.api.paging import LinkedPages
+from versiontree.jobs.api.access import OwnerView, PlatformView, queried
+from versiontree.jobs.api.serializers import (
+    EventsQuerySerializer,
+    JobEventSerializer,
+    JobSerializer,
+    JobsQuerySerializer,
+)
+from versiontree.jobs.models import Job
+from versiontree.jobs.selectors.jobs import job_detail, job_events, jobs_found
+from versiontree.jobs.services.requests import job_cancel, job_retry
+
+
+class _Job(GenericAPIView[Any]):
+    serializer_class = JobSerializer
+    queryset = Job.unscoped.none()
+    owner: Tenant | None
+
+
+class _Jobs(_Job):
+    ordering: tuple[str, ...] = ("-created_at", "pk")
+
+    @extend_schema(parameters=[JobsQuerySerializer], responses=JobSerializer(many=True))
+    def get(self, request: Request, **_: Any) -> Response:
+        query = queried(JobsQuerySerializer, request)
+        found = jobs_found(self.owner, words=query["words"], kind=query["kind"])
+        page = self.paginate_queryset(found.filter(state=query["state"]) if "state" in query else found)
+        return self.get_paginated_response(JobSerializer(page, many=True).data)
+
+
+class _JobDetail(Single, _Job):
+    def found(self, *, job_id: UUID, **_: Any) -> Job:
+        return job_detail(self.owner, job_id)
+
+
+class EventPages(LinkedPages):
+    """A job tells much."""
+
+    page_size = 500
+
+
+class _JobEvents(_Job):
+    pagination_class = EventPages
+    ordering: tuple[str, ...] = ("pk",)
+
+    @extend_schema(parameters=[EventsQuerySerializer], responses=JobEventSerializer(many=True))
+    def get(self, request: Request, job_id: UUID, **_: Any) -> Response:
+        after = queried(EventsQuerySerializer, request)["after"]
+        page = self.paginate_queryset(job_events(job_detail(self.owner, job_id), after=after))
+        return self.get_paginated_response(JobEventSerializer(page, many=True).data)
+
+
+class _JobCancel(_Job):
+    @extend_schema(request=None, responses=JobSerializer)
+    def post(self, request: Request, job_id: UUID, **_: Any) -> Response:
+        job = job_cancel(job=job_detail(self.owner, job_id), actor=request_actor(request))
+        return Response(JobSerializer(job).data)
+
+
+class _JobRetry(_Job):
+    @extend_schema(request=None, responses=JobSerializer)
+    def post(self, request: Request, job_id: UUID, **_: Any) -> Response:
+        job = job_retry(job=job_detail(self.owner, job_id), actor=request_actor(request))
+        return Response(JobSerializer(job).data)
+
+
+class JobsView(_Jobs, OwnerView):
+    """The tenant's jobs, newest first."""
+
+
+class JobView(_JobDetail, OwnerView):
+    """One job."""
+
+
+class JobEventsView(_JobEvents, OwnerView):
+    """What happened to a job, oldest first, at most 500 events at a time. The header ``Link`` has the
+    addresses of the parts before and after; ``after`` an id begins behind it."""
+
+
+class JobCancelView(_JobCancel, OwnerView):
+    """Cancel a job; a running one is asked to stop."""
+
+
+class JobRetryView(_JobRetry, OwnerView):
+    """Run a failed or cancelled job again."""
+
+
+class PlatformJobsView(_Jobs, PlatformView):
+    """The platform's jobs."""
+
+    permissions = {"GET": ("jobs.view_job",)}
+
+
+class PlatformJobView(_JobDetail, PlatformView):
+    """One job of the platform's."""
+
+    permissions = {"GET": ("jobs.view_job",)}
+
+
+class PlatformJobEventsView(_JobEvents, PlatformView):
+    """What happened to a job of the platform's."""
+
+    permissions = {"GET": ("jobs.view_job",)}
+
+
+class PlatformJobCancelView(_JobCancel, PlatformView):
+    """Cancel a job of the platform's."""
+
+    permissions = {"POST": ("jobs.change_job",)}
+
+
+class PlatformJobRetryView(_JobRetry, PlatformView):
+    """Run a job of the platform's again."""
+
+    permissions = {"POST": ("jobs.change_job",)}

@@ -1,0 +1,187 @@
+"""Jobs: long pieces of work on the tree, and what happened to them."""
+
+import uuid
+from typing import Final
+
+from django.conf import settings
+from django.db import models
+from django.db.models import Q
+
+from tenants.base.managers import TenantScopedManager
+
+
+class JobKind(models.TextChoices):
+    """What the work is."""
+
+    CONVERT = "convert", "Convert"
+    FURTHER_PRETRAIN = "further_pretrain", "Further pretrain"
+    BUILD_PLOT = "build_plot", "Build PLOT"
+    FINE_TUNE = "fine_tune", "Fine-tune"
+    EVALUATE = "evaluate", "Evaluate"
+    COMPACT = "compact", "Compact PLOTs"
+    GROW = "grow", "Grow PLOT"
+
+
+class JobState(models.TextChoices):
+    """Where a job stands."""
+
+    WAITING = "waiting", "Waiting"
+    QUEUED = "queued", "Queued"
+    RUNNING = "running", "Running"
+    SUCCEEDED = "succeeded", "Succeeded"
+    FAILED = "failed", "Failed"
+    CANCELLED = "cancelled", "Cancelled"
+
+
+LEGAL: Final[dict[JobState, frozenset[JobState]]] = {
+    JobState.WAITING: frozenset({JobState.QUEUED, JobState.CANCELLED}),
+    JobState.QUEUED: frozenset({JobState.RUNNING, JobState.CANCELLED}),
+    JobState.RUNNING: frozenset({JobState.SUCCEEDED, JobState.FAILED, JobState.CANCELLED, JobState.QUEUED}),
+    JobState.FAILED: frozenset({JobState.QUEUED}),
+    JobState.CANCELLED: frozenset({JobState.QUEUED, JobState.WAITING}),
+    JobState.SUCCEEDED: frozenset(),
+}
+ACTIVE: Final = frozenset({JobState.WAITING, JobState.QUEUED, JobState.RUNNING})
+TERMINAL: Final = frozenset({JobState.SUCCEEDED, JobState.FAILED, JobState.CANCELLED})
+
+# Evaluating is short and each comes after a long fine-tune, so it may go first and starves nobody.
+PRIORITY: Final[dict[JobKind, int]] = {kind: 0 if kind == JobKind.EVALUATE else 3 for kind in JobKind}
+
+STATUS_STYLE: Final[dict[JobState, tuple[str, str]]] = {
+    JobState.WAITING: ("Waiting", "neutral"),
+    JobState.QUEUED: ("Queued", "info"),
+    JobState.RUNNING: ("Running", "primary"),
+    JobState.SUCCEEDED: ("Succeeded", "success"),
+    JobState.FAILED: ("Failed", "danger"),
+    JobState.CANCELLED: ("Cancelled", "warning"),
+}
+
+
+class Job(models.Model):
+    """One long piece of work for one version. This row is the truth; a message is only a nudge.
+
+    ::
+
+        waiting   -> queued      the job before it succeeded
+                  -> cancelled   by a person, or because the job before it ended badly
+        queued    -> running     a worker claimed it
+                  -> cancelled
+        running   -> succeeded | failed | cancelled
+                  -> queued      its worker died, or shut down
+        failed    -> queued      retried
+        cancelled -> queued      retried
+                  -> waiting     retried while the job before it is still at work
+
+    A worker claims a queued job by compare-and-set and holds a lease that its heartbeat renews. The reaper
+    puts a job whose lease ran out back in the queue, or fails it when its attempts are spent.
+    """
+
+    Kind = JobKind
+    State = JobState
+
+    id = models.UUIDField(primary_key=True, default=uuid.uuid4, editable=False)
+    kind = models.CharField(max_length=16, choices=JobKind.choices)
+    tenant = models.ForeignKey(
+        "accounts.Tenant", null=True, blank=True, on_delete=models.PROTECT, related_name="jobs"
+    )
+    version = models.ForeignKey("tree.Version", on_delete=models.PROTECT, related_name="jobs")
+    after = models.ForeignKey(
+        "self", null=True, blank=True, on_delete=models.PROTECT, related_name="followers"
+    )
+    state = models.CharField(max_length=9, choices=JobState.choices, default=JobState.WAITING)
+    params = models.JSONField(default=dict, blank=True)
+    priority = models.PositiveSmallIntegerField(default=0, help_text="0 is served first, 9 last.")
+    attempt = models.PositiveSmallIntegerField(default=0)
+    max_attempts = models.PositiveSmallIntegerField(default=3)
+    worker = models.CharField(max_length=200, blank=True, default="")
+    lease_until = models.DateTimeField(null=True, blank=True)
+    heartbeat_at = models.DateTimeField(null=True, blank=True)
+    cancel_requested_at = models.DateTimeField(null=True, blank=True)
+    stage = models.CharField(max_length=100, blank=True, default="")
+    progress = models.FloatField(default=0.0, help_text="Share of the work done, 0 to 1.")
+    metrics = models.JSONField(default=dict, blank=True)
+    eta_seconds = models.FloatField(null=True, blank=True)
+    error_code = models.CharField(max_length=40, blank=True, default="")
+    error_message = models.TextField(blank=True, default="")
+    traceback = models.TextField(blank=True, default="")
+    nudges = models.PositiveIntegerField(default=0)
+    nudged_at = models.DateTimeField(null=True, blank=True)
+    created_by = models.ForeignKey(
+        settings.AUTH_USER_MODEL, null=True, blank=True, on_delete=models.SET_NULL, related_name="+"
+    )
+    created_at = models.DateTimeField(auto_now_add=True)
+    queued_at = models.DateTimeField(null=True, blank=True)
+    started_at = models.DateTimeField(null=True, blank=True)
+    finished_at = models.DateTimeField(null=True, blank=True)
+
+    unscoped = models.Manager()
+    objects = TenantScopedManager(shares_platform_rows=True)
+
+    class Meta:
+        ordering = ["-created_at", "id"]
+        constraints = [
+            models.CheckConstraint(condition=Q(state__in=JobState.values), name="job_state_is_known"),
+            models.CheckConstraint(condition=Q(kind__in=JobKind.values), name="job_kind_is_known"),
+            models.CheckConstraint(
+                condition=(Q(state="running", lease_until__isnull=False) & ~Q(worker=""))
+                | (~Q(state="running") & Q(lease_until__isnull=True)),
+                name="job_lease_while_running",
+            ),
+            models.CheckConstraint(
+                condition=Q(progress__gte=0.0, progress__lte=1.0), name="job_progress_is_a_share"
+            ),
+            models.CheckConstraint(condition=Q(priority__lte=9), name="job_priority_is_a_digit"),
+            models.CheckConstraint(
+                condition=Q(state="waiting", after__isnull=False) | ~Q(state="waiting"),
+                name="job_waits_for_another",
+            ),
+            models.UniqueConstraint(
+                fields=["version"],
+                condition=Q(state__in=["queued", "running"]),
+                name="job_one_at_work_per_version",
+            ),
+        ]
+        indexes = [
+            models.Index(fields=["lease_until"], condition=Q(state="running"), name="job_running_lease"),
+            models.Index(fields=["nudged_at"], condition=Q(state="queued"), name="job_queued_nudge"),
+            models.Index(fields=["tenant", "-created_at"], name="job_tenant_newest"),
+            models.Index(
+                fields=["tenant"],
+                condition=Q(state__in=["waiting", "queued", "running"]),
+                name="job_active_of_tenant",
+            ),
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.get_kind_display()} {str(self.id)[:8]}"
+
+    @property
+    def is_active(self) -> bool:
+        """Whether something is still to happen by itself."""
+        return self.state in ACTIVE
+
+    @property
+    def status_label(self) -> str:
+        """The word people see."""
+        return STATUS_STYLE[JobState(self.state)][0]
+
+
+class JobEvent(models.Model):
+    """One thing that happened to a job; ids only grow, so a reader goes on from the last one it saw."""
+
+    id = models.BigAutoField(primary_key=True)
+    job = models.ForeignKey(Job, on_delete=models.CASCADE, related_name="events")
+    kind = models.CharField(max_length=40)
+    message = models.TextField(blank=True, default="")
+    data = models.JSONField(default=dict, blank=True)
+    at = models.DateTimeField(auto_now_add=True)
+
+    unscoped = models.Manager()
+    objects = TenantScopedManager(tenant_path="job__tenant")
+
+    class Meta:
+        ordering = ["id"]
+        indexes = [models.Index(fields=["job", "id"], name="job_event_job_id")]
+
+    def __str__(self) -> str:
+        return f"{self.kind}: {self.message}"

@@ -1,0 +1,140 @@
+"""What heals by itself: jobs whose worker died, and queued jobs whose message was lost."""
+
+import logging
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from pathlib import Path
+from typing import Any, Final
+from uuid import UUID
+
+from django.conf import settings
+from django.db import transaction
+from django.db.models import F, Q
+from django.utils import timezone
+
+from tenants.base.errors import ErrorCode
+from versiontree.artifact_store import ArtifactStore
+from versiontree.jobs.hooks import job_owner
+from versiontree.jobs.models import Job, JobEvent
+from versiontree.jobs.models.job import JobState
+from versiontree.jobs.services.chain import chain_break
+from versiontree.jobs.services.dispatch import job_nudge
+from versiontree.jobs.services.transitions import job_move
+
+log = logging.getLogger(__name__)
+
+NUDGE_AGAIN_S: Final = 10.0
+NUDGE_AGAIN_AT_MOST_S: Final = 300.0
+STALE_WORKSPACE_S: Final = 24 * 3600.0
+
+
+@dataclass(slots=True)
+class ReapReport:
+    """How many jobs one round put back, failed, cancelled and nudged."""
+
+    requeued: int = 0
+    failed: int = 0
+    cancelled: int = 0
+    nudged: int = 0
+
+
+def jobs_reap() -> ReapReport:
+    """One round: end leases that ran out, nudge queued jobs that nobody took, remove forgotten workspaces."""
+    report = ReapReport()
+    now = timezone.now()
+    expired = Job.unscoped.filter(state=JobState.RUNNING, lease_until__lt=now)
+    for job in expired.only("pk", "version_id"):
+        _end_lease(job.pk, job.version_id, now, report)
+    quiet = Job.unscoped.filter(state=JobState.QUEUED, nudged_at__lt=now - timedelta(seconds=NUDGE_AGAIN_S))
+    for job in quiet.only("pk", "priority", "nudges", "nudged_at"):
+        report.nudged += _nudge_again(job, now)
+    ArtifactStore(Path(settings.HMI_ARTIFACT_ROOT)).sweep(older_than_s=STALE_WORKSPACE_S)
+    return report
+
+
+def job_holder(*, job_id: UUID) -> str | None:
+    """The worker that holds the job's lease; None when nobody runs it."""
+    running = Job.unscoped.filter(pk=job_id, state=JobState.RUNNING)
+    return running.values_list("worker", flat=True).first()
+
+
+def job_was_short_of_memory(*, job_id: UUID) -> bool:
+    """Whether an attempt at it was killed for want of memory, so that the next begins with less at once."""
+    return JobEvent.unscoped.filter(
+        job=job_id, kind=JobState.QUEUED, data__code=ErrorCode.OUT_OF_MEMORY
+    ).exists()
+
+
+@transaction.atomic
+def job_died_of_memory(*, job_id: UUID, worker: str, again: bool, message: str) -> None:
+    """The process that held this lease was killed for want of memory: without waiting for the lease to run
+    out the job goes back to the queue, and the history says why. Where that happened ``again``, or no attempt
+    is left, it fails with ``message``. Comes to nothing when the lease was lost.
+    """
+    job_owner().lock(version_id=Job.unscoped.values_list("version_id", flat=True).get(pk=job_id))
+    job = Job.unscoped.get(pk=job_id)
+    if again or job.attempt >= job.max_attempts:
+        end = _End(JobState.FAILED, message, ErrorCode.OUT_OF_MEMORY)
+    else:
+        end = _End(JobState.QUEUED, "The machine ran out of memory; the job goes on with half the batch.")
+    _leave(job, Q(worker=worker), end, code=ErrorCode.OUT_OF_MEMORY)
+
+
+@transaction.atomic
+def _end_lease(job_id: UUID, version_id: int, now: datetime, report: ReapReport) -> None:
+    job_owner().lock(version_id=version_id)
+    job = Job.unscoped.get(pk=job_id)
+    if job.attempt >= job.max_attempts:
+        message = f"The worker was lost {job.attempt} times in a row, so the job was given up."
+        end = _End(JobState.FAILED, message, ErrorCode.JOB_CRASHED)
+    else:
+        end = _End(JobState.QUEUED, "The worker was lost; the job starts again.")
+    to = _leave(job, Q(lease_until__lt=now, worker=job.worker), end)
+    report.requeued += to == JobState.QUEUED
+    report.cancelled += to == JobState.CANCELLED
+    report.failed += to == JobState.FAILED
+
+
+@dataclass(frozen=True, slots=True)
+class _End:
+    """How an attempt ends whose process is no more."""
+
+    to: JobState
+    message: str
+    code: ErrorCode | None = None
+
+
+def _leave(job: Job, where: Q, end: _End, **data: Any) -> JobState | None:
+    """End a running attempt so, or as cancelled if somebody wanted that; None when it is not ``where``."""
+    if job.cancel_requested_at is not None:
+        end = _End(JobState.CANCELLED, "Cancelled.", ErrorCode.JOB_CANCELLED)
+    changes = {"error_code": end.code, "error_message": end.message} if end.code else {}
+    if not job_move(
+        job_id=job.pk,
+        from_states=[JobState.RUNNING],
+        to=end.to,
+        where=where,
+        message=end.message,
+        data={"worker": job.worker, "attempt": job.attempt, **data},
+        **changes,
+    ):
+        return None
+    log.warning("Job %s: %s is no more; now %s", job.pk, job.worker, end.to)
+    if end.to == JobState.QUEUED:
+        job_nudge(job_id=job.pk, priority=job.priority)
+    else:
+        chain_break(job=job, reason=f"{job.get_kind_display()} {end.to.label.lower()}.")
+    return end.to
+
+
+@transaction.atomic
+def _nudge_again(job: Job, now: datetime) -> bool:
+    """A message may be lost, or wait behind long jobs: the pause doubles each time, up to five minutes."""
+    pause = min(NUDGE_AGAIN_S * 2 ** min(job.nudges, 10), NUDGE_AGAIN_AT_MOST_S)
+    if job.nudged_at is None or (now - job.nudged_at).total_seconds() < pause:
+        return False
+    mine = Job.unscoped.filter(pk=job.pk, state=JobState.QUEUED, nudged_at=job.nudged_at)
+    if not mine.update(nudged_at=now, nudges=F("nudges") + 1):
+        return False
+    job_nudge(job_id=job.pk, priority=job.priority)
+    return True

@@ -1,0 +1,191 @@
+"""The life of a job. Workers claim, renew and end jobs (here); people cancel and retry them (``requests``);
+expired leases are recovered (``lease_recovery``).
+
+Every change of state is a compare-and-set (``transitions``), so a message delivered twice, a worker
+that died and a worker that only seemed dead all end well.
+"""
+
+from collections.abc import Mapping, Sequence
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+from uuid import UUID
+
+from django.conf import settings
+from django.db import transaction
+from django.db.models import F, Q, QuerySet
+from django.utils import timezone
+
+from tenants.base.errors import ErrorCode
+from versiontree.artifact_store import ArtifactStore, StoredArtifact
+from versiontree.jobs.errors import LeaseLost
+from versiontree.jobs.hooks import job_owner
+from versiontree.jobs.models import Job, JobEvent
+from versiontree.jobs.models.job import JobState
+from versiontree.jobs.services.chain import chain_advance, chain_break
+from versiontree.jobs.services.dispatch import job_nudge
+from versiontree.jobs.services.transitions import job_move
+
+
+@transaction.atomic
+def job_claim(*, job_id: UUID | str, worker: str, lease_s: float) -> Job | None:
+    """Take a queued job for ``lease_s`` seconds; None when it is not there or somebody else was first.
+
+    ``worker`` must differ between any two claims (host, process and a random part), because it is what tells
+    the holder of the lease from one who lost it.
+    """
+    now = timezone.now()
+    claimed = job_move(
+        job_id=job_id,
+        from_states=[JobState.QUEUED],
+        to=JobState.RUNNING,
+        data={"worker": worker},
+        worker=worker,
+        lease_until=now + timedelta(seconds=lease_s),
+        heartbeat_at=now,
+        attempt=F("attempt") + 1,
+    )
+    return Job.unscoped.select_related("version").get(pk=job_id) if claimed else None
+
+
+def job_heartbeat(
+    *,
+    job_id: UUID | str,
+    worker: str,
+    lease_s: float,
+    progress: float | None = None,
+    stage: str | None = None,
+    metrics: Mapping[str, Any] | None = None,
+    eta: float | None = None,
+) -> bool:
+    """Renew the lease, note how far the job is; True when somebody wants it stopped. Raises ``LeaseLost``."""
+    now = timezone.now()
+    changes: dict[str, Any] = {
+        "heartbeat_at": now,
+        "lease_until": now + timedelta(seconds=lease_s),
+        "eta_seconds": eta,
+    }
+    if progress is not None:
+        changes["progress"] = min(max(progress, 0.0), 1.0)
+    if stage is not None:
+        changes["stage"] = stage[:100]
+    if metrics is not None:
+        changes["metrics"] = dict(metrics)
+    if not _held(job_id, worker).update(**changes):
+        raise LeaseLost
+    return _held(job_id, worker).filter(cancel_requested_at__isnull=False).exists()
+
+
+def job_event(
+    *, job_id: UUID | str, kind: str, message: str = "", data: Mapping[str, Any] | None = None
+) -> JobEvent:
+    """Write one line into the job's history."""
+    return JobEvent.unscoped.create(job_id=job_id, kind=kind[:40], message=message, data=dict(data or {}))
+
+
+def job_succeed(
+    *,
+    job_id: UUID | str,
+    worker: str,
+    metrics: Mapping[str, Any],
+    artifacts: Sequence[tuple[str, StoredArtifact]],
+) -> Job:
+    """End a job well: its artifacts, the next job or else the ready version, in one transaction.
+
+    A job that somebody asked to stop ends as cancelled instead. Raises ``LeaseLost``, and ``ArtifactDamaged``
+    when an artifact on disk is not what it claims to be.
+    """
+    store = ArtifactStore(Path(settings.HMI_ARTIFACT_ROOT))
+    for _, stored in artifacts:
+        store.verify(stored.kind, stored.digest)
+    with transaction.atomic():
+        job = _held(job_id, worker).first()
+        if job is None:
+            raise LeaseLost
+        job_owner().lock_to_finish(version_id=job.version_id)
+        if job_move(
+            job_id=job_id,
+            from_states=[JobState.RUNNING],
+            to=JobState.SUCCEEDED,
+            where=Q(worker=worker, cancel_requested_at=None),
+            data={"metrics": dict(metrics)},
+            progress=1.0,
+            metrics=dict(metrics),
+        ):
+            job_owner().attach(job=job, artifacts=artifacts)
+            chain_advance(job=job)
+        else:
+            _end_cancelled(job, worker)
+    return Job.unscoped.get(pk=job_id)
+
+
+@transaction.atomic
+def job_fail(*, job_id: UUID | str, worker: str, code: str, message: str, traceback: str = "") -> Job:
+    """End a job badly: it and its version failed, the jobs behind it are cancelled. Raises ``LeaseLost``."""
+    job = _held(job_id, worker).first()
+    if job is None:
+        raise LeaseLost
+    job_owner().lock(version_id=job.version_id)
+    failed = job_move(
+        job_id=job_id,
+        from_states=[JobState.RUNNING],
+        to=JobState.FAILED,
+        where=Q(worker=worker),
+        message=message,
+        data={"code": str(code)},
+        error_code=str(code),
+        error_message=message,
+        traceback=traceback,
+    )
+    if not failed:
+        raise LeaseLost
+    chain_break(job=job, reason=f"{job.get_kind_display()} failed.")
+    return Job.unscoped.get(pk=job_id)
+
+
+@transaction.atomic
+def job_cancelled(*, job_id: UUID | str, worker: str) -> Job:
+    """The worker stopped because somebody wanted it to. Raises ``LeaseLost``."""
+    job = _held(job_id, worker).first()
+    if job is None:
+        raise LeaseLost
+    job_owner().lock(version_id=job.version_id)
+    _end_cancelled(job, worker)
+    return Job.unscoped.get(pk=job_id)
+
+
+@transaction.atomic
+def job_release(*, job_id: UUID | str, worker: str) -> None:
+    """Hand an unfinished job back to the queue, as a worker does that shuts down; costs no attempt."""
+    released = job_move(
+        job_id=job_id,
+        from_states=[JobState.RUNNING],
+        to=JobState.QUEUED,
+        where=Q(worker=worker, cancel_requested_at=None),
+        message="The worker shuts down; the job starts again on another.",
+        attempt=F("attempt") - 1,
+    )
+    if released:
+        job = Job.unscoped.get(pk=job_id)
+        job_nudge(job_id=job.pk, priority=job.priority)
+        return
+    job_cancelled(job_id=job_id, worker=worker)
+
+
+def _held(job_id: UUID | str, worker: str) -> QuerySet[Job]:
+    return Job.unscoped.filter(pk=job_id, state=JobState.RUNNING, worker=worker)
+
+
+def _end_cancelled(job: Job, worker: str) -> None:
+    cancelled = job_move(
+        job_id=job.pk,
+        from_states=[JobState.RUNNING],
+        to=JobState.CANCELLED,
+        where=Q(worker=worker),
+        message="The worker stopped the job.",
+        error_code=ErrorCode.JOB_CANCELLED,
+        error_message="Cancelled.",
+    )
+    if not cancelled:
+        raise LeaseLost
+    chain_break(job=job, reason=f"{job.get_kind_display()} was cancelled.")

@@ -1,0 +1,57 @@
+"""Files with all data of a tenant."""
+
+from typing import Any
+
+from django.contrib import admin
+from django.core.exceptions import PermissionDenied
+from django.http import FileResponse, Http404, HttpRequest
+from django.urls import URLPattern, path, reverse
+from django.utils.html import format_html
+from django.utils.safestring import SafeString
+
+from tenants.base.admin.base import ReadOnly, acting, sized
+from versiontree.transfer.models import Takeout, TakeoutState
+from versiontree.transfer.services.takeouts import takeout_fetch, takeout_path
+
+
+@admin.register(Takeout)
+class TakeoutAdmin(ReadOnly):
+    """They are asked for on the page of a tenant, or by its owners, and kept for a week."""
+
+    list_display = ("tenant", "state", "size", "created_by", "created_at", "expires_at", "file")
+    list_filter = ("state",)
+    list_select_related = ("tenant", "created_by")
+    search_fields = ("tenant__slug",)
+    fields = ("tenant", "state", "size", "error_message", "created_by", "created_at", "expires_at", "file")
+    readonly_fields = ("size", "file")
+    size = sized("written_bytes")
+
+    @admin.display(description="File")
+    def file(self, takeout: Takeout) -> SafeString | str:
+        """Where it can be had."""
+        if takeout.state != TakeoutState.READY:
+            return "–"
+        return format_html(
+            '<a href="{}">Download</a>', reverse("admin:transfer_takeout_file", args=[takeout.pk])
+        )
+
+    def get_urls(self) -> list[URLPattern]:
+        own = path(
+            "<path:object_id>/file/", self.admin_site.admin_view(self.download), name="transfer_takeout_file"
+        )
+        return [own, *super().get_urls()]
+
+    def download(self, request: HttpRequest, object_id: str) -> FileResponse:
+        """The file; who fetched it is written down."""
+        takeout: Any = self.get_object(request, object_id)
+        if not self.has_view_permission(request, takeout):
+            raise PermissionDenied
+        if takeout is None or takeout.state != TakeoutState.READY:
+            raise Http404
+        try:
+            file = takeout_path(takeout).open("rb")
+        except FileNotFoundError as error:
+            raise Http404 from error
+        takeout_fetch(takeout=takeout, actor=acting(request))
+        name = f"{takeout.tenant.slug}-{takeout.created_at:%Y-%m-%d}.zip"
+        return FileResponse(file, as_attachment=True, filename=name)

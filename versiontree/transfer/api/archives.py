@@ -1,0 +1,123 @@
+"""Exporting versions as zip files, and importing them."""
+
+from typing import Any, Final
+
+from django.http import StreamingHttpResponse
+from drf_spectacular.types import OpenApiTypes
+from drf_spectacular.utils import OpenApiParameter, extend_schema
+from rest_framework import status
+from rest_framework.generics import GenericAPIView
+from rest_framework.request import Request
+from rest_framework.response import Response
+
+from tenants.accounts.models import Role, Tenant
+from tenants.accounts.permissions import request_actor
+from tenants.base.api.multipart import FormParser
+from tenants.base.upload_concurrency import FILES
+from versiontree.jobs.api.access import OwnerView, PlatformView, asked, queried
+from versiontree.transfer.api.serializers import (
+    ExportQuerySerializer,
+    ImportAdapterSerializer,
+    ImportSerializer,
+)
+from versiontree.transfer.archive.download import zip_response
+from versiontree.transfer.archive.trial_load import FORMATS
+from versiontree.transfer.services.adapter_import import adapter_import
+from versiontree.transfer.services.version_export import adapter_download, version_download
+from versiontree.transfer.services.version_import import version_import
+from versiontree.tree.api.serializers import VersionSerializer
+from versiontree.tree.models import Version
+from versiontree.tree.selectors.versions import hplm_of, version_visible_to
+
+ARCHIVE: Final = "archive"
+
+
+class _VersionExport(GenericAPIView[Version]):
+    serializer_class = VersionSerializer
+    queryset = Version.unscoped.none()
+    owner: Tenant | None
+
+    def perform_content_negotiation(self, request: Request, force: bool = False) -> Any:
+        """Whoever asks for application/zip gets it; errors are JSON."""
+        return super().perform_content_negotiation(request, force=True)
+
+    @extend_schema(
+        parameters=[
+            OpenApiParameter("branch", OpenApiTypes.BOOL, description="With all it stands on."),
+            OpenApiParameter(
+                "format",
+                enum=["archive", *FORMATS],
+                description="An hPLM as an archive, or as an adapter that peft or adapters load.",
+            ),
+        ],
+        responses={(200, "application/zip"): OpenApiTypes.BINARY},
+    )
+    def get(self, request: Request, version_id: int, **_: Any) -> StreamingHttpResponse:
+        told, actor = queried(ExportQuerySerializer, request), request_actor(request)
+        version = version_visible_to(self.owner, version_id)
+        if (form := told["format"]) != ARCHIVE:
+            return zip_response(adapter_download(version=version, form=form, actor=actor))
+        return zip_response(version_download(version=version, actor=actor, branch=told["branch"]))
+
+
+class _Import(GenericAPIView[Version]):
+    largest_body = FILES
+    parser_classes = [FormParser]
+    serializer_class = VersionSerializer
+    owner: Tenant | None
+
+    @extend_schema(request=ImportSerializer, responses={201: VersionSerializer})
+    def post(self, request: Request, **_: Any) -> Response:
+        body = asked(ImportSerializer, request)
+        parent = body["parent"]
+        version = version_import(
+            archive=body["archive"],
+            tenant=self.owner,
+            actor=request_actor(request),
+            name=body["name"] or None,
+            parent=None if parent is None else version_visible_to(self.owner, parent, param="parent"),
+        )
+        return Response(VersionSerializer(version).data, status=status.HTTP_201_CREATED)
+
+
+class VersionExportView(_VersionExport, OwnerView):
+    """A ready version as a zip file."""
+
+    read_role = Role.DEVELOPER
+
+
+class PlatformVersionExportView(_VersionExport, PlatformView):
+    """A ready version of the platform's as a zip file."""
+
+    permissions = {"GET": ("tree.change_version",)}
+
+
+class ImportView(_Import, OwnerView):
+    """An exported hPLM or domain becomes the tenant's."""
+
+
+class ImportAdapterView(OwnerView):
+    """A LoRA adapter of Hugging Face PEFT, or a bottleneck adapter of AdapterHub, that was trained elsewhere
+    on a root's checkpoint becomes an hPLM."""
+
+    largest_body = FILES
+    parser_classes = [FormParser]
+    serializer_class = VersionSerializer
+
+    @extend_schema(request=ImportAdapterSerializer, responses={201: VersionSerializer})
+    def post(self, request: Request, **_: Any) -> Response:
+        body = asked(ImportAdapterSerializer, request)
+        further, name = body.pop("new_version"), body.pop("name")
+        version = adapter_import(
+            **{**body, "parent": version_visible_to(self.tenant, body["parent"], param="parent")},
+            tenant=self.tenant,
+            of=hplm_of(self.tenant, name) if further else name,
+            actor=request_actor(request),
+        )
+        return Response(VersionSerializer(version).data, status=status.HTTP_201_CREATED)
+
+
+class PlatformImportView(_Import, PlatformView):
+    """An exported root or domain becomes the platform's."""
+
+    permissions = {"POST": ("tree.add_root", "tree.add_domain")}

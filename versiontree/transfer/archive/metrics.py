@@ -1,0 +1,93 @@
+"""What an archive says of how a version was made and what was measured: pages count on its types."""
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+from versiontree.jobs.models.job import JobKind
+from versiontree.transfer.archive.layout import Node, refused
+from versiontree.tree.job_reports import is_number
+from versiontree.tree.table_chains import COMPACTS
+
+FIGURES: Final = ("precision", "recall", "f1", "support")
+"""What an evaluation says of each label."""
+FIGURE: Final = (int, float)
+"""A number, or null: jobs report what is not finite as null."""
+Types = Mapping[str, type | tuple[type, ...]]
+_CONFIG: Final[Types] = {
+    "dataset": dict, "corpus": dict, "settings": dict, "labels": list, "warnings": list, COMPACTS: list,
+    "auto_promote": bool, "vectors": str,
+}  # fmt: skip
+_REPORTED: Final[Types] = {"settings": dict, "warnings": list}
+_TABLE: Final[Types] = {"rows": FIGURE, "coverage": dict, "levels": dict, "vectors": str}
+_BY_JOB: Final[Mapping[str, Types]] = {
+    JobKind.CONVERT: {"unconverted": dict, "closed_form": dict, "distilled": dict},
+    JobKind.FURTHER_PRETRAIN: {"before": dict, "after": dict},
+    JobKind.BUILD_PLOT: _TABLE,
+    JobKind.GROW: _TABLE,
+    JobKind.COMPACT: _TABLE,
+    JobKind.FINE_TUNE: {"epochs": list, "trials": list, "dev": dict, "test": dict},
+}
+_STAGE: Final[Types] = {"unexplained": dict}
+_EVALUATED: Final[Types] = {
+    "metric": str, "value": FIGURE, "majority_baseline": FIGURE, "per_label": dict, "confusion": dict,
+    "class_counts": dict, "plot_hits": dict,
+}  # fmt: skip
+
+
+def made_check(node: Node) -> None:
+    """Raises ``invalid_archive`` for a config or metrics that no job of this product wrote."""
+    _check_types(node.config, _CONFIG, f"the config of {node.name}")
+    for name in ("labels", "warnings"):
+        if not all(isinstance(word, str) for word in node.config.get(name, ())):
+            raise refused(f"{name} in the config of {node.name} are not texts.")
+    alpha = node.config.get("alpha", 0)
+    if not is_number(alpha) or not 0 <= alpha <= 100:
+        raise refused(f"alpha in the config of {node.name} is not a share in %.")
+    reports = node.metrics
+    if reports.keys() - set(JobKind.values) or not all(isinstance(one, dict) for one in reports.values()):
+        raise refused(f"The metrics of {node.name} are not those of jobs.")
+    for kind, report in reports.items():
+        _check_report(kind, report, f"the metrics of {node.name}")
+
+
+def _check_report(kind: str, report: Mapping[str, Any], of: str) -> None:
+    _check_types(report, _REPORTED, of)
+    _check_types(report, _BY_JOB.get(kind, {}), of)
+    if kind == JobKind.EVALUATE:
+        _check_evaluation(report, of)
+    if kind == JobKind.FINE_TUNE:
+        for split in ("dev", "test"):
+            _check_evaluation(report.get(split, {}), of)
+    if _BY_JOB.get(kind) is _TABLE and not all(map(is_number, report.get("coverage", {}).values())):
+        raise refused(f"coverage in {of} is not told in shares.")
+    if kind in (JobKind.CONVERT, JobKind.FURTHER_PRETRAIN):
+        for stage in _BY_JOB[kind]:
+            _check_types(report.get(stage, {}), _STAGE, of)
+
+
+def _check_evaluation(report: Mapping[str, Any], of: str) -> None:
+    _check_types(report, _EVALUATED, of)
+    for row in report.get("per_label", {}).values():
+        if not isinstance(row, dict) or not all(is_number(row.get(name)) for name in FIGURES):
+            raise refused(f"per_label in {of} lacks figures.")
+    counts = report.get("class_counts", {}).values()
+    if not all(is_number(count) and count >= 0 for count in counts) or (counts and not any(counts)):
+        raise refused(f"class_counts in {of} are no counts.")
+    confusion = report.get("confusion", {})
+    labels, rows = confusion.get("labels", []), confusion.get("rows", [])
+    square = isinstance(labels, list) and isinstance(rows, list) and len(rows) == len(labels)
+    if not square or not all(isinstance(label, str) for label in labels):
+        raise refused(f"confusion in {of} is no table.")
+    for row in rows:
+        if not isinstance(row, list) or len(row) != len(labels) or not all(map(is_number, row)):
+            raise refused(f"confusion in {of} is no table.")
+
+
+def _check_types(found: Mapping[str, Any], wanted: Types, where: str) -> None:
+    """Every known name that is there has a value of its type; null is one of figures only."""
+    for name, kind in wanted.items():
+        value = found.get(name)
+        if name not in found or (value is None and kind == FIGURE):
+            continue
+        if not isinstance(value, kind) or (isinstance(value, bool) and kind is not bool):
+            raise refused(f"{name} in {where} is not what it should be.")

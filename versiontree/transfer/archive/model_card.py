@@ -1,0 +1,160 @@
+"""The model card of an archive: YAML front matter as model hubs read it, then what people want to know."""
+
+import json
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any, Final
+
+from versiontree.transfer.archive.layout import Node
+from versiontree.tree.job_reports import is_number, mapping_of
+from versiontree.tree.models.version import VersionKind
+
+PIPELINES: Final = {
+    "classification": "text-classification",
+    "multilabel": "text-classification",
+    "regression": "text-classification",
+    "tagging": "token-classification",
+    "question_answering": "question-answering",
+}
+UNKNOWN: Final = "unknown"
+_DEEPEST: Final = 3
+_MOST_ROWS: Final = 40
+
+
+def model_card(nodes: Sequence[Node]) -> str:
+    """The card of the first version, which stands on the others."""
+    version = nodes[0]
+    title = f"# {version.name} v{version.number}"
+    return "\n".join([*_front_matter(nodes), "", title, "", _lead(version), *_sections(nodes), ""])
+
+
+def _front_matter(nodes: Sequence[Node]) -> Iterator[str]:
+    version, root = nodes[0], nodes[-1]
+    yield "---"
+    yield f"license: {_quoted(version.licence or UNKNOWN)}"
+    if root is not version:
+        yield f"base_model: {_quoted(root.source_url or root.name)}"
+    if version.task:
+        yield f"pipeline_tag: {PIPELINES.get(version.task, version.task)}"
+    yield f"tags: {_quoted(['hmi', str(version.kind), *([version.task] if version.task else [])])}"
+    yield f"datasets: {_quoted(list(dict.fromkeys(name for name, _, _ in _data(version))))}"
+    yield f"digest: {_quoted(version.digest)}"
+    yield "---"
+
+
+def _lead(version: Node) -> str:
+    what = version.kind.label_in_words
+    task = f" for {version.task.replace('_', ' ')}" if version.task else ""
+    labels = version.config.get("labels")
+    told = f" Its labels: {', '.join(map(str, labels))}." if isinstance(labels, list) and labels else ""
+    described = f" {version.description.strip()}" if version.description.strip() else ""
+    return _plain(f"Version {version.number} of the {what} {version.name}{task}.{told}{described}")
+
+
+def _sections(nodes: Sequence[Node]) -> Iterator[str]:
+    version = nodes[0]
+    yield from _section("Measures", _measures(version))
+    yield from _section("Notes", _notes(version))
+    lineage = [
+        (node.kind.label, f"{node.name} v{node.number}", role, digest)
+        for node in nodes
+        for role, digest in sorted(node.digests.items())
+    ]
+    yield from _section("Lineage", _table(("", "version", "part", "sha256 of its file table"), lineage))
+    yield from _section("Training", _table(("setting", "value"), _settings(version)))
+    data = [(f"{node.name} v{node.number}", *row) for node in nodes for row in _data(node)]
+    yield from _section("Data", _table(("version", "data", "part", "sha256"), data))
+    licences = [
+        (f"{node.kind.label} {node.name}", node.licence or UNKNOWN, node.source_url)
+        for node in nodes
+        if node.kind != VersionKind.DOMAIN
+    ]
+    yield from _section("Licences", _table(("of", "licence", "source"), licences))
+
+
+def _section(title: str, lines: Iterable[str]) -> Iterator[str]:
+    told = list(lines)
+    if told:
+        yield from ("", f"## {title}", "", *told)
+
+
+def _notes(version: Node) -> Iterator[str]:
+    """What is to be known before it is used."""
+    imported = mapping_of(version.config.get("imported"))
+    if "format" in imported:
+        about = ", ".join(f"{name} {value}" for name, value in sorted(imported.items()))
+        yield f"- {_plain(f'Trained elsewhere: {about}.')}"
+    yield from (f"- {_plain(warning)}" for warning in version.config.get("warnings", ()))
+
+
+def _measures(version: Node) -> Iterable[str]:
+    if version.kind != VersionKind.HPLM:
+        flat = list(_leaves(version.metrics))[:_MOST_ROWS]
+        return _table(("measure", "value"), [(name, _figure(value)) for name, value in flat])
+    dev = _scores(mapping_of(mapping_of(version.metrics.get("fine_tune")).get("dev")))
+    test = _scores(mapping_of(version.metrics.get("evaluate")))
+    rows = [(name, _figure(dev.get(name)), _figure(test.get(name))) for name in dict.fromkeys([*test, *dev])]
+    return _table(("measure", "dev", "test"), rows)
+
+
+def _scores(found: Mapping[str, Any]) -> dict[str, float]:
+    """The single figures of an evaluation, the chosen metric under its own name."""
+    named = {str(found.get("metric", "")) or "value" if name == "value" else name: value
+             for name, value in found.items()}  # fmt: skip
+    return {name.replace("_", " "): value for name, value in named.items() if is_number(value)}
+
+
+def _settings(version: Node) -> Iterator[tuple[str, str]]:
+    reports = [mapping_of(report) for report in version.metrics.values()]
+    reported = next((report["settings"] for report in reports if report.get("settings")), None)
+    asked = version.config.get("settings")
+    yield from ((name, _figure(value)) for name, value in _leaves(mapping_of(reported or asked), every=True))
+    yield from (
+        (key, _figure(report[key])) for report in reports for key in ("seed", "best_epoch") if key in report
+    )
+
+
+def _data(node: Node) -> Iterator[tuple[str, str, str]]:
+    """(name, part, sha256) of what a version learned from."""
+    dataset, corpus = mapping_of(node.config.get("dataset")), mapping_of(node.config.get("corpus"))
+    for split, digest in mapping_of(dataset.get("splits")).items():
+        yield str(dataset.get("name", "")), str(split), str(digest)
+    if corpus:
+        yield str(corpus.get("name", "")), "text", str(corpus.get("sha256", ""))
+
+
+def _leaves(found: Mapping[str, Any], above: str = "", *, every: bool = False) -> Iterator[tuple[str, Any]]:
+    """Figures (or, if `every`, all values) of nested objects, by their path."""
+    for name, value in found.items():
+        path = f"{above} {name}".strip().replace("_", " ")
+        if isinstance(value, Mapping) and len(path.split(" / ")) < _DEEPEST:
+            yield from _leaves(value, f"{path} /", every=every)
+        elif is_number(value) or (every and value is not None):
+            yield path, value
+
+
+def _table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> list[str]:
+    told = [f"| {' | '.join(_cell(cell) for cell in row)} |" for row in rows]
+    return [f"| {' | '.join(head)} |", f"|{'---|' * len(head)}", *told] if told else []
+
+
+def _cell(text: str) -> str:
+    return _plain(text).replace("|", "\\|")
+
+
+def _plain(text: str) -> str:
+    """On one line, and nothing that Markdown would take for markup."""
+    line = " ".join(str(text).split())
+    return "".join(f"\\{sign}" if sign in "<>[]*`\\" else sign for sign in line)
+
+
+def _figure(value: Any) -> str:
+    if value is None:
+        return "–"
+    if isinstance(value, list):
+        return ", ".join(map(_figure, value))
+    return f"{value:.4g}" if isinstance(value, float) else str(value)
+
+
+def _quoted(value: Any) -> str:
+    """JSON on one line, which YAML reads as it is."""
+    return json.dumps(value, ensure_ascii=False)

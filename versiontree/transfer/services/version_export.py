@@ -1,0 +1,180 @@
+"""Exporting versions: a folder, a zip file, or a stream of one (see ``versiontree.transfer.archive.layout``)."""
+
+import uuid
+from collections.abc import Sequence
+from pathlib import Path
+from shutil import rmtree
+from typing import IO, Final
+
+from django.conf import settings
+from django.db import transaction
+
+from tenants.audit.services import Actor, audit_record
+from tenants.base.disk import disk_full_errors, free_space_check
+from tenants.base.errors import ErrorCode, HmiError
+from tenants.base.upload_concurrency import release_database
+from versiontree.artifact_store import ArtifactDamaged, ArtifactStore
+from versiontree.transfer.archive.concurrency import Turn, machine_turn
+from versiontree.transfer.archive.conversion_cache import (
+    ADAPTER,
+    REFUSAL,
+    chunks_of,
+    conversion_find,
+    conversion_keep,
+    conversion_key,
+)
+from versiontree.transfer.archive.download import Download
+from versiontree.transfer.archive.layout import CARD
+from versiontree.transfer.archive.trial_load import FORMATS, Leaving, adapter_leave, folder_text
+from versiontree.transfer.archive.writer import (
+    Member,
+    archive_card,
+    archive_members,
+    file_member,
+    folder_write,
+    member_of,
+    zip_stream,
+)
+from versiontree.tree.models import Version
+from versiontree.tree.models.artifact import Role
+from versiontree.tree.models.version import VersionKind, VersionState
+from versiontree.tree.selectors.lineage import lineage_of
+
+ZIP: Final = ".zip"
+SPACE_TIMES: Final = 5
+"""An adapter may have twice the bytes of its hPLM, in fp32, and lies there as files and as a zip file."""
+
+
+def version_export(*, version: Version, out: Path | IO[bytes], actor: Actor, branch: bool = False) -> None:
+    """Write the archive of a ready version: into a new folder, a new file if `out` ends in ``.zip``, or as a
+    zip file into an open one.
+
+    With `branch` it holds what the version stands on, too, and can be imported where nothing of it is. Who
+    asks must have been found fit to see the version. Raises ``model_not_ready``, ``conflict`` (`out` is
+    there), ``ArtifactDamaged``.
+    """
+    if isinstance(out, Path):
+        if out.exists() or out.is_symlink():
+            raise HmiError(ErrorCode.CONFLICT, f"{out} is there already.", param="out")
+        _put(_members(version, branch=branch, actor=actor), out)
+        return
+    for chunk in zip_stream(_members(version, branch=branch, actor=actor)):
+        out.write(chunk)
+
+
+def version_card(version: Version) -> str:
+    """Its model card, as an archive has it."""
+    return archive_card(lineage_of(version))
+
+
+def version_download(*, version: Version, actor: Actor, branch: bool = False) -> Download:
+    """As ``version_export``, for a caller that takes the bytes as they come."""
+    members = _members(version, branch=branch, actor=actor)
+    return Download(f"{version.name}-v{version.number}{ZIP}", zip_stream(members))
+
+
+def adapter_download(*, version: Version, form: str, actor: Actor) -> Download:
+    """A ready hPLM as a zip file of the folder that `peft` or `adapters` (`form`: "peft", "adapterhub") load
+    on the checkpoint of its root, with its model card.
+
+    What was made before is taken from what is kept (see ``versiontree.transfer.archive.conversion_cache``). Otherwise a
+    process is started: each tenant has one at a time, and a machine few, and the connection to the database
+    is given back meanwhile.
+
+    Raises ``model_not_ready``, ``invalid_field`` (that format cannot hold it, and why), ``queue_full``,
+    ``out_of_disk``.
+    """
+    _require_ready(version)
+    if form not in FORMATS or version.kind != VersionKind.HPLM:
+        known = ", ".join(FORMATS)
+        raise HmiError(ErrorCode.INVALID_FIELD, f"An hPLM can be exported as {known}.", param="format")
+    steps = lineage_of(version)
+    card, store = archive_card(steps), ArtifactStore(Path(settings.HMI_ARTIFACT_ROOT))
+    hplm, root = steps[0].artifacts[Role.HPLM], steps[-1].artifacts[Role.ROOT]
+    key = conversion_key(format=form, hplm=hplm.digest, root=root.digest, card=card)
+    made = conversion_find(store, key)
+    if made is None:
+        with machine_turn(Turn.CONVERSION, version.tenant):
+            free_space_check(store.root, SPACE_TIMES * hplm.size)
+            release_database()
+            made = _converted(store, hplm.digest, root.digest, form, card, key)
+    if isinstance(made, str):
+        message = f"This version cannot be exported as {FORMATS[form]}: {made}."
+        raise HmiError(ErrorCode.INVALID_FIELD, message, param="format")
+    _audit(version, actor, format=form)
+    return Download(f"{version.name}-v{version.number}-{form}{ZIP}", chunks_of(made))
+
+
+def _converted(store: ArtifactStore, hplm: str, root: str, form: str, card: str, key: str) -> IO[bytes] | str:
+    """Make and keep what the two artifacts give: the open zip file, or why that format cannot hold it."""
+    with store.workspace(Role.HPLM) as folder:
+        made = folder / "made"
+        made.mkdir()
+        answer = adapter_leave(
+            Leaving(
+                root=folder_text(store.path(Role.ROOT, root)),
+                hplm=folder_text(store.path(Role.HPLM, hplm)),
+                out=folder_text(folder / form),
+                format=form,
+            )
+        )
+        if answer.refused:
+            (made / REFUSAL).write_text(answer.refused, encoding="utf-8")
+            conversion_keep(store, key, made)
+            return answer.refused
+        card += f"\n## Reading its outputs\n\n{answer.read}\n"
+        found = [file_member(file) for file in sorted((folder / form).iterdir())]
+        with disk_full_errors(), (made / ADAPTER).open("xb") as out:
+            out.writelines(zip_stream([member_of(CARD, card.encode()), *found]))
+        stream = (made / ADAPTER).open("rb")
+        conversion_keep(store, key, made)
+        return stream
+
+
+def _members(version: Version, *, branch: bool, actor: Actor) -> list[Member]:
+    _require_ready(version)
+    store = ArtifactStore(Path(settings.HMI_ARTIFACT_ROOT))
+    members = archive_members(store, lineage_of(version), branch=branch)
+    for member in members:
+        # Better now than in the middle of a download.
+        if isinstance(member.content, Path) and not member.content.is_file():
+            raise ArtifactDamaged(f"{member.name} is not in the store.")
+    _audit(version, actor, branch=branch)
+    return members
+
+
+def _require_ready(version: Version) -> None:
+    if version.state != VersionState.READY:
+        raise HmiError(
+            ErrorCode.MODEL_NOT_READY,
+            f"{version.in_words} is {version.get_state_display().lower()}; only a ready one can be exported.",
+            param="version",
+        )
+
+
+def _audit(version: Version, actor: Actor, **more: bool | str) -> None:
+    with transaction.atomic():
+        audit_record(
+            verb="version.export",
+            subject=str(version),
+            tenant=version.tenant,
+            actor=actor,
+            detail={"version": version.pk, "digest": version.digest, **more},
+        )
+
+
+def _put(members: Sequence[Member], out: Path) -> None:
+    """All of it or nothing, in one step."""
+    out.parent.mkdir(parents=True, exist_ok=True)
+    partial = out.with_name(f".{out.name}.{uuid.uuid4().hex}")
+    try:
+        if out.suffix == ZIP:
+            with partial.open("xb") as stream:
+                stream.writelines(zip_stream(members))
+        else:
+            folder_write(members, partial)
+        partial.rename(out)
+    finally:
+        if partial.is_dir():
+            rmtree(partial, ignore_errors=True)
+        partial.unlink(missing_ok=True)

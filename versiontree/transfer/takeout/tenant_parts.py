@@ -1,0 +1,134 @@
+"""What a takeout holds of the tenant itself, file by file: never whole in memory."""
+
+import hashlib
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, Final
+
+from django.core.serializers.json import DjangoJSONEncoder
+
+from tenants.accounts.models import ApiKey, Membership, Tenant
+from tenants.audit.models import AuditEvent
+from tenants.base.errors import ErrorCode, HmiError
+from tenants.base.hooks import TakeoutPart as Part
+from tenants.datasets.models import Corpus, Dataset, File
+from tenants.datasets.storage import CHUNK_BYTES, damaged, stored_path
+from tenants.usage.models import UsageDay
+from tenants.usage.selectors.quotas import quota_of
+from tenants.webhooks.models import WebhookEndpoint
+from versiontree.transfer.takeout.parts import ROWS_AT_ONCE, table_part
+
+
+def tenant_parts(tenant: Tenant) -> Iterator[Part]:
+    """Settings, members, keys, uploads, usage and audit events of the tenant."""
+    yield json_part("tenant.json", _settings(tenant))
+    yield table_part("members.csv", Membership.objects.for_tenant(tenant), _MEMBERS)
+    yield table_part("api_keys.csv", ApiKey.objects.for_tenant(tenant), _KEYS)
+    yield table_part("webhooks.csv", WebhookEndpoint.objects.for_tenant(tenant), _WEBHOOKS)
+    yield from _corpora(tenant)
+    yield from _datasets(tenant)
+    yield from _files(tenant)
+    yield table_part("usage.csv", UsageDay.objects.for_tenant(tenant).order_by("pk"), _USAGE)
+    yield table_part("audit.csv", AuditEvent.objects.for_tenant(tenant).order_by("pk"), _AUDIT)
+
+
+def json_part(name: str, content: Any) -> Part:
+    """A value as a JSON file."""
+    text = json.dumps(content, indent=1, ensure_ascii=False, cls=DjangoJSONEncoder)
+    return Part(name, [f"{text}\n".encode()])
+
+
+def file_chunks(path: Path, what: str) -> Iterator[bytes]:
+    """The bytes of a file that lies under its sha256; ``corrupt_artifact`` when it is not there, and at its
+    end when it is another."""
+    digest = hashlib.sha256()
+    try:
+        with path.open("rb") as stream:
+            while chunk := stream.read(CHUNK_BYTES):
+                digest.update(chunk)
+                yield chunk
+    except FileNotFoundError as error:
+        message = f"The file of {what} is missing on this server; an administrator must look."
+        raise HmiError(ErrorCode.CORRUPT_ARTIFACT, message) from error
+    if digest.hexdigest() != path.name:
+        raise damaged(f"The file of {what}")
+
+
+_MEMBERS: Final = ("user__username", "user__email", "role", "created_at")
+_KEYS: Final = (
+    "prefix",
+    "name",
+    "scopes",
+    "created_by__username",
+    "created",
+    "expiry_date",
+    "last_used_at",
+    "revoked",
+)
+_WEBHOOKS: Final = ("id", "url", "kinds", "description", "created_by__username", "created_at", "disabled_at")
+_USAGE: Final = (
+    "day",
+    "hplm_name",
+    "key_prefix",
+    "requests",
+    "inputs",
+    "tokens",
+    "failed",
+    "busy_ms",
+)
+_AUDIT: Final = (
+    "at",
+    "verb",
+    "subject",
+    "actor__username",
+    "api_key__prefix",
+    "address",
+    "request_id",
+    "detail",
+)
+
+
+def _settings(tenant: Tenant) -> dict[str, Any]:
+    quota = quota_of(tenant)
+    limits = {field.name: getattr(quota, field.name) for field in quota._meta.fields}
+    return {
+        "slug": tenant.slug,
+        "name": tenant.name,
+        "created_at": tenant.created_at,
+        "shares_fragment_counts": tenant.shares_fragment_counts,
+        "weight": tenant.weight,
+        "quota": {name: limit for name, limit in limits.items() if name not in ("id", "tenant")},
+    }
+
+
+def _corpora(tenant: Tenant) -> Iterator[Part]:
+    for corpus in Corpus.objects.for_tenant(tenant).select_related("created_by").order_by("pk"):
+        folder = f"corpora/{corpus.pk}"
+        about = {name: getattr(corpus, name) for name in ("name", "sha256", "rows", "words", "report")}
+        yield json_part(f"{folder}/corpus.json", about | _made(corpus))
+        yield Part(f"{folder}/corpus.txt", file_chunks(stored_path(corpus.sha256), f"the corpus {corpus}"))
+
+
+def _datasets(tenant: Tenant) -> Iterator[Part]:
+    datasets = Dataset.objects.for_tenant(tenant).select_related("created_by").prefetch_related("splits")
+    for dataset in datasets.order_by("pk"):
+        folder = f"datasets/{dataset.pk}"
+        fields = ("name", "task", "labels", "pairs", "leaks_allowed", "report")
+        splits = {split.split: {"rows": split.rows, "sha256": split.sha256} for split in dataset.splits.all()}
+        about = {name: getattr(dataset, name) for name in fields} | {"splits": splits} | _made(dataset)
+        yield json_part(f"{folder}/dataset.json", about)
+        for split in dataset.splits.all():
+            what = f"the dataset {dataset.name}"
+            yield Part(f"{folder}/{split.split}.jsonl", file_chunks(stored_path(split.sha256), what))
+
+
+def _files(tenant: Tenant) -> Iterator[Part]:
+    files = File.objects.for_tenant(tenant).order_by("pk")
+    yield table_part("files.csv", files, ("id", "purpose", "filename", "size_bytes", "sha256", "created_at"))
+    for file in files.iterator(ROWS_AT_ONCE):
+        yield Part(f"files/{file.pk}", file_chunks(stored_path(file.sha256), f"the file {file}"))
+
+
+def _made(row: Corpus | Dataset) -> dict[str, Any]:
+    return {"created_at": row.created_at, "created_by": row.created_by and row.created_by.get_username()}

@@ -1,0 +1,135 @@
+"""What roots, domains and hPLMs have in common: versions, which their forms make by services."""
+
+from typing import Any, ClassVar
+
+from django.contrib import admin, messages
+from django.db.models import OuterRef, QuerySet, Subquery
+from django.http import HttpRequest, HttpResponse
+from django.utils.html import format_html
+from django.utils.safestring import SafeString
+from unfold.decorators import display
+
+from tenants.base.admin.base import Listing, ModelForm, acting, linked
+from versiontree.tree.admin.base import STATE_COLOURS, Serviced
+from versiontree.tree.admin.facts import jobs_told, listed, standing_on
+from versiontree.tree.admin.service_forms import ServiceForm
+from versiontree.tree.models import Version
+from versiontree.tree.models.version import VersionKind, VersionState
+from versiontree.tree.selectors.remarks import version_warnings
+from versiontree.tree.training_fields import Knobbed
+
+
+class VersionInline(Listing):
+    """The versions of a root, domain or hPLM, newest first."""
+
+    model = Version
+    ordering = ("-number",)
+    fields = ("version", "state", "grown_from", "created_at", "ready_at")
+
+    def get_queryset(self, request: HttpRequest) -> QuerySet[Any]:
+        parents = ("parent__root", "parent__domain__root", "parent__hplm__tenant")
+        versions: QuerySet[Any] = (
+            super().get_queryset(request).select_related("root", "domain__root", "hplm__tenant", *parents)
+        )
+        return versions
+
+    @admin.display(description="Version")
+    def version(self, version: Version) -> SafeString:
+        """Which it is."""
+        return linked(version)
+
+    @admin.display(description="Parent")
+    def grown_from(self, version: Version) -> SafeString | None:
+        """Which version it goes on from."""
+        return linked(version.parent) if version.parent else None
+
+
+class Grown(Serviced):
+    """What has versions: adding one starts the jobs of its first, saving one those of its next."""
+
+    kind: VersionKind
+    form: type[ServiceForm]
+    next_form: type[ServiceForm] | None = None
+    adds: str
+    """What the button says that adds one, for it starts jobs."""
+    saves: str = "Save"
+    shown: tuple[str, ...] = ()
+    inlines: ClassVar[Any] = (VersionInline,)
+
+    def get_queryset(self, request: HttpRequest) -> QuerySet[Any]:
+        rows: QuerySet[Any] = super().get_queryset(request)
+        versions = Version.unscoped.filter(**{self.kind: OuterRef("pk")}, kind=self.kind).order_by("-number")
+        annotated: QuerySet[Any] = rows.annotate(
+            newest_number=Subquery(versions.values("number")[:1]),
+            newest_state=Subquery(versions.values("state")[:1]),
+        )
+        return annotated
+
+    @admin.display(description="Newest version", ordering="newest_number")
+    def newest(self, row: Any) -> str:
+        """Its number."""
+        return str(row.newest_number)
+
+    @admin.display(description="Jobs", empty_value="None under way")
+    def progress(self, row: Any) -> SafeString:
+        """What is being done, and what went wrong, with its newest version."""
+        return jobs_told(row)
+
+    @admin.display(description="Stands on it", empty_value="Nothing")
+    def standing(self, row: Any) -> SafeString:
+        """What grows directly from it."""
+        return listed(standing_on(row))
+
+    @display(description="State", ordering="newest_state", label=STATE_COLOURS)  # type: ignore[untyped-decorator]
+    def status(self, row: Any) -> str:
+        """Where the newest version stands."""
+        return str(VersionState(row.newest_state).label)
+
+    def get_form(self, request: HttpRequest, obj: Any = None, change: bool = False, **kwargs: Any) -> Any:
+        kwargs["form"] = self._form_of(obj) or self.form
+        # Without the settings of the training, which the form adds by itself.
+        kwargs["fields"] = self.get_fields(request, obj)
+        return super().get_form(request, obj, change, **kwargs)
+
+    def get_fieldsets(self, request: HttpRequest, obj: Any = None) -> Any:
+        fieldsets: list[Any] = [(None, {"fields": self.get_fields(request, obj)})]
+        form, saves = self._form_of(obj), obj is None or self.has_change_permission(request, obj)
+        if saves and form is not None and issubclass(form, Knobbed):
+            fieldsets.append(("Training settings", {"fields": form.more_names(), "classes": ["collapse"]}))
+        return fieldsets
+
+    def get_fields(self, request: HttpRequest, obj: Any = None) -> tuple[str, ...]:
+        if obj is None:
+            return tuple(self.form.base_fields)
+        if self.next_form is None or not self.has_change_permission(request, obj):
+            return self.shown
+        return (*self.shown, *self.next_form.base_fields)
+
+    def get_readonly_fields(self, request: HttpRequest, obj: Any = None) -> tuple[str, ...]:
+        return () if obj is None else self.shown
+
+    def get_inlines(self, request: HttpRequest, obj: Any) -> list[Any]:
+        return [] if obj is None else list(self.inlines)
+
+    def render_change_form(
+        self, request: HttpRequest, context: dict[str, Any], *more: Any, **named: Any
+    ) -> HttpResponse:
+        # To save starts jobs: there is nothing to go on with at the same form.
+        context |= {"show_save_and_add_another": False, "show_save_and_continue": False}
+        context["save_label"] = self.saves if context.get("original") else self.adds
+        return super().render_change_form(request, context, *more, **named)
+
+    def save_model(self, request: HttpRequest, obj: Any, form: ModelForm, change: bool) -> None:
+        if not isinstance(form, ServiceForm):
+            raise TypeError("only services write to the version tree")
+        version: Version = form.act(acting(request))
+        obj.pk = version.owner.pk
+        obj.refresh_from_db()
+        told = format_html("The jobs of {} are queued.", linked(version))
+        self.message_user(request, told, messages.SUCCESS)
+        for warning in version_warnings(version):
+            self.message_user(request, warning, messages.WARNING)
+
+    def _form_of(self, obj: Any) -> type[ServiceForm] | None:
+        """The form that adds one, or that saves this one."""
+        return self.form if obj is None else self.next_form

@@ -1,0 +1,88 @@
+"""What the pages of roots, domains and hPLMs tell beside their own fields."""
+
+import json
+from collections.abc import Iterable
+from typing import Any, Final
+
+from django.utils.html import format_html, format_html_join
+from django.utils.safestring import SafeString, mark_safe
+from django.utils.text import Truncator
+
+from tenants.base.admin.base import LINK_STYLE, json_block, linked, linked_list, opening
+from versiontree.jobs.models import Job
+from versiontree.jobs.models.job import JobState
+from versiontree.tree.admin.standing import asking_for
+from versiontree.tree.models import Domain, Hplm, Root
+from versiontree.tree.selectors.dependents import dependents_of
+from versiontree.tree.selectors.versions import versions_of
+
+NAMED: Final = 9
+"""So many domains and so many hPLMs are named, of those that stand on something: with how many there are,
+that is all that a question before an action shows."""
+
+
+def jobs_told(owner: Root | Domain | Hplm) -> SafeString:
+    """The jobs of its newest version that have not succeeded, a line each."""
+    version = versions_of(owner).first()
+    jobs = Job.unscoped.filter(version=version).exclude(state=JobState.SUCCEEDED).order_by("created_at")
+    return _lines(_told(job) for job in jobs)
+
+
+def listed(lines: Iterable[str]) -> SafeString:
+    """A line each."""
+    return _lines(format_html("{}", line) for line in lines)
+
+
+def standing_on(owner: Root | Domain) -> list[str]:
+    """What grows directly from it: the first domains and hPLMs, each leading to its page, and where there are
+    more a way to the list of all."""
+    standing = dependents_of(owner, shown=NAMED)
+    domains, hplms, query = standing.domain_count, standing.hplm_count, asking_for(owner)
+    return [
+        *(linked(domain, f"the domain {_named(domain)}") for domain in standing.domains),
+        *([linked_list(Domain, query, f"all {domains:,} domains")] if domains > NAMED else []),
+        *(linked(hplm, f"the hPLM {hplm}") for hplm in standing.hplms),
+        *(
+            [linked_list(Hplm, query, f"all {hplms:,} hPLMs, of {standing.tenant_count:,} tenants")]
+            if hplms > NAMED
+            else []
+        ),
+    ]
+
+
+def folded(figures: Any) -> SafeString | None:
+    """JSON that opens when asked for, its figures to six digits."""
+    if not figures:
+        return None
+    return opening(json_block(_short(figures)))
+
+
+def on_a_line(figures: Any) -> str:
+    """The beginning of JSON, its figures to six digits."""
+    return Truncator(json.dumps(_short(figures), ensure_ascii=False)).chars(120) if figures else ""
+
+
+def _short(figures: Any) -> Any:
+    return json.loads(json.dumps(figures), parse_float=lambda told: float(f"{float(told):.6g}"))
+
+
+def leading(address: str, text: str) -> SafeString:
+    """A link."""
+    return format_html('<a class="{}" href="{}">{}</a>', LINK_STYLE, address, text)
+
+
+def _named(domain: Domain) -> str:
+    return f"{domain.tenant.slug}/{domain.name}" if domain.tenant else domain.name
+
+
+def _told(job: Job) -> SafeString:
+    how = [job.status_label.lower()]
+    if job.state == JobState.RUNNING:
+        how += [f"{job.progress:.0%}", *([job.stage] if job.stage else [])]
+    if job.error_message:
+        how.append(job.error_message)
+    return format_html("{}: {}", linked(job, job.get_kind_display()), ", ".join(how))
+
+
+def _lines(lines: Iterable[SafeString]) -> SafeString:
+    return format_html_join(mark_safe("<br>"), "{}", ((line,) for line in lines))

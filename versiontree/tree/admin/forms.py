@@ -1,0 +1,304 @@
+"""Admin forms that stand for a service: what the service would refuse is shown at the form."""
+
+from typing import Any, Final
+
+from django import forms
+from django.contrib import admin
+from django.contrib.admin.widgets import AutocompleteSelect
+from django.db.models import QuerySet
+from django.utils.http import urlencode
+from unfold.widgets import (
+    UnfoldAdminAutocompleteWidget,
+    UnfoldAdminDecimalFieldWidget,
+    UnfoldAdminTextareaWidget,
+    UnfoldAdminTextInputWidget,
+    UnfoldBooleanSwitchWidget,
+)
+
+from tenants.datasets.admin.uploads import PLATFORM
+from tenants.datasets.models import Corpus, Dataset
+from versiontree.jobs.models.job import JobKind
+from versiontree.tree.admin.service_forms import DATASET, UNFOLD, ServiceForm, TrainingForm
+from versiontree.tree.models import Alias, Domain, Hplm, Root, Version
+from versiontree.tree.models.version import VersionKind, VersionState
+from versiontree.tree.services.aliases import alias_move
+from versiontree.tree.services.domains import domain_create, domain_update
+from versiontree.tree.services.hplms import hplm_create, hplm_update
+from versiontree.tree.services.licences import root_licence
+from versiontree.tree.services.roots import root_register
+from versiontree.tree.training_fields import AS_BEFORE, knob_fields
+from versiontree.tree.training_settings import DEFAULT_ALPHA
+
+LICENCE_LABELS: Final = {"license": "Licence", "source_url": "Source URL"}
+
+
+def _alpha_field() -> forms.FloatField:
+    return forms.FloatField(
+        min_value=0,
+        max_value=100,
+        initial=DEFAULT_ALPHA,
+        widget=UnfoldAdminDecimalFieldWidget,
+        help_text="Coverage: the share, in %, of the occurrences of fragments that the PLOT keeps.",
+    )
+
+
+def _platform_corpora() -> Any:
+    return Corpus.unscoped.filter(tenant=None)
+
+
+def _ready_parents() -> QuerySet[Version]:
+    ready = Version.unscoped.filter(state=VersionState.READY).exclude(kind=VersionKind.HPLM)
+    return ready.select_related("root", "domain__root").order_by("root__name", "domain__name", "-number")
+
+
+class SearchSelect(AutocompleteSelect):
+    """A choice among too many rows for a list: the browser asks for those that match what is typed.
+    ``within`` narrows them further (see ``Narrowed``)."""
+
+    def __init__(self, field: Any, **within: str) -> None:
+        super().__init__(field, admin.site, attrs={"class": "unfold-filter-autocomplete"})
+        self.within = within
+
+    def get_url(self) -> str:
+        return f"{super().get_url()}?{urlencode(self.within)}"
+
+    @property
+    def media(self) -> forms.Media:
+        """The scripts in the admin's own look."""
+        media: forms.Media = UnfoldAdminAutocompleteWidget().media
+        return media
+
+
+def _corpus_field(**more: Any) -> "forms.ModelChoiceField[Corpus]":
+    """One of the platform's."""
+    widget = SearchSelect(Version._meta.get_field("corpus"), of=PLATFORM)
+    return forms.ModelChoiceField(queryset=_platform_corpora(), widget=widget, **more)
+
+
+class RootForm(TrainingForm):
+    """Register a checkpoint as a root."""
+
+    kind = JobKind.CONVERT
+    makes_table = True
+
+    corpus = _corpus_field(help_text="A corpus of the platform's.")
+    lower = knob_fields(JobKind.CONVERT, UNFOLD)["lower"]
+    alpha = _alpha_field()
+
+    class Meta:
+        model = Root
+        fields = ("name", "source", "license", "source_url")
+        labels = LICENCE_LABELS
+
+    def act(self, actor: Any) -> Version:
+        data = self.cleaned_data
+        return root_register(
+            name=data["name"],
+            source=data["source"],
+            corpus=data["corpus"],
+            alpha=data["alpha"],
+            settings=self.settings(),
+            **self.table(),
+            license=data["license"],
+            source_url=data["source_url"],
+            actor=actor,
+        )
+
+
+class RootTermsForm(ServiceForm):
+    """Under what terms a root may be used."""
+
+    class Meta:
+        model = Root
+        fields = ("license", "source_url")
+        labels = LICENCE_LABELS
+
+    def act(self, actor: Any) -> Root:
+        data = self.cleaned_data
+        return root_licence(
+            root=self.instance, license=data["license"], source_url=data["source_url"], actor=actor
+        )
+
+
+class DomainForm(TrainingForm):
+    """Create a domain of the platform's, that tenants see at once or once it is published."""
+
+    kind = JobKind.FURTHER_PRETRAIN
+    makes_table = True
+
+    parent = forms.ModelChoiceField(
+        queryset=_ready_parents().filter(tenant=None),
+        widget=SearchSelect(Version._meta.get_field("parent"), fit="parents", of=PLATFORM),
+        help_text="The ready version of a root or domain that this domain grows from.",
+    )
+    corpus = _corpus_field()
+    alpha = _alpha_field()
+    kept_back = forms.BooleanField(
+        required=False,
+        widget=UnfoldBooleanSwitchWidget,
+        label="Keep it back",
+        help_text="Tenants do not see it until it is published.",
+    )
+
+    class Meta:
+        model = Domain
+        fields = ("name", "description")
+        widgets = {"description": UnfoldAdminTextareaWidget({"rows": 3})}
+
+    def act(self, actor: Any) -> Version:
+        data = self.cleaned_data
+        return domain_create(
+            tenant=None,
+            parent=data["parent"],
+            name=data["name"],
+            description=data["description"],
+            corpus=data["corpus"],
+            alpha=data["alpha"],
+            settings=self.settings(),
+            **self.table(),
+            published=not data["kept_back"],
+            actor=actor,
+        )
+
+
+class DomainUpdateForm(TrainingForm):
+    """Teach a domain more text: saving makes its next version."""
+
+    kind = JobKind.FURTHER_PRETRAIN
+    makes_table = True
+    table_otherwise = "As in the version before"
+
+    corpus = _corpus_field(help_text="A corpus of the platform's, or of the tenant whose domain it is.")
+    alpha = _alpha_field()
+
+    class Meta:
+        model = Domain
+        fields = ()
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        owner = self.instance.tenant_id
+        chosen: Any = self.fields["corpus"]
+        chosen.queryset = Corpus.unscoped.filter(tenant=owner) | _platform_corpora()
+        chosen.widget.within = {"of": str(owner or PLATFORM)}
+
+    def act(self, actor: Any) -> Version:
+        data = self.cleaned_data
+        return domain_update(
+            domain=self.instance,
+            corpus=data["corpus"],
+            alpha=data["alpha"],
+            settings=self.settings(),
+            **self.table(),
+            actor=actor,
+        )
+
+
+class HplmForm(TrainingForm):
+    """Create an hPLM of a tenant's."""
+
+    kind = JobKind.FINE_TUNE
+
+    parent = forms.ModelChoiceField(
+        queryset=_ready_parents(),
+        widget=SearchSelect(Version._meta.get_field("parent"), fit="parents"),
+        help_text="The ready version that it grows from, the platform's or the tenant's.",
+    )
+    chosen_dataset = forms.ModelChoiceField(
+        label="Dataset",
+        queryset=Dataset.unscoped.select_related("tenant"),
+        widget=SearchSelect(Version._meta.get_field("dataset")),
+        help_text="A dataset of the tenant's; its task is the hPLM's.",
+    )
+
+    class Meta:
+        model = Hplm
+        fields = ("tenant", "name", "license")
+        labels = LICENCE_LABELS
+
+    def act(self, actor: Any) -> Version:
+        data = self.cleaned_data
+        return hplm_create(
+            tenant=data["tenant"],
+            name=data["name"],
+            parent=data["parent"],
+            dataset=data[DATASET],
+            settings=self.settings(),
+            license=data["license"],
+            actor=actor,
+        )
+
+
+class HplmUpdateForm(TrainingForm):
+    """Teach an hPLM from new data: saving makes its next version."""
+
+    kind = JobKind.FINE_TUNE
+    otherwise = AS_BEFORE
+
+    chosen_dataset = forms.ModelChoiceField(
+        queryset=Dataset.unscoped.none(),
+        widget=SearchSelect(Version._meta.get_field("dataset")),
+        label="New data",
+        help_text="A dataset of the tenant's, for the same task.",
+    )
+    auto_promote = forms.BooleanField(
+        required=False,
+        initial=True,
+        widget=UnfoldBooleanSwitchWidget,
+        label="Promote",
+        help_text="Once the new version is ready, the alias default points at it.",
+    )
+
+    class Meta:
+        model = Hplm
+        fields = ()
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        of = {"tenant": self.instance.tenant_id, "task": self.instance.task}
+        chosen: Any = self.fields[DATASET]
+        chosen.queryset = Dataset.unscoped.filter(**of).select_related("tenant")
+        chosen.widget.within = {name: str(value) for name, value in of.items()}
+
+    def act(self, actor: Any) -> Version:
+        data = self.cleaned_data
+        return hplm_update(
+            hplm=self.instance,
+            dataset=data[DATASET],
+            settings=self.settings(),
+            auto_promote=data["auto_promote"],
+            actor=actor,
+        )
+
+
+class AliasForm(ServiceForm):
+    """Move an alias to another ready version of its hPLM."""
+
+    version = forms.ModelChoiceField(
+        queryset=Version.unscoped.none(), widget=SearchSelect(Alias._meta.get_field("version"))
+    )
+    reason = forms.CharField(
+        max_length=200, widget=UnfoldAdminTextInputWidget, help_text="Why, for the alias's history."
+    )
+
+    class Meta:
+        model = Alias
+        fields = ("version",)
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        hplm = self.instance.hplm_id
+        chosen: Any = self.fields["version"]
+        ready = Version.unscoped.filter(hplm=hplm, state=VersionState.READY)
+        chosen.queryset = ready.select_related("hplm__tenant", "root", "domain")
+        chosen.widget.within = {"to_serve": str(hplm)}
+
+    def act(self, actor: Any) -> Alias:
+        data = self.cleaned_data
+        return alias_move(
+            hplm=self.instance.hplm,
+            name=self.instance.name,
+            version=data["version"],
+            actor=actor,
+            reason=data["reason"],
+        )

@@ -1,0 +1,137 @@
+"""hPLMs, their aliases, and where those pointed."""
+
+from typing import Any
+
+from django.contrib import admin
+from django.db.models import QuerySet
+from django.http import HttpRequest
+from django.utils.safestring import SafeString
+from unfold.contrib.filters.admin import AutocompleteSelectFilter
+
+from tenants.base.admin.base import Listing, ModelForm, ReadOnly, acting, linked
+from tenants.base.admin.confirm import typed_name
+from versiontree.tree.admin.base import Serviced
+from versiontree.tree.admin.creation import Grown, VersionInline
+from versiontree.tree.admin.forms import AliasForm, HplmForm, HplmUpdateForm
+from versiontree.tree.admin.standing import StandingOn
+from versiontree.tree.models import Alias, AliasMove, Hplm
+from versiontree.tree.models.version import VersionKind
+from versiontree.tree.services.hplms import hplm_delete
+from versiontree.tree.services.pinning import hplm_pin, hplm_unpin
+
+
+class AliasInline(Listing):
+    """Where the aliases of an hPLM point."""
+
+    model = Alias
+    fields = ("alias", "version", "moved_by", "moved_at")
+
+    def get_queryset(self, request: HttpRequest) -> QuerySet[Any]:
+        aliases: QuerySet[Any] = super().get_queryset(request)
+        return aliases.select_related("version__root", "version__hplm__tenant", "moved_by")
+
+    @admin.display(description="Alias")
+    def alias(self, alias: Alias) -> SafeString:
+        """Which it is; its own page moves it."""
+        return linked(alias)
+
+
+@admin.register(Hplm)
+class HplmAdmin(Grown):
+    """Adding makes an hPLM of a tenant's; saving one teaches it from new data, as its next version."""
+
+    kind = VersionKind.HPLM
+    form = HplmForm
+    adds, saves = "Create and train", "Train the next version"
+    next_form = HplmUpdateForm
+    shown = (
+        "name",
+        "tenant",
+        "task",
+        "license",
+        "progress",
+        "pinned_at",
+        "created_by",
+        "created_at",
+        "deleted_at",
+    )
+    inlines = (VersionInline, AliasInline)
+    list_display = ("name", "tenant", "task", "newest", "status", "created_by", "created_at", "deleted_at")
+    list_filter = (
+        StandingOn,
+        "task",
+        ("tenant", AutocompleteSelectFilter),
+        ("pinned_at", admin.EmptyFieldListFilter),
+        ("deleted_at", admin.EmptyFieldListFilter),
+    )
+    list_filter_submit = True
+    list_select_related = ("tenant", "created_by")
+    search_fields = ("name", "tenant__slug")
+    autocomplete_fields = ("tenant",)
+    actions = ("pin", "unpin", "stop_serving")
+    on_page = actions
+    for_good = ("stop_serving",)
+
+    def offered(self, row: Hplm) -> tuple[str, ...]:
+        if row.deleted_at is not None:
+            return ()
+        return ("pin" if row.pinned_at is None else "unpin", "stop_serving")
+
+    def has_change_permission(self, request: HttpRequest, obj: Any = None) -> bool:
+        living = obj is None or obj.deleted_at is None
+        return living and super().has_change_permission(request, obj)
+
+    @admin.action(description="Pin: keep in workers' memory", permissions=["operate"])
+    def pin(self, request: HttpRequest, rows: QuerySet[Hplm]) -> None:
+        """Have inference workers keep what their aliases mean."""
+        self.each(request, rows, lambda hplm: hplm_pin(hplm=hplm, actor=acting(request)), "pinned")
+
+    @admin.action(description="Unpin", permissions=["operate"])
+    def unpin(self, request: HttpRequest, rows: QuerySet[Hplm]) -> None:
+        """Let them go the way of the others."""
+        self.each(request, rows, lambda hplm: hplm_unpin(hplm=hplm, actor=acting(request)), "unpinned")
+
+    @admin.action(description="Delete: stop serving, keep the record", permissions=["operate"])
+    @typed_name(
+        "delete",
+        told="Nothing is answered by them any more, at once, and their names are free. The record stays; "
+        "what they learned is removed after a day.",
+    )
+    def stop_serving(self, request: HttpRequest, rows: QuerySet[Hplm]) -> None:
+        """Delete them as their tenants would."""
+        self.each(request, rows, lambda hplm: hplm_delete(hplm=hplm, actor=acting(request)), "deleted")
+
+
+@admin.register(Alias)
+class AliasAdmin(Serviced):
+    """Saving moves the alias."""
+
+    form = AliasForm
+    list_display = ("name", "hplm", "version", "moved_by", "moved_at")
+    list_select_related = ("hplm__tenant", "version__hplm__tenant", "version__root", "moved_by")
+    search_fields = ("name", "hplm__name", "hplm__tenant__slug")
+    fields = ("name", "hplm", "version", "reason", "moved_by", "moved_at")
+    readonly_fields = ("name", "hplm", "moved_by", "moved_at")
+
+    def has_add_permission(self, request: HttpRequest) -> bool:
+        return False
+
+    def save_model(self, request: HttpRequest, obj: Alias, form: ModelForm, change: bool) -> None:
+        if isinstance(form, AliasForm):
+            form.act(acting(request))
+
+
+@admin.register(AliasMove)
+class AliasMoveAdmin(ReadOnly):
+    """The history of aliases."""
+
+    list_display = ("moved_at", "hplm", "name", "from_version", "to_version", "reason", "moved_by")
+    list_select_related = (
+        "hplm__tenant",
+        "from_version__hplm__tenant",
+        "from_version__root",
+        "to_version__hplm__tenant",
+        "to_version__root",
+        "moved_by",
+    )
+    search_fields = ("name", "hplm__name", "hplm__tenant__slug")

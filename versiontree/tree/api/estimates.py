@@ -1,0 +1,149 @@
+"""What an hPLM or a domain would take: the same body as making one, and nothing made."""
+
+from collections.abc import Callable
+from dataclasses import asdict
+from typing import Any
+
+from drf_spectacular.utils import extend_schema
+from rest_framework import serializers
+from rest_framework.generics import GenericAPIView
+from rest_framework.request import Request
+from rest_framework.response import Response
+
+from tenants.accounts.models import Tenant
+from tenants.accounts.permissions import request_actor
+from tenants.datasets.models import Corpus
+from tenants.datasets.selectors.uploads import dataset_of
+from versiontree.jobs.api.access import OwnerView, PlatformView, asked
+from versiontree.tree.api.serializers import (
+    DomainCreateSerializer,
+    DomainUpdateSerializer,
+    HplmCreateSerializer,
+)
+from versiontree.tree.models import Version
+from versiontree.tree.selectors.estimates import domain_estimate, hplm_estimate
+from versiontree.tree.selectors.versions import corpus_usable_by, domain_of, version_visible_to
+from versiontree.tree.services.domains import domain_create, domain_update
+from versiontree.tree.services.dry_run import rehearsed
+from versiontree.tree.services.hplms import hplm_rehearse
+
+
+class SecondsSerializer(serializers.Serializer[Any]):
+    """Seconds."""
+
+    low = serializers.FloatField()
+    likely = serializers.FloatField()
+    high = serializers.FloatField()
+
+
+class QueueSerializer(serializers.Serializer[Any]):
+    """What would be before it."""
+
+    place = serializers.IntegerField(help_text="1 is next.")
+    wait_s = serializers.FloatField(allow_null=True, help_text="Seconds; null where nothing tells.")
+
+
+class EstimateSerializer(serializers.Serializer[Any]):
+    """What an hPLM would take."""
+
+    seconds = SecondsSerializer(help_text="Of work: training and measuring.")
+    jobs = serializers.IntegerField(help_text="Judged by so many past ones; 0: by a rough model of cost.")
+    storage_bytes = serializers.IntegerField(
+        allow_null=True, help_text="Of its weights; null where the root's own file cannot be read."
+    )
+    queue = QueueSerializer()
+    warnings = serializers.ListField(
+        child=serializers.CharField(), help_text="What would stand in the version's config."
+    )
+
+
+class DomainEstimateSerializer(EstimateSerializer):
+    """What a domain, or more text for one, would take."""
+
+    seconds = SecondsSerializer(help_text="Of work: learning and writing the table.")
+    storage_bytes = serializers.IntegerField(
+        allow_null=True,
+        help_text="Of its lower layers and its table; null where the root's own file cannot be read.",
+    )
+    storage_is_rough = serializers.BooleanField(
+        help_text="No table like it tells: guessed as if no two kept fragments were the same."
+    )
+
+
+class EstimateView(OwnerView):
+    """How long an hPLM would take, and how much storage; what would be refused is refused."""
+
+    serializer_class = EstimateSerializer
+    makes = False
+    queryset = Version.unscoped.none()
+
+    @extend_schema(request=HplmCreateSerializer, responses=EstimateSerializer)
+    def post(self, request: Request, **_: Any) -> Response:
+        body = asked(HplmCreateSerializer, request)
+        del body["auto_promote"]
+        body["parent"] = version_visible_to(self.tenant, body["parent"], param="parent")
+        body["dataset"] = dataset_of(self.tenant, body["dataset"])
+        config = hplm_rehearse(tenant=self.tenant, **body, actor=request_actor(request))
+        estimate = hplm_estimate(parent=body["parent"], dataset=body["dataset"], settings=config["settings"])
+        told = {**asdict(estimate), "warnings": config.get("warnings", [])}
+        return Response(EstimateSerializer(told).data)
+
+
+class _OfDomains(GenericAPIView[Version]):
+    serializer_class = DomainEstimateSerializer
+    makes = False
+    queryset = Version.unscoped.none()
+    owner: Tenant | None
+
+    def told(self, corpus: Corpus, make: Callable[[], Version]) -> Response:
+        """Of the version that would be made."""
+        version = rehearsed(make)
+        assert version.parent is not None  # a domain's has one
+        config = version.config
+        estimate = domain_estimate(
+            parent=version.parent,
+            corpus=corpus,
+            alpha=config["alpha"],
+            settings=config["settings"],
+            vectors=config["vectors"],
+        )
+        told = {**asdict(estimate), "warnings": config.get("warnings", [])}
+        return Response(DomainEstimateSerializer(told).data)
+
+
+class _NewDomain(_OfDomains):
+    @extend_schema(request=DomainCreateSerializer, responses=DomainEstimateSerializer)
+    def post(self, request: Request, **_: Any) -> Response:
+        body, actor = asked(DomainCreateSerializer, request), request_actor(request)
+        body["parent"] = version_visible_to(self.owner, body["parent"], param="parent")
+        body["corpus"] = corpus_usable_by(self.owner, body["corpus"])
+        return self.told(body["corpus"], lambda: domain_create(tenant=self.owner, **body, actor=actor))
+
+
+class _MoreText(_OfDomains):
+    @extend_schema(request=DomainUpdateSerializer, responses=DomainEstimateSerializer)
+    def post(self, request: Request, domain_id: int, **_: Any) -> Response:
+        body, actor = asked(DomainUpdateSerializer, request), request_actor(request)
+        domain = domain_of(self.owner, domain_id)
+        body["corpus"] = corpus_usable_by(self.owner, body["corpus"])
+        return self.told(body["corpus"], lambda: domain_update(domain=domain, **body, actor=actor))
+
+
+class DomainsEstimateView(_NewDomain, OwnerView):
+    """How long a domain would take, and how much storage; what would be refused is refused."""
+
+
+class DomainEstimateView(_MoreText, OwnerView):
+    """How long more text for a domain would take, and how much storage."""
+
+
+class PlatformDomainsEstimateView(_NewDomain, PlatformView):
+    """The same for a domain of the platform's."""
+
+    permissions = {"POST": ("tree.add_domain",)}
+
+
+class PlatformDomainEstimateView(_MoreText, PlatformView):
+    """The same for a domain of the platform's."""
+
+    permissions = {"POST": ("tree.change_domain",)}

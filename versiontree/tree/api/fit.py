@@ -1,0 +1,98 @@
+"""How well a root reads an upload: to be asked before anything is built from it."""
+
+from typing import Any
+
+from drf_spectacular.utils import extend_schema
+from rest_framework import serializers
+from rest_framework.generics import GenericAPIView
+from rest_framework.request import Request
+from rest_framework.response import Response
+
+from tenants.accounts.models import Tenant
+from tenants.datasets.formats.fit import TooLong
+from tenants.datasets.models import Corpus, Dataset
+from tenants.datasets.selectors.uploads import dataset_of
+from versiontree.jobs.api.access import OwnerView, PlatformView, queried
+from versiontree.tree.selectors.versions import corpus_usable_by
+from versiontree.tree.tokenizer_fit import corpus_fit, dataset_fit, root_to_fit
+
+
+class FitQuerySerializer(serializers.Serializer[Any]):
+    """The name of the root that shall read it."""
+
+    root = serializers.CharField()  # type: ignore[assignment]
+
+
+class RowPlaceSerializer(serializers.Serializer[Any]):
+    """Where a row stands in what is stored, counted from 1; a corpus has no split."""
+
+    row = serializers.IntegerField()
+    split = serializers.CharField(allow_null=True)
+
+
+class RowsFoundSerializer(serializers.Serializer[Any]):
+    """How many of the rows that were read, and where the first ten stand."""
+
+    rows = serializers.IntegerField()
+    first = RowPlaceSerializer(many=True)
+
+
+class FitSerializer(serializers.Serializer[Any]):
+    """What the root's tokenizer makes of rows that are drawn evenly from all there are."""
+
+    rows = serializers.IntegerField(source="of_rows", help_text="All rows.")
+    rows_read = serializers.IntegerField(source="rows", help_text="So many of them were read.")
+    tokens = serializers.IntegerField()
+    tokens_per_word = serializers.FloatField()
+    byte_level = serializers.BooleanField(
+        help_text="The vocabulary knows every byte, so nothing is unknown: see tokens_per_word."
+    )
+    unknown_share = serializers.FloatField(help_text="Of the tokens, 0 to 1.")
+    unknown = RowsFoundSerializer(help_text="Rows that the vocabulary hardly knows.")
+    max_tokens = serializers.IntegerField(help_text="The longest input that the root reads.")
+    longest = serializers.IntegerField(help_text="Tokens of the longest row read.")
+    long_share = serializers.FloatField(help_text="Of the rows read, 0 to 1: longer than max_tokens.")
+    long = RowsFoundSerializer()
+    too_long = serializers.ChoiceField(
+        choices=[kind.value for kind in TooLong],
+        help_text="What becomes of longer rows: cut off, or read whole in pieces or in windows.",
+    )
+    warnings = serializers.ListField(child=serializers.CharField())
+
+
+_FIT = extend_schema(parameters=[FitQuerySerializer], responses=FitSerializer)
+
+
+class _CorpusFit(GenericAPIView[Corpus]):
+    serializer_class = FitSerializer
+    queryset = Corpus.unscoped.none()
+    owner: Tenant | None
+
+    @_FIT
+    def get(self, request: Request, corpus_id: int, **_: Any) -> Response:
+        corpus = corpus_usable_by(self.owner, corpus_id)
+        root = root_to_fit(queried(FitQuerySerializer, request)["root"])
+        return Response(FitSerializer(corpus_fit(root, corpus)).data)
+
+
+class CorpusFitView(_CorpusFit, OwnerView):
+    """How well a root reads a corpus of the tenant's or the platform's."""
+
+
+class PlatformCorpusFitView(_CorpusFit, PlatformView):
+    """How well a root reads a corpus of the platform's."""
+
+    permissions = {"GET": ("datasets.view_corpus",)}
+
+
+class DatasetFitView(OwnerView):
+    """How well a root reads a dataset."""
+
+    serializer_class = FitSerializer
+    queryset = Dataset.unscoped.none()
+
+    @_FIT
+    def get(self, request: Request, dataset_id: int, **_: Any) -> Response:
+        dataset = dataset_of(self.tenant, dataset_id)
+        root = root_to_fit(queried(FitQuerySerializer, request)["root"])
+        return Response(FitSerializer(dataset_fit(root, dataset)).data)

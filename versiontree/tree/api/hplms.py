@@ -1,0 +1,161 @@
+"""hPLMs: list, create, update, delete; their versions and aliases."""
+
+from typing import Any
+
+from django.db import transaction
+from drf_spectacular.utils import extend_schema
+from rest_framework import status
+from rest_framework.request import Request
+from rest_framework.response import Response
+
+from tenants.accounts.permissions import request_actor
+from tenants.base.api.conditional import Single
+from tenants.base.api.serializers import WordsQuerySerializer
+from tenants.datasets.selectors.uploads import dataset_of
+from versiontree.jobs.api.access import OwnerView, asked, queried
+from versiontree.tree.api.serializers import (
+    AliasMoveSerializer,
+    AliasPutSerializer,
+    AliasSerializer,
+    HplmCreateSerializer,
+    HplmPatchSerializer,
+    HplmSerializer,
+    HplmUpdateSerializer,
+    VersionSerializer,
+)
+from versiontree.tree.models import Alias, AliasMove, Hplm, Version
+from versiontree.tree.selectors.versions import (
+    alias_moves_of,
+    alias_of,
+    aliases_of,
+    hplm_of,
+    hplm_version,
+    hplms_of,
+    version_visible_to,
+    versions_of,
+)
+from versiontree.tree.services.aliases import alias_move, alias_remove, aliases_hold
+from versiontree.tree.services.descriptions import hplm_describe
+from versiontree.tree.services.hplms import hplm_create, hplm_delete, hplm_update
+from versiontree.tree.services.licences import hplm_licence
+
+
+class HplmsView(OwnerView):
+    """The tenant's hPLMs, by name."""
+
+    serializer_class = HplmSerializer
+    queryset = Hplm.unscoped.none()
+    ordering = ("name",)
+
+    @extend_schema(parameters=[WordsQuerySerializer], responses=HplmSerializer(many=True))
+    def get(self, request: Request, **_: Any) -> Response:
+        words = queried(WordsQuerySerializer, request)["words"]
+        page = self.paginate_queryset(hplms_of(self.tenant, words=words))
+        return self.get_paginated_response(HplmSerializer(page, many=True).data)
+
+    @extend_schema(request=HplmCreateSerializer, responses={201: VersionSerializer})
+    def post(self, request: Request, **_: Any) -> Response:
+        body = asked(HplmCreateSerializer, request)
+        body["parent"] = version_visible_to(self.tenant, body["parent"], param="parent")
+        body["dataset"] = dataset_of(self.tenant, body["dataset"])
+        version = hplm_create(tenant=self.tenant, **body, actor=request_actor(request))
+        return Response(VersionSerializer(version).data, status=status.HTTP_201_CREATED)
+
+
+class HplmView(Single, OwnerView):
+    """One hPLM, by its name."""
+
+    serializer_class = HplmSerializer
+    queryset = Hplm.unscoped.none()
+
+    def found(self, *, hplm: str, **_: Any) -> Hplm:
+        return hplm_of(self.tenant, hplm)
+
+    @extend_schema(request=HplmPatchSerializer, responses=HplmSerializer)
+    def patch(self, request: Request, **place: Any) -> Response:
+        body = asked(HplmPatchSerializer, request)
+        found, actor = self.found(**place), request_actor(request)
+        with transaction.atomic():
+            if "description" in body:
+                hplm_describe(hplm=found, description=body["description"], actor=actor)
+            if "license" in body:
+                hplm_licence(hplm=found, license=body["license"], actor=actor)
+        return Response(HplmSerializer(found).data)
+
+    @extend_schema(responses={204: None})
+    def delete(self, request: Request, **place: Any) -> Response:
+        hplm_delete(hplm=self.found(**place), actor=request_actor(request))
+        return Response(status=status.HTTP_204_NO_CONTENT)
+
+
+class HplmVersionsView(OwnerView):
+    """The versions of an hPLM; posting a dataset makes a new one."""
+
+    serializer_class = VersionSerializer
+    ordering = ("-number",)
+    queryset = Version.unscoped.none()
+
+    @extend_schema(responses=VersionSerializer(many=True))
+    def get(self, request: Request, hplm: str, **_: Any) -> Response:
+        page = self.paginate_queryset(versions_of(hplm_of(self.tenant, hplm)).prefetch_related("jobs"))
+        return self.get_paginated_response(VersionSerializer(page, many=True).data)
+
+    @extend_schema(request=HplmUpdateSerializer, responses={201: VersionSerializer})
+    def post(self, request: Request, hplm: str, **_: Any) -> Response:
+        body = asked(HplmUpdateSerializer, request)
+        body["dataset"] = dataset_of(self.tenant, body["dataset"])
+        found = hplm_of(self.tenant, hplm)
+        version = hplm_update(hplm=found, **body, actor=request_actor(request))
+        return Response(VersionSerializer(version).data, status=status.HTTP_201_CREATED)
+
+
+class AliasesView(OwnerView):
+    """The aliases of an hPLM."""
+
+    serializer_class = AliasSerializer
+    ordering = ("name",)
+    queryset = Alias.unscoped.none()
+
+    @extend_schema(responses=AliasSerializer(many=True))
+    def get(self, request: Request, hplm: str, **_: Any) -> Response:
+        page = self.paginate_queryset(aliases_of(hplm_of(self.tenant, hplm)))
+        return self.get_paginated_response(AliasSerializer(page, many=True).data)
+
+
+class AliasView(Single, OwnerView):
+    """One alias: where it points; move it, make it, or remove it."""
+
+    serializer_class = AliasSerializer
+    queryset = Alias.unscoped.none()
+
+    def found(self, *, hplm: str, alias: str, **_: Any) -> Alias:
+        return alias_of(hplm_of(self.tenant, hplm), alias)
+
+    def hold(self, row: Alias) -> None:
+        aliases_hold(hplm=row.hplm)
+
+    @extend_schema(request=AliasPutSerializer, responses=AliasSerializer)
+    def put(self, request: Request, hplm: str, alias: str, **_: Any) -> Response:
+        body = asked(AliasPutSerializer, request)
+        found = hplm_of(self.tenant, hplm)
+        version = hplm_version(found, body["version"])
+        actor = request_actor(request)
+        moved = alias_move(hplm=found, name=alias, version=version, actor=actor, reason=body["reason"])
+        return Response(AliasSerializer(moved).data)
+
+    @extend_schema(responses={204: None})
+    def delete(self, request: Request, hplm: str, alias: str, **_: Any) -> Response:
+        alias_remove(hplm=hplm_of(self.tenant, hplm), name=alias, actor=request_actor(request))
+        return Response(status=status.HTTP_204_NO_CONTENT)
+
+
+class AliasMovesView(OwnerView):
+    """Where the aliases of an hPLM pointed, newest first."""
+
+    serializer_class = AliasMoveSerializer
+    queryset = AliasMove.unscoped.none()
+
+    @extend_schema(responses=AliasMoveSerializer(many=True))
+    def get(self, request: Request, hplm: str, **_: Any) -> Response:
+        page = self.paginate_queryset(alias_moves_of(hplm_of(self.tenant, hplm)))
+        return self.get_paginated_response(AliasMoveSerializer(page, many=True).data)

@@ -1,0 +1,111 @@
+"""What staff order: publishing and retiring domains, which job comes first, which hPLM stays in memory."""
+
+from typing import Any
+from uuid import UUID
+
+from drf_spectacular.utils import extend_schema
+from rest_framework import serializers, status
+from rest_framework.request import Request
+from rest_framework.response import Response
+
+from tenants.accounts.permissions import request_actor
+from tenants.accounts.selectors import tenant_by_slug
+from tenants.base.api.strict_input import Asked
+from versiontree.jobs.api.access import PlatformView, asked
+from versiontree.jobs.api.serializers import JobSerializer
+from versiontree.jobs.models import Job
+from versiontree.jobs.selectors.jobs import job_of_anybody
+from versiontree.jobs.services.priorities import PLACES, job_prioritise, job_requeue
+from versiontree.tree.api.serializers import DomainSerializer, HplmSerializer
+from versiontree.tree.models import Domain, Hplm
+from versiontree.tree.selectors.versions import domain_of, hplm_of
+from versiontree.tree.services.pinning import hplm_pin, hplm_unpin
+from versiontree.tree.services.publishing import domain_publish, domain_retire
+
+
+class RetiredSerializer(serializers.Serializer[Any]):
+    """How many versions were retired."""
+
+    retired = serializers.IntegerField()
+
+
+class PlaceSerializer(Asked):
+    """A place in the queue, by its name."""
+
+    place = serializers.ChoiceField(choices=list(PLACES))
+
+
+class DomainPublishView(PlatformView):
+    """Let tenants see a domain of the platform's and build upon it."""
+
+    permissions = {"POST": ("tree.change_domain",)}
+    serializer_class = DomainSerializer
+    queryset = Domain.unscoped.none()
+
+    @extend_schema(request=None, responses=DomainSerializer)
+    def post(self, request: Request, domain_id: int) -> Response:
+        domain_publish(domain=domain_of(None, domain_id), actor=request_actor(request))
+        return Response(DomainSerializer(domain_of(None, domain_id)).data)
+
+
+class DomainRetireView(PlatformView):
+    """Let nobody build upon a domain of the platform's any more."""
+
+    permissions = {"POST": ("tree.change_domain",)}
+    serializer_class = RetiredSerializer
+    queryset = Domain.unscoped.none()
+
+    @extend_schema(request=None, responses=RetiredSerializer)
+    def post(self, request: Request, domain_id: int) -> Response:
+        retired = domain_retire(domain=domain_of(None, domain_id), actor=request_actor(request))
+        return Response({"retired": retired})
+
+
+class _JobOrder(PlatformView):
+    serializer_class = JobSerializer
+    queryset = Job.unscoped.none()
+
+
+class JobPlaceView(_JobOrder):
+    """Give a job that has not begun, whoever's, another place in the queue."""
+
+    permissions = {"PUT": ("jobs.change_job",)}
+
+    @extend_schema(request=PlaceSerializer, responses=JobSerializer)
+    def put(self, request: Request, job_id: UUID) -> Response:
+        place = PLACES[asked(PlaceSerializer, request)["place"]]
+        job = job_prioritise(job=job_of_anybody(job_id), priority=place, actor=request_actor(request))
+        return Response(JobSerializer(job).data)
+
+
+class JobRequeueView(_JobOrder):
+    """Have a job, whoever's, run again from the queue; a running one is taken from its worker."""
+
+    permissions = {"POST": ("jobs.change_job",)}
+
+    @extend_schema(request=None, responses=JobSerializer)
+    def post(self, request: Request, job_id: UUID) -> Response:
+        job = job_requeue(job=job_of_anybody(job_id), actor=request_actor(request))
+        return Response(JobSerializer(job).data)
+
+
+class HplmPinView(PlatformView):
+    """Whether inference workers keep an hPLM of a tenant in memory before all others."""
+
+    permissions = {"PUT": ("tree.change_hplm",), "DELETE": ("tree.change_hplm",)}
+    serializer_class = HplmSerializer
+    queryset = Hplm.unscoped.none()
+
+    @extend_schema(request=None, responses={204: None})
+    def put(self, request: Request, **place: Any) -> Response:
+        hplm_pin(hplm=_hplm(**place), actor=request_actor(request))
+        return Response(status=status.HTTP_204_NO_CONTENT)
+
+    @extend_schema(responses={204: None})
+    def delete(self, request: Request, **place: Any) -> Response:
+        hplm_unpin(hplm=_hplm(**place), actor=request_actor(request))
+        return Response(status=status.HTTP_204_NO_CONTENT)
+
+
+def _hplm(**place: str) -> Hplm:
+    return hplm_of(tenant_by_slug(place["slug"]), place["hplm"])

@@ -1,0 +1,180 @@
+"""What a version answered when it was evaluated, row by row, and having it evaluated again."""
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from drf_spectacular.types import OpenApiTypes
+from drf_spectacular.utils import extend_schema
+from rest_framework import serializers, status
+from rest_framework.request import Request
+from rest_framework.response import Response
+from rest_framework.utils.urls import replace_query_param
+
+from tenants.accounts.permissions import request_actor
+from tenants.base.api.strict_input import Asked
+from tenants.base.errors import ErrorCode, HmiError
+from tenants.base.not_found import not_found
+from tenants.datasets.selectors.uploads import dataset_of
+from versiontree.jobs.api.access import OwnerView, asked, queried
+from versiontree.jobs.api.serializers import JobSerializer
+from versiontree.jobs.models import Job
+from versiontree.tree.evaluation_answers import (
+    Answered,
+    Change,
+    Changed,
+    answers_changed,
+    answers_chosen,
+    mcnemar,
+)
+from versiontree.tree.models import Evaluation, Version
+from versiontree.tree.selectors.evaluations import (
+    Row,
+    answers_of,
+    evaluation_of,
+    evaluations_shared,
+    rows_read,
+    source_of,
+)
+from versiontree.tree.selectors.versions import hplm_of, hplm_version
+from versiontree.tree.services.evaluations import evaluation_request
+
+Chosen = Sequence[Answered | Changed]
+
+
+class PredictionsQuerySerializer(serializers.Serializer[Any]):
+    """Only wrong answers, only an expected or given label; or, with the number of another version in
+    ``against``, what changed from it to this one."""
+
+    wrong = serializers.BooleanField(required=False, default=False)
+    gold = serializers.CharField(required=False, default="", allow_blank=True)
+    predicted = serializers.CharField(required=False, default="", allow_blank=True)
+    against = serializers.IntegerField(required=False, default=None, min_value=1)
+    change = serializers.ChoiceField(required=False, default="", choices=[one.value for one in Change])
+    cursor = serializers.CharField(required=False, default="")
+    limit = serializers.IntegerField(required=False, default=50, min_value=1, max_value=500)
+
+
+class EvaluateSerializer(Asked):
+    """On which dataset's test rows; without one, on those that the version was made with."""
+
+    dataset = serializers.IntegerField(required=False, allow_null=True, default=None)
+
+
+class PredictionsView(OwnerView):
+    """The stored answers of a version, in pages; a cursor holds until the version is evaluated again."""
+
+    queryset = Evaluation.unscoped.none()
+    pagination_class = None  # type: ignore[assignment]
+
+    @extend_schema(parameters=[PredictionsQuerySerializer], responses=OpenApiTypes.OBJECT)
+    def get(self, request: Request, hplm: str, number: int, **_: Any) -> Response:
+        query = queried(PredictionsQuerySerializer, request)
+        version = hplm_version(hplm_of(self.tenant, hplm), number)
+        evaluation, chosen, about = self._found(version, query)
+        start = _start(query["cursor"], evaluation)
+        page = chosen[start : start + query["limit"]]
+        source = source_of(self.tenant, evaluation.test)
+        rows = rows_read(source, (one.after if isinstance(one, Changed) else one for one in page))
+        end = start + len(page)
+        return Response(
+            {
+                "next": _next(request, evaluation, end) if end < len(chosen) else None,
+                "count": len(chosen),
+                "dataset": evaluation.dataset,
+                "dataset_deleted": source is None,
+                **about,
+                "results": list(_written(page, rows)),
+            }
+        )
+
+    def _found(self, version: Version, query: dict[str, Any]) -> tuple[Evaluation, Chosen, dict[str, Any]]:
+        if query["against"] is not None:
+            return self._changed(version, query)
+        evaluation = evaluation_of(self.tenant, version)
+        if evaluation is None:
+            raise not_found(f"stored answer of version {version.number}: evaluate it again")
+        answers = answers_of(evaluation)
+        filters = {name: query[name] for name in ("wrong", "gold", "predicted")}
+        about = {"rows": answers.rows, "stored": len(answers.answered)}
+        return evaluation, answers_chosen(answers, **filters), about
+
+    def _changed(self, version: Version, query: dict[str, Any]) -> tuple[Evaluation, Chosen, dict[str, Any]]:
+        assert version.hplm is not None
+        other = hplm_version(version.hplm, query["against"])
+        pair = evaluations_shared(self.tenant, other, version)
+        if pair is None:
+            raise not_found(
+                f"row that both version {other.number} and version {version.number} were asked: evaluate one"
+                " on the dataset of the other",
+                param="against",
+            )
+        before, after = (answers_of(evaluation) for evaluation in pair)
+        every = answers_changed(before, after)
+        counts = {kind.value: sum(one.change == kind for one in every) for kind in Change}
+        about = {
+            "rows": after.rows,
+            "stored": len(after.answered),
+            "changes": counts,
+            "p_value": mcnemar(counts[Change.FIXED], counts[Change.BROKEN]),
+        }
+        return pair[1], [one for one in every if query["change"] in ("", one.change)], about
+
+
+class EvaluateView(OwnerView):
+    """Have a version answer the test rows of a dataset again; its metrics stay as they are."""
+
+    serializer_class = JobSerializer
+    queryset = Job.unscoped.none()
+
+    @extend_schema(request=EvaluateSerializer, responses={201: JobSerializer})
+    def post(self, request: Request, hplm: str, number: int, **_: Any) -> Response:
+        version = hplm_version(hplm_of(self.tenant, hplm), number)
+        chosen = asked(EvaluateSerializer, request)["dataset"] or version.dataset_id
+        if chosen is None:
+            raise HmiError(
+                ErrorCode.MISSING_FIELD,
+                "The dataset that this version was made with is not there: name another one of its task.",
+                param="dataset",
+            )
+        job = evaluation_request(
+            version=version,
+            dataset=dataset_of(self.tenant, chosen),
+            tenant=self.tenant,
+            actor=request_actor(request),
+        )
+        return Response(JobSerializer(job).data, status=status.HTTP_201_CREATED)
+
+
+def _start(cursor: str, evaluation: Evaluation) -> int:
+    """Where a page begins."""
+    if not cursor:
+        return 0
+    digest, _, place = cursor.partition("-")
+    if digest != _mark(evaluation) or not (place.isdecimal() and len(place) < 10):
+        raise HmiError(
+            ErrorCode.INVALID_FIELD,
+            "This cursor is not of these answers; perhaps the version was evaluated again. Begin anew.",
+            param="cursor",
+        )
+    return int(place)
+
+
+def _next(request: Request, evaluation: Evaluation, place: int) -> str:
+    return str(replace_query_param(request.build_absolute_uri(), "cursor", f"{_mark(evaluation)}-{place}"))
+
+
+def _mark(evaluation: Evaluation) -> str:
+    return evaluation.artifact.digest[:12]
+
+
+def _written(page: Chosen, rows: Iterator[Row | None]) -> Iterator[dict[str, Any]]:
+    for one, row in zip(page, rows, strict=True):
+        if isinstance(one, Changed):
+            gold = {"row": one.after.row, "input": row, "gold": one.after.gold, "change": one.change.value}
+            yield gold | {"before": _side(one.before), "after": _side(one.after)}
+        else:
+            yield {"row": one.row, "input": row, "gold": one.gold, **_side(one)}
+
+
+def _side(one: Answered) -> dict[str, Any]:
+    return {"predicted": one.answer, "right": one.right, "score": one.score}

@@ -1,0 +1,224 @@
+"""What the manage API takes and shows of the version tree. Checks of content are the services' concern.
+
+Some fields have names (``root``, ``parent``, ``source``) that REST framework's own classes use too; its
+metaclass takes fields out of the class, so the two do not meet, which type checkers cannot know.
+"""
+
+from typing import Any
+
+from drf_spectacular.utils import extend_schema_field
+from rest_framework import serializers
+
+from tenants.base.api.strict_input import Asked
+from versiontree.jobs.api.serializers import JobLineSerializer
+from versiontree.tree.models import Alias, AliasMove, Domain, Hplm, Root, Version
+from versiontree.tree.training_settings import DEFAULT_ALPHA, DEFAULT_VECTORS
+
+FREE_OBJECT = {"type": "object", "additionalProperties": True}
+
+
+class RootSerializer(serializers.ModelSerializer[Root]):
+    """A root."""
+
+    class Meta:
+        model = Root
+        fields = ("id", "name", "license", "source_url", "created_at")
+        read_only_fields = fields
+
+
+class DomainSerializer(serializers.ModelSerializer[Domain]):
+    """A domain; without a tenant it is the platform's."""
+
+    root = serializers.CharField(source="root.name", read_only=True)  # type: ignore[assignment]
+    tenant = serializers.CharField(source="tenant.slug", default=None, allow_null=True, read_only=True)
+
+    class Meta:
+        model = Domain
+        fields = ("id", "name", "root", "tenant", "description", "created_at")
+        read_only_fields = fields
+
+
+class AliasSerializer(serializers.ModelSerializer[Alias]):
+    """Which version, by number, an alias points at."""
+
+    version = serializers.IntegerField(source="version.number", read_only=True)
+
+    class Meta:
+        model = Alias
+        fields = ("name", "version", "moved_at")
+        read_only_fields = fields
+
+
+class AliasMoveSerializer(serializers.ModelSerializer[AliasMove]):
+    """One move of an alias, by version numbers."""
+
+    from_version = serializers.IntegerField(
+        source="from_version.number", default=None, allow_null=True, read_only=True
+    )
+    to_version = serializers.IntegerField(
+        source="to_version.number", default=None, allow_null=True, read_only=True
+    )
+    moved_by = serializers.CharField(
+        source="moved_by.username", default=None, allow_null=True, read_only=True
+    )
+
+    class Meta:
+        model = AliasMove
+        fields = ("name", "from_version", "to_version", "reason", "moved_by", "moved_at")
+        read_only_fields = fields
+
+
+class HplmSerializer(serializers.ModelSerializer[Hplm]):
+    """An hPLM with its aliases."""
+
+    tenant = serializers.CharField(source="tenant.slug", read_only=True)
+    aliases = AliasSerializer(many=True, read_only=True)
+
+    class Meta:
+        model = Hplm
+        fields = ("name", "tenant", "task", "description", "license", "aliases", "created_at")
+        read_only_fields = fields
+
+
+class VersionSerializer(serializers.ModelSerializer[Version]):
+    """A node of the tree with the jobs that build it, in their order."""
+
+    name = serializers.CharField(read_only=True, help_text="Of the root, domain or hPLM.")
+    root = serializers.CharField(source="root.name", read_only=True)  # type: ignore[assignment]
+    tenant = serializers.CharField(source="tenant.slug", default=None, allow_null=True, read_only=True)
+    parent = serializers.IntegerField(  # type: ignore[assignment]
+        source="parent_id", read_only=True, allow_null=True
+    )
+    config = serializers.SerializerMethodField()
+    jobs = serializers.SerializerMethodField()
+
+    class Meta:
+        model = Version
+        fields: tuple[str, ...] = (
+            "id",
+            "kind",
+            "name",
+            "number",
+            "root",
+            "tenant",
+            "parent",
+            "state",
+            "digest",
+            "config",
+            "metrics",
+            "jobs",
+            "created_at",
+            "ready_at",
+        )
+        read_only_fields = fields
+
+    @extend_schema_field(FREE_OBJECT)
+    def get_config(self, version: Version) -> dict[str, Any]:
+        """The choices it was made with, without the server's own paths."""
+        return {name: value for name, value in version.config.items() if name != "source"}
+
+    @extend_schema_field(JobLineSerializer(many=True))
+    def get_jobs(self, version: Version) -> list[dict[str, Any]]:
+        """The chain of jobs, first to last."""
+        # By hand: a serializer of its own for each version would take most of the time of a list.
+        chain = sorted(version.jobs.all(), key=lambda job: job.created_at)
+        return [{"id": str(job.pk), "kind": job.kind, "state": job.state} for job in chain]
+
+
+class NodeSerializer(VersionSerializer):
+    """A version and how deep it stands."""
+
+    depth = serializers.IntegerField(source="tree_depth", read_only=True)
+
+    class Meta(VersionSerializer.Meta):
+        fields = (*VersionSerializer.Meta.fields, "depth")
+        read_only_fields = fields
+
+
+class TreeQuerySerializer(serializers.Serializer[Any]):
+    """Which part of the tree."""
+
+    after = serializers.IntegerField(
+        required=False, default=0, min_value=0, help_text="The id of the last version you saw."
+    )
+
+
+@extend_schema_field(FREE_OBJECT)
+class SettingsField(serializers.JSONField):
+    """Numbers, words and yes or no by name; the service knows which."""
+
+
+class RootRegisterSerializer(Asked):
+    """A checkpoint folder or hub id, and the platform corpus to convert it with."""
+
+    name = serializers.CharField()
+    source = serializers.CharField()  # type: ignore[assignment]
+    license = serializers.CharField(required=False, allow_blank=True, default="")
+    source_url = serializers.CharField(required=False, allow_blank=True, default="")
+    corpus = serializers.IntegerField()
+    lower = serializers.IntegerField(required=False, allow_null=True, default=None)
+    alpha = serializers.FloatField(required=False, default=DEFAULT_ALPHA)
+    vectors = serializers.CharField(required=False, default=DEFAULT_VECTORS)
+    settings = SettingsField(required=False, default=dict)
+
+
+class DomainGrowSerializer(Asked):
+    """What to add of what traffic missed: ``minimum_count``, ``minimum_tenants``, ``most``."""
+
+    settings = SettingsField(required=False, default=dict)
+
+
+class DomainUpdateSerializer(Asked):
+    """More text for a domain. Without ``alpha`` and ``vectors`` these stay as they were."""
+
+    corpus = serializers.IntegerField()
+    alpha = serializers.FloatField(required=False, allow_null=True, default=None)
+    vectors = serializers.CharField(required=False, allow_null=True, default=None)
+    settings = SettingsField(required=False, default=dict)
+
+
+class DomainCreateSerializer(Asked):
+    """A new domain: ``parent`` is the id of a ready version of a root or domain."""
+
+    name = serializers.CharField()
+    parent = serializers.IntegerField()  # type: ignore[assignment]
+    corpus = serializers.IntegerField()
+    alpha = serializers.FloatField(required=False, default=DEFAULT_ALPHA)
+    vectors = serializers.CharField(required=False, default=DEFAULT_VECTORS)
+    description = serializers.CharField(required=False, allow_blank=True, default="")
+    settings = SettingsField(required=False, default=dict)
+
+
+class HplmUpdateSerializer(Asked):
+    """New data for an hPLM. ``auto_promote``: move ``default`` to the new version once it is ready."""
+
+    dataset = serializers.IntegerField()
+    settings = SettingsField(required=False, default=dict)
+    auto_promote = serializers.BooleanField(required=False, default=True)
+
+
+class HplmCreateSerializer(HplmUpdateSerializer):
+    """A new hPLM: ``parent`` is the id of a ready version of a root or domain."""
+
+    name = serializers.CharField()
+    license = serializers.CharField(required=False, allow_blank=True, default="")
+    parent = serializers.IntegerField()  # type: ignore[assignment]
+
+
+class HplmPatchSerializer(Asked):
+    """What it is for, and under which licence it may be used; what is left out stays."""
+
+    description = serializers.CharField(required=False, allow_blank=True)
+    license = serializers.CharField(required=False, allow_blank=True)
+
+    def validate(self, attrs: dict[str, Any]) -> dict[str, Any]:
+        if not attrs:
+            raise serializers.ValidationError({"license": "Say this, or description, or both."})
+        return attrs
+
+
+class AliasPutSerializer(Asked):
+    """The number of the version to point at, and why."""
+
+    version = serializers.IntegerField(min_value=1)
+    reason = serializers.CharField(required=False, allow_blank=True, default="", max_length=200)

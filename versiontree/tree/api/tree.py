@@ -1,0 +1,96 @@
+"""The tree itself, its roots and single versions."""
+
+from typing import Any
+
+from drf_spectacular.utils import extend_schema
+from rest_framework import status
+from rest_framework.request import Request
+from rest_framework.response import Response
+
+from tenants.accounts.permissions import request_actor
+from tenants.base.api.conditional import Single
+from tenants.base.api.paging import LinkedPages
+from versiontree.jobs.api.access import OwnerView, PlatformView, asked, queried
+from versiontree.tree.api.serializers import (
+    NodeSerializer,
+    RootRegisterSerializer,
+    RootSerializer,
+    TreeQuerySerializer,
+    VersionSerializer,
+)
+from versiontree.tree.models import Root, Version
+from versiontree.tree.selectors.versions import (
+    corpus_usable_by,
+    roots_all,
+    tree_for,
+    version_visible_to,
+    versions_visible_to,
+)
+from versiontree.tree.services.roots import root_register
+
+
+class TreePages(LinkedPages):
+    """Each node is shown with all that is known of it."""
+
+    page_size = max_page_size = 100
+
+
+class TreeView(OwnerView):
+    """Every version the tenant sees, parents before children, at most 100 at a time. The header ``Link`` has
+    the addresses of the parts before and after; ``after`` an id begins behind it."""
+
+    serializer_class = NodeSerializer
+    pagination_class = TreePages
+    queryset = Version.unscoped.none()
+    ordering = ("pk",)
+
+    @extend_schema(parameters=[TreeQuerySerializer], responses=NodeSerializer(many=True))
+    def get(self, request: Request, **_: Any) -> Response:
+        after = queried(TreeQuerySerializer, request)["after"]
+        page = self.paginate_queryset(versions_visible_to(self.owner).filter(pk__gt=after))
+        nodes = tree_for(self.owner, among=page)
+        return self.get_paginated_response(NodeSerializer(nodes, many=True).data)
+
+
+class RootsView(OwnerView):
+    """The roots: they are everybody's."""
+
+    serializer_class = RootSerializer
+    ordering = ("name",)
+    queryset = Root.objects.none()
+
+    @extend_schema(responses=RootSerializer(many=True))
+    def get(self, request: Request, **_: Any) -> Response:
+        page = self.paginate_queryset(roots_all())
+        return self.get_paginated_response(RootSerializer(page, many=True).data)
+
+
+class VersionView(Single, OwnerView):
+    """One version."""
+
+    serializer_class = VersionSerializer
+    queryset = Version.unscoped.none()
+
+    def found(self, *, version_id: int, **_: Any) -> Version:
+        return version_visible_to(self.owner, version_id)
+
+
+class PlatformRootsView(PlatformView):
+    """Registering roots."""
+
+    permissions = {"GET": ("tree.view_root",), "POST": ("tree.add_root",)}
+    serializer_class = RootSerializer
+    ordering = ("name",)
+    queryset = Root.objects.none()
+
+    @extend_schema(responses=RootSerializer(many=True))
+    def get(self, request: Request) -> Response:
+        page = self.paginate_queryset(roots_all())
+        return self.get_paginated_response(RootSerializer(page, many=True).data)
+
+    @extend_schema(request=RootRegisterSerializer, responses={201: VersionSerializer})
+    def post(self, request: Request) -> Response:
+        body = asked(RootRegisterSerializer, request)
+        body["corpus"] = corpus_usable_by(None, body["corpus"])
+        version = root_register(**body, actor=request_actor(request))
+        return Response(VersionSerializer(version).data, status=status.HTTP_201_CREATED)

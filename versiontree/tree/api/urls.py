@@ -1,0 +1,58 @@
+"""``/api/v1/``: the version tree of a tenant, and of the platform."""
+
+from django.urls import path
+
+from versiontree.tree.api import (
+    coverage,
+    domains,
+    estimates,
+    fit,
+    hplms,
+    predictions,
+    tree,
+)
+from versiontree.tree.api import (
+    platform_actions,
+)
+
+in_tenant = [
+    path("tree", tree.TreeView.as_view()),
+    path("roots", tree.RootsView.as_view()),
+    path("versions/<int:version_id>", tree.VersionView.as_view()),
+    path("corpora/<int:corpus_id>/fit", fit.CorpusFitView.as_view()),
+    path("datasets/<int:dataset_id>/fit", fit.DatasetFitView.as_view()),
+    path("corpora/<int:corpus_id>/coverage", coverage.CorpusCoverageView.as_view()),
+    path("datasets/<int:dataset_id>/coverage", coverage.DatasetCoverageView.as_view()),
+    path("domains", domains.DomainsView.as_view()),
+    path("domains/<int:domain_id>", domains.DomainView.as_view()),
+    path("domains/<int:domain_id>/versions", domains.DomainVersionsView.as_view()),
+    path("domains/<int:domain_id>/estimate", estimates.DomainEstimateView.as_view()),
+    path("domains/<int:domain_id>/grow", domains.DomainGrowView.as_view()),
+    path("domains/<int:domain_id>/compact", domains.DomainCompactView.as_view()),
+    path("estimate", estimates.EstimateView.as_view()),
+    path("estimate/domain", estimates.DomainsEstimateView.as_view()),
+    path("hplms", hplms.HplmsView.as_view()),
+    path("hplms/<slug:hplm>", hplms.HplmView.as_view()),
+    path("hplms/<slug:hplm>/versions", hplms.HplmVersionsView.as_view()),
+    path("hplms/<slug:hplm>/versions/<int:number>/predictions", predictions.PredictionsView.as_view()),
+    path("hplms/<slug:hplm>/versions/<int:number>/evaluate", predictions.EvaluateView.as_view()),
+    path("hplms/<slug:hplm>/aliases", hplms.AliasesView.as_view()),
+    path("hplms/<slug:hplm>/aliases/<slug:alias>", hplms.AliasView.as_view()),
+    path("hplms/<slug:hplm>/alias-moves", hplms.AliasMovesView.as_view()),
+]
+
+platform = [
+    path("roots", tree.PlatformRootsView.as_view()),
+    path("corpora/<int:corpus_id>/fit", fit.PlatformCorpusFitView.as_view()),
+    path("domains", domains.PlatformDomainsView.as_view()),
+    path("domains/<int:domain_id>/versions", domains.PlatformDomainVersionsView.as_view()),
+    path("estimate/domain", estimates.PlatformDomainsEstimateView.as_view()),
+    path("domains/<int:domain_id>/estimate", estimates.PlatformDomainEstimateView.as_view()),
+    path("domains/<int:domain_id>/grow", domains.PlatformDomainGrowView.as_view()),
+    path("domains/<int:domain_id>/compact", domains.PlatformDomainCompactView.as_view()),
+    path("domains/<int:domain_id>/publish", platform_actions.DomainPublishView.as_view()),
+    path("domains/<int:domain_id>/retire", platform_actions.DomainRetireView.as_view()),
+    path("jobs/<uuid:job_id>/place", platform_actions.JobPlaceView.as_view()),
+    path("jobs/<uuid:job_id>/requeue", platform_actions.JobRequeueView.as_view()),
+    path("tenants/<slug:slug>/hplms/<slug:hplm>/pin", platform_actions.HplmPinView.as_view()),
+]

@@ -1,0 +1,27 @@
+from django.apps import AppConfig
+
+
+class TreeConfig(AppConfig):
+    name = "versiontree.tree"
+    label = "tree"
+    verbose_name = "Version tree"
+    default_auto_field = "django.db.models.BigAutoField"
+
+    def ready(self) -> None:
+        from tenants.base import hooks
+        from versiontree.jobs.hooks import register_owner
+        from versiontree.tree.check_fit import checked_fit
+        from versiontree.tree.services.compaction import domains_compact_due
+        from versiontree.tree.services.files_in_use import fine_tunings_of_file
+        from versiontree.tree.services.fine_tunings import fine_tunings_nudge_lost
+        from versiontree.tree.services.garbage_collection import artifacts_collect
+        from versiontree.tree.services.version_completion import VersionJobs
+        from versiontree.tree.serving_manifest import manifest_publish_on_commit
+
+        register_owner(VersionJobs())
+        hooks.serving_changed.register(manifest_publish_on_commit)
+        hooks.check_details.register(checked_fit)
+        hooks.file_users.register(fine_tunings_of_file)
+        hooks.recovery.register(fine_tunings_nudge_lost)
+        hooks.expiry.register(artifacts_collect)
+        hooks.expiry.register(domains_compact_due)

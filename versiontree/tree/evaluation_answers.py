@@ -1,0 +1,159 @@
+"""The answers that an evaluation kept: reading them, choosing among them, and holding two against each other.
+
+A file of them never changes, so what was read is remembered. ``workers.training.answers`` writes it.
+"""
+
+import json
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from functools import lru_cache
+from pathlib import Path
+from typing import Any, Final
+
+from tenants.datasets.models import Task
+from versiontree.artifact_store import ArtifactDamaged
+
+FILE: Final = "answers.json"
+FORMAT: Final = 1
+REMEMBERED: Final = 8
+
+
+@dataclass(frozen=True, slots=True)
+class Answered:
+    """One row of the evaluated file, counted from 1; ``at`` is the byte that it begins at.
+
+    ``gold`` and ``answer``: a label, a list of labels, a number, spans as [label, first word, word after the
+    last], or the right answers (a list) and the given one. ``score``: how sure the hPLM was, 0 to 1.
+    """
+
+    row: int
+    at: int
+    gold: Any
+    answer: Any
+    right: bool | None
+    score: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class Answers:
+    """All that was kept; ``rows`` of the file were asked, of which these may be a sample."""
+
+    task: str
+    rows: int
+    answered: tuple[Answered, ...]
+
+    @property
+    def sampled(self) -> bool:
+        """Whether there were more rows than answers are kept of."""
+        return self.rows > len(self.answered)
+
+
+class Change(StrEnum):
+    """What became of a row from one version to another; of a number, whether it came nearer."""
+
+    FIXED = "fixed"
+    BROKEN = "broken"
+    CHANGED = "changed"
+
+
+@dataclass(frozen=True, slots=True)
+class Changed:
+    """A row that two versions answered differently."""
+
+    change: Change
+    before: Answered
+    after: Answered
+
+
+@lru_cache(maxsize=REMEMBERED)
+def answers_read(folder: Path) -> Answers:
+    """The answers in the folder of an artifact. Raises ``ArtifactDamaged`` when it is not there or holds
+    something else."""
+    try:
+        found = json.loads((folder / FILE).read_text(encoding="utf-8"))
+        if found["format"] != FORMAT:
+            raise ValueError(f"format {found['format']}")
+        columns = (found[name] for name in ("row", "at", "gold", "answer", "right", "score"))
+        rows = tuple(Answered(*values) for values in zip(*columns, strict=True))
+        return Answers(found["task"], found["rows"], rows)
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise ArtifactDamaged(f"The answers {folder.name[:12]} cannot be read: {error}.") from error
+
+
+def answers_chosen(
+    answers: Answers, *, wrong: bool = False, gold: str = "", predicted: str = ""
+) -> list[Answered]:
+    """The rows with this expected and this given label, by number; only those with ``wrong`` answers, the
+    surest of them first. Numbers are never right: with ``wrong`` those farthest off come first."""
+    found = [
+        one
+        for one in answers.answered
+        if not (wrong and one.right)
+        and (not gold or gold in labels_in(one.gold))
+        and (not predicted or predicted in labels_in(one.answer))
+    ]
+    return sorted(found, key=_most_wrong) if wrong else found
+
+
+def labels_in(answer: Any) -> set[str]:
+    """The labels that an expected or given answer names; none where it is a number."""
+    if isinstance(answer, str):
+        return {answer}
+    if isinstance(answer, list):
+        return {one[0] if isinstance(one, list) else one for one in answer}
+    return set()
+
+
+def labels_of(answers: Answers) -> list[str]:
+    """All labels that were expected or given; none where the task has no labels."""
+    if answers.task in (Task.QUESTION_ANSWERING, Task.REGRESSION):
+        return []
+    return sorted(
+        {label for one in answers.answered for side in (one.gold, one.answer) for label in labels_in(side)}
+    )
+
+
+def answers_changed(before: Answers, after: Answers) -> list[Changed]:
+    """The rows that both versions were asked and that they answered differently, the surest new answers
+    first."""
+    earlier = {one.row: one for one in before.answered}
+    found = list(_changes(earlier, after.answered))
+    return sorted(found, key=lambda one: _most_wrong(one.after))
+
+
+def mcnemar(fixed: int, broken: int) -> float:
+    """How likely at least so uneven a split is if neither version is better: McNemar's exact test, both
+    sides."""
+    count, fewer = fixed + broken, min(fixed, broken)
+    ways = term = 1
+    for taken in range(1, fewer + 1):
+        term = term * (count - taken + 1) // taken
+        ways += term
+    return min(1.0, 2 * ways / (1 << count))
+
+
+def _changes(earlier: dict[int, Answered], later: Sequence[Answered]) -> Iterator[Changed]:
+    for after in later:
+        before = earlier.get(after.row)
+        if before is not None and before.answer != after.answer:
+            yield Changed(_change(before, after), before, after)
+
+
+def _change(before: Answered, after: Answered) -> Change:
+    was, now = _goodness(before), _goodness(after)
+    if was == now:
+        return Change.CHANGED
+    return Change.FIXED if now > was else Change.BROKEN
+
+
+def _goodness(one: Answered) -> float:
+    return float(one.right) if one.right is not None else -_distance(one)
+
+
+def _distance(one: Answered) -> float:
+    return float(abs(one.gold - one.answer)) if isinstance(one.answer, int | float) else 0.0
+
+
+def _most_wrong(one: Answered) -> tuple[float, float, int]:
+    return -_distance(one), -(one.score or 0.0), one.row

@@ -1,0 +1,73 @@
+"""Artifacts: what is in the store, and which version uses it."""
+
+from django.db import models
+
+from tenants.base.managers import TenantScopedManager
+from versiontree.tree.models.version import Version
+
+
+class Role(models.TextChoices):
+    """What an artifact is for a version; also the kind of the artifact. Answers belong to an evaluation."""
+
+    ROOT = "root", "Root"
+    LOWER = "lower", "Lower layers"
+    PLOT = "plot", "PLOT"
+    HPLM = "hplm", "Adapters and head"
+    ANSWERS = "answers", "Answers"
+
+
+class Artifact(models.Model):
+    """An immutable folder of the artifact store; rows are never changed (a trigger sees to it)."""
+
+    kind = models.CharField(max_length=8, choices=Role.choices)
+    digest = models.CharField(max_length=64)
+    size = models.BigIntegerField(help_text="Bytes.")
+    files = models.JSONField(help_text="Relative name to sha256 and size.")
+    created_at = models.DateTimeField(auto_now_add=True)
+
+    class Meta:
+        ordering = ["id"]
+        constraints = [
+            models.UniqueConstraint(fields=["kind", "digest"], name="artifact_is_unique"),
+            models.CheckConstraint(
+                condition=models.Q(digest__regex="^[0-9a-f]{64}$"), name="artifact_digest_is_sha256"
+            ),
+            models.CheckConstraint(condition=models.Q(kind__in=Role.values), name="artifact_kind_is_known"),
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.kind}/{self.digest[:12]}"
+
+
+class VersionArtifact(models.Model):
+    """An artifact in one role of one version; added while the version is building, fixed after.
+
+    The tenant is that of the version, as a trigger sees to: so whose a row is, is known without the version.
+    """
+
+    tenant = models.ForeignKey(
+        "accounts.Tenant", null=True, blank=True, on_delete=models.PROTECT, related_name="+", db_index=False
+    )
+    version = models.ForeignKey(Version, on_delete=models.CASCADE, related_name="artifact_links")
+    artifact = models.ForeignKey(Artifact, on_delete=models.PROTECT, related_name="version_links")
+    role = models.CharField(max_length=8, choices=Role.choices)
+
+    unscoped = models.Manager()
+    objects = TenantScopedManager(shares_platform_rows=True)
+
+    class Meta:
+        ordering = ["id"]
+        constraints = [
+            models.UniqueConstraint(fields=["version", "role"], name="version_artifact_role_is_unique"),
+            models.CheckConstraint(
+                condition=models.Q(role__in=Role.values), name="version_artifact_role_is_known"
+            ),
+        ]
+        indexes = [
+            models.Index(
+                fields=["tenant"], include=["version", "artifact"], name="version_artifact_of_tenant"
+            )
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.role} of version {self.version_id}"

@@ -1,0 +1,55 @@
+"""How much of an upload the tables of a version hold."""
+
+from django.db import models
+from django.db.models import Q
+
+from tenants.base.managers import TenantScopedManager
+from versiontree.tree.models.version import Version
+
+
+class Coverage(models.Model):
+    """So many fragments of an upload, drawn evenly, were answered at each level by the tables of a version.
+
+    Measured once, since neither of the two changes. ``fault`` says why it could not be.
+    """
+
+    tenant = models.ForeignKey("accounts.Tenant", on_delete=models.CASCADE, related_name="+")
+    corpus = models.ForeignKey(
+        "datasets.Corpus", null=True, on_delete=models.CASCADE, related_name="coverages"
+    )
+    dataset = models.ForeignKey(
+        "datasets.Dataset", null=True, on_delete=models.CASCADE, related_name="coverages"
+    )
+    version = models.ForeignKey(Version, on_delete=models.CASCADE, related_name="+")
+    trigrams = models.PositiveBigIntegerField(default=0)
+    bigrams = models.PositiveBigIntegerField(default=0)
+    unigrams = models.PositiveBigIntegerField(default=0)
+    fault = models.CharField(max_length=300, blank=True, default="")
+    measured_at = models.DateTimeField(auto_now_add=True)
+
+    unscoped = models.Manager()
+    objects = TenantScopedManager()
+
+    class Meta:
+        ordering = ["id"]
+        constraints = [
+            models.CheckConstraint(
+                condition=Q(corpus=None) ^ Q(dataset=None), name="coverage_is_of_one_upload"
+            ),
+            models.UniqueConstraint(fields=["corpus", "version"], name="coverage_of_corpus_once"),
+            models.UniqueConstraint(fields=["dataset", "version"], name="coverage_of_dataset_once"),
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.corpus or self.dataset} by {self.version}"
+
+    @property
+    def rank(self) -> tuple[float, float]:
+        """How much of the upload the tables hold: whole fragments count, then shorter ones."""
+        whole = self.fragments or 1
+        return self.trigrams / whole, self.bigrams / whole
+
+    @property
+    def fragments(self) -> int:
+        """How many were looked for."""
+        return self.trigrams + self.bigrams + self.unigrams

@@ -1,0 +1,46 @@
+"""A domain: a named branch of a root."""
+
+from django.conf import settings
+from django.db import models
+from django.utils import timezone
+
+from tenants.base.managers import TenantScopedManager
+from versiontree.tree.models.constraints import slug_check
+from versiontree.tree.models.root import Root
+
+
+class Domain(models.Model):
+    """Domain knowledge on top of a root; without a tenant it is the platform's and everybody sees it."""
+
+    root = models.ForeignKey(Root, on_delete=models.PROTECT, related_name="domains")
+    tenant = models.ForeignKey(
+        "accounts.Tenant", null=True, blank=True, on_delete=models.PROTECT, related_name="domains"
+    )
+    name = models.CharField(max_length=63)
+    description = models.TextField(blank=True, default="")
+    created_by = models.ForeignKey(
+        settings.AUTH_USER_MODEL, null=True, blank=True, on_delete=models.SET_NULL, related_name="+"
+    )
+    created_at = models.DateTimeField(auto_now_add=True)
+    published_at = models.DateTimeField(
+        "published",
+        null=True,
+        blank=True,
+        default=timezone.now,
+        help_text="Of the platform's: since when tenants see it. Until then only administrators do.",
+    )
+
+    unscoped = models.Manager()
+    objects = TenantScopedManager(shares_platform_rows=True)
+
+    class Meta:
+        ordering = ["name"]
+        constraints = [
+            models.UniqueConstraint(
+                fields=["root", "tenant", "name"], nulls_distinct=False, name="domain_name_is_unique"
+            ),
+            slug_check("domain_name_is_a_slug"),
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.root.name}/{self.name}"

@@ -1,0 +1,165 @@
+"""A version: an immutable node of the tree."""
+
+from typing import Final
+
+from django.conf import settings
+from django.db import models
+from django.db.models import Q
+from tree_queries.fields import TreeNodeForeignKey
+
+from tenants.base.managers import TenantScopedManager
+from versiontree.tree.models.domain import Domain
+from versiontree.tree.models.hplm import Hplm
+from versiontree.tree.models.root import Root
+
+
+class VersionKind(models.TextChoices):
+    """What the version is a version of."""
+
+    ROOT = "root", "Root"
+    DOMAIN = "domain", "Domain"
+    HPLM = "hplm", "hPLM"
+
+    @property
+    def label_in_words(self) -> str:
+        """The label within a sentence."""
+        return self.label if self is VersionKind.HPLM else self.label.lower()
+
+
+class VersionState(models.TextChoices):
+    """Where a version stands."""
+
+    BUILDING = "building", "Building"
+    READY = "ready", "Ready"
+    FAILED = "failed", "Failed"
+    RETIRED = "retired", "Retired"
+
+
+LEGAL_VERSION_TRANSITIONS: Final[dict[VersionState, frozenset[VersionState]]] = {
+    VersionState.BUILDING: frozenset({VersionState.READY, VersionState.FAILED}),
+    VersionState.FAILED: frozenset({VersionState.BUILDING}),
+    VersionState.READY: frozenset({VersionState.RETIRED}),
+    VersionState.RETIRED: frozenset(),
+}
+
+VERSION_STATE_STYLE: Final[dict[VersionState, str]] = {
+    VersionState.BUILDING: "info",
+    VersionState.READY: "success",
+    VersionState.FAILED: "danger",
+    VersionState.RETIRED: "neutral",
+}
+
+REQUIRED_ROLES: Final[dict[VersionKind, frozenset[str]]] = {
+    VersionKind.ROOT: frozenset({"root", "lower", "plot"}),
+    VersionKind.DOMAIN: frozenset({"lower", "plot"}),
+    VersionKind.HPLM: frozenset({"hplm"}),
+}
+MAIN_ROLE: Final[dict[VersionKind, str]] = {
+    VersionKind.ROOT: "root",
+    VersionKind.DOMAIN: "plot",
+    VersionKind.HPLM: "hplm",
+}
+
+
+class Version(models.Model):
+    """One node: made once, never overwritten.
+
+    ``building -> ready -> retired``, and ``building <-> failed`` while its jobs fail and are retried.
+    ``digest`` names the main artifact of a ready version. ``corpus`` or ``dataset`` is what it learned from.
+    Parent, root, owner and number are fixed at birth; triggers see to it.
+    """
+
+    Kind = VersionKind
+    State = VersionState
+
+    parent = TreeNodeForeignKey(
+        "self", null=True, blank=True, on_delete=models.PROTECT, related_name="children"
+    )
+    kind = models.CharField(max_length=8, choices=VersionKind.choices)
+    root = models.ForeignKey(Root, on_delete=models.PROTECT, related_name="versions")
+    domain = models.ForeignKey(
+        Domain, null=True, blank=True, on_delete=models.PROTECT, related_name="versions"
+    )
+    hplm = models.ForeignKey(
+        Hplm, null=True, blank=True, on_delete=models.PROTECT, related_name="versions", verbose_name="hPLM"
+    )
+    tenant = models.ForeignKey(
+        "accounts.Tenant", null=True, blank=True, on_delete=models.PROTECT, related_name="versions"
+    )
+    number = models.PositiveIntegerField()
+    state = models.CharField(max_length=8, choices=VersionState.choices, default=VersionState.BUILDING)
+    digest = models.CharField(max_length=64, blank=True, default="")
+    corpus = models.ForeignKey(
+        "datasets.Corpus", null=True, blank=True, on_delete=models.PROTECT, related_name="versions"
+    )
+    dataset = models.ForeignKey(
+        "datasets.Dataset", null=True, blank=True, on_delete=models.PROTECT, related_name="versions"
+    )
+    config = models.JSONField(default=dict, blank=True)
+    metrics = models.JSONField(default=dict, blank=True)
+    created_by = models.ForeignKey(
+        settings.AUTH_USER_MODEL, null=True, blank=True, on_delete=models.SET_NULL, related_name="+"
+    )
+    created_at = models.DateTimeField(auto_now_add=True)
+    ready_at = models.DateTimeField(null=True, blank=True)
+
+    unscoped = models.Manager()
+    objects = TenantScopedManager(shares_platform_rows=True)
+
+    class Meta:
+        ordering = ["id"]
+        constraints = [
+            models.CheckConstraint(
+                condition=Q(kind="root", domain__isnull=True, hplm__isnull=True)
+                | Q(kind="domain", domain__isnull=False, hplm__isnull=True)
+                | Q(kind="hplm", domain__isnull=True, hplm__isnull=False),
+                name="version_is_of_one_thing",
+            ),
+            models.CheckConstraint(
+                condition=Q(parent__isnull=False) | Q(kind="root", number=1), name="version_has_a_parent"
+            ),
+            models.CheckConstraint(condition=Q(number__gte=1), name="version_number_starts_at_one"),
+            models.CheckConstraint(condition=Q(state__in=VersionState.values), name="version_state_is_known"),
+            models.CheckConstraint(
+                condition=Q(
+                    state__in=["ready", "retired"], digest__regex="^[0-9a-f]{64}$", ready_at__isnull=False
+                )
+                | Q(state__in=["building", "failed"], digest="", ready_at__isnull=True),
+                name="version_digest_when_ready",
+            ),
+            models.UniqueConstraint(
+                fields=["root", "number"], condition=Q(kind="root"), name="version_number_per_root"
+            ),
+            models.UniqueConstraint(fields=["domain", "number"], name="version_number_per_domain"),
+            models.UniqueConstraint(fields=["hplm", "number"], name="version_number_per_hplm"),
+        ]
+        indexes = [
+            models.Index(fields=["state", "kind"], name="version_state_kind"),
+            # What is asked of all versions of a tenant, by the policies of PostgreSQL, too, reads no rows so.
+            models.Index(fields=["tenant", "id"], include=["hplm"], name="version_of_tenant"),
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.owner}:{self.number}"
+
+    @property
+    def owner(self) -> Root | Domain | Hplm:
+        """The root, domain or hPLM that this is a version of."""
+        return self.hplm or self.domain or self.root
+
+    @property
+    def name(self) -> str:
+        """The name of what this is a version of."""
+        return self.owner.name
+
+    @property
+    def in_words(self) -> str:
+        """As a sentence about it begins: Version 2 of the domain medicine."""
+        return f"Version {self.number} of the {VersionKind(self.kind).label_in_words} {self.name}"
+
+    def domain_or_root(self) -> "Version":
+        """The nearest version of a domain or root, from this one up: where its PLOT chain begins."""
+        node = self
+        while node.kind == VersionKind.HPLM and node.parent is not None:
+            node = node.parent
+        return node

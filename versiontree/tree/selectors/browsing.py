@@ -1,0 +1,136 @@
+"""Reads of the tree for those who look around in it: a branch and a page at a time, and of each version only
+what a list shows. Each says whose rows it returns."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any
+
+from django.contrib.postgres.expressions import ArraySubquery
+from django.db.models import Count, OuterRef, QuerySet, Subquery
+from django.db.models.fields.json import KT
+
+from tenants.accounts.models import Tenant
+from tenants.datasets.models import Task
+from versiontree.tree.models import Alias, Hplm, Version
+from versiontree.tree.models.version import VersionKind
+from versiontree.tree.selectors.versions import versions_seen_by
+
+_COLUMNS = (
+    "pk", "kind", "number", "state", "tenant_id", "root_id", "root__name", "domain_id", "domain__name",
+    "hplm_id", "hplm__name", "hplm__task", "parent__number", "parent__domain_id", "parent__domain__name",
+    "pointing", "metric", "value",
+)  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class Branch:
+    """Where things grow: a domain of a root, or the root itself where ``domain`` is None."""
+
+    root: int
+    domain: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Brief:
+    """A version as a list shows it. ``of`` is the id of what it is a version of; ``value`` was measured on
+    the test split, in ``metric``. Of a first version, ``above`` is the branch it grows from.
+    """
+
+    pk: int
+    kind: VersionKind
+    of: int
+    name: str
+    task: str
+    number: int
+    state: str
+    shared: bool
+    aliases: tuple[str, ...]
+    metric: str
+    value: float | None
+    branch: Branch
+    above: Branch
+    above_name: str
+    above_number: int | None
+
+
+def branches_seen_by(tenant: Tenant) -> list[Brief]:
+    """All versions of roots, and of the domains that the tenant sees, the oldest first; one query."""
+    return _briefs(Version.unscoped.filter(versions_seen_by(tenant)).exclude(kind=VersionKind.HPLM))
+
+
+def hplm_counts(tenant: Tenant) -> dict[Branch, int]:
+    """How many of the tenant's hPLMs hang directly on each branch; one query."""
+    first = _living_versions(tenant).filter(number=1).order_by()
+    counted = first.values_list("root_id", "parent__domain_id").annotate(Count("pk"))
+    return {Branch(root, domain): count for root, domain, count in counted}
+
+
+def hplms_found(
+    tenant: Tenant, *, words: str = "", branch: Branch | None = None, task: str = "", state: str = ""
+) -> QuerySet[Hplm]:
+    """The tenant's hPLMs by name: those on a branch, those with these words in their name, of a task, whose
+    newest version is in a state."""
+    found = Hplm.objects.for_tenant(tenant).filter(deleted_at=None)
+    if task:
+        found = found.filter(task=task)
+    if state:
+        versions = Version.objects.for_tenant(tenant).filter(hplm=OuterRef("pk")).order_by("-number")
+        found = found.annotate(newest=Subquery(versions.values("state")[:1])).filter(newest=state)
+    if branch is not None:
+        first = Version.objects.for_tenant(tenant).filter(
+            hplm=OuterRef("pk"), number=1, root=branch.root, parent__domain=branch.domain
+        )
+        found = found.filter(pk__in=first.values("hplm"))
+    for word in words.split():
+        found = found.filter(name__icontains=word)
+    return found.order_by("name")
+
+
+def hplm_briefs(tenant: Tenant, hplms: Iterable[Hplm]) -> list[Brief]:
+    """The versions of these hPLMs of the tenant, in the order of the hPLMs, the oldest first; one query."""
+    places = {hplm.pk: place for place, hplm in enumerate(hplms)}
+    found = _briefs(_living_versions(tenant).filter(hplm__in=places))
+    return sorted(found, key=lambda brief: places[brief.of])
+
+
+def _living_versions(tenant: Tenant) -> QuerySet[Version]:
+    return Version.objects.for_tenant(tenant).filter(kind=VersionKind.HPLM, hplm__deleted_at=None)
+
+
+def _briefs(versions: QuerySet[Version]) -> list[Brief]:
+    aliases = Alias.unscoped.filter(version=OuterRef("pk")).order_by("name").values("name")
+    rows = versions.order_by("hplm__name", "domain__name", "root__name", "number").annotate(
+        pointing=ArraySubquery(aliases),
+        metric=KT("metrics__evaluate__metric"),
+        value=KT("metrics__evaluate__value"),
+    )
+    return [_brief(row) for row in rows.values(*_COLUMNS)]
+
+
+def _brief(row: dict[str, Any]) -> Brief:
+    kind = VersionKind(row["kind"])
+    return Brief(
+        pk=row["pk"],
+        kind=kind,
+        of=row[f"{kind.value}_id"],
+        name=row[f"{kind.value}__name"],
+        task=Task(row["hplm__task"]).label if kind == VersionKind.HPLM else "",
+        number=row["number"],
+        state=row["state"],
+        shared=row["tenant_id"] is None,
+        aliases=tuple(row["pointing"]),
+        metric=row["metric"] or "",
+        value=_number(row["value"]),
+        branch=Branch(row["root_id"], row["domain_id"]),
+        above=Branch(row["root_id"], row["parent__domain_id"]),
+        above_name=row["parent__domain__name"] or row["root__name"],
+        above_number=row["parent__number"],
+    )
+
+
+def _number(written: str | None) -> float | None:
+    """What a report has where a figure should be; an imported one may have anything there."""
+    try:
+        return float(written) if written else None
+    except ValueError:
+        return None

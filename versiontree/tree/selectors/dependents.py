@@ -1,0 +1,51 @@
+"""Who stands on a domain: what would have to look for other ground if it were no more."""
+
+from dataclasses import dataclass
+
+from django.db.models import Count, Q, QuerySet
+
+from versiontree.tree.models import Domain, Hplm, Root, Version
+from versiontree.tree.models.version import VersionKind
+
+
+@dataclass(frozen=True, slots=True)
+class Dependents:
+    """What grows directly from a domain or a root: the first of the domains and of the living hPLMs by name,
+    and how many of each there are in all."""
+
+    domains: tuple[Domain, ...]
+    hplms: tuple[Hplm, ...]
+    domain_count: int
+    hplm_count: int
+    tenant_count: int
+    """So many have these hPLMs."""
+
+
+def dependents_of(owner: Domain | Root, *, shown: int = 0) -> Dependents:
+    """What grows directly from any version of it; at most ``shown`` of each kind are named. Four queries."""
+    domains, hplms = domains_on(owner), hplms_on(owner)
+    counts = hplms.aggregate(hplms=Count("pk"), tenants=Count("tenant", distinct=True))
+    return Dependents(
+        domains=tuple(domains.select_related("root", "tenant").order_by("name", "tenant__slug")[:shown]),
+        hplms=tuple(hplms.select_related("tenant").order_by("tenant__slug", "name")[:shown]),
+        domain_count=domains.count(),
+        hplm_count=counts["hplms"],
+        tenant_count=counts["tenants"],
+    )
+
+
+def domains_on(owner: Domain | Root) -> QuerySet[Domain]:
+    """The domains that grow directly from any version of it."""
+    return Domain.unscoped.filter(pk__in=_first_on(owner).filter(kind=VersionKind.DOMAIN).values("domain"))
+
+
+def hplms_on(owner: Domain | Root) -> QuerySet[Hplm]:
+    """The living hPLMs that grow directly from any version of it."""
+    return Hplm.unscoped.filter(deleted_at=None, pk__in=_first_on(owner).values("hplm"))
+
+
+def _first_on(owner: Domain | Root) -> QuerySet[Version]:
+    here = (
+        Q(parent__domain=owner) if isinstance(owner, Domain) else Q(parent__kind="root", parent__root=owner)
+    )
+    return Version.unscoped.filter(here, number=1)

@@ -1,0 +1,113 @@
+"""Reads of fine-tunings: where one stands, and what happened to it."""
+
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Any, Final
+from uuid import UUID
+
+from django.db.models import QuerySet
+
+from tenants.accounts.models import Tenant
+from tenants.base.not_found import not_found
+from versiontree.jobs.models import Job, JobEvent
+from versiontree.jobs.models.job import JobKind, JobState
+from versiontree.tree.models import FineTuning, FineTuningState, Hplm, Version
+from versiontree.tree.models.version import VersionState
+
+VALIDATING: Final = "validating_files"
+QUEUED, RUNNING = "queued", "running"
+SUCCEEDED, FAILED, CANCELLED = "succeeded", "failed", "cancelled"
+STATUSES: Final = (VALIDATING, QUEUED, RUNNING, SUCCEEDED, FAILED, CANCELLED)
+ENDED: Final = (SUCCEEDED, FAILED, CANCELLED)
+BUILT: Final = (VersionState.READY, VersionState.RETIRED)
+METRICS: Final = "metrics"
+
+
+@dataclass(frozen=True, slots=True)
+class Standing:
+    """Where a fine-tuning stands, in the words of the OpenAI conventions; ``error`` says why it failed."""
+
+    status: str
+    finished_at: datetime | None = None
+    expected_at: datetime | None = None
+    error: dict[str, Any] | None = None
+
+
+def fine_tunings_of(tenant: Tenant) -> QuerySet[FineTuning]:
+    """The tenant's, with their versions and jobs."""
+    rows = FineTuning.objects.for_tenant(tenant).select_related("tenant", "version__hplm__tenant")
+    return rows.prefetch_related("version__jobs")
+
+
+def fine_tuning_of(tenant: Tenant, key: UUID) -> FineTuning:
+    """One of them, or ``not_found``."""
+    found = fine_tunings_of(tenant).filter(pk=key).first()
+    if found is None:
+        raise not_found("fine-tuning job", param="fine_tuning_job_id")
+    return found
+
+
+def fine_tunings_at_work(hplm: Hplm) -> list[FineTuning]:
+    """Those whose version of it is still being made."""
+    found = fine_tunings_of(hplm.tenant).filter(version__hplm=hplm)
+    return [fine_tuning for fine_tuning in found if standing_of(fine_tuning).status in (QUEUED, RUNNING)]
+
+
+def training_events(fine_tuning: FineTuning) -> QuerySet[JobEvent]:
+    """What happened to the jobs of its version, newest first."""
+    return JobEvent.unscoped.filter(job__in=own_jobs(fine_tuning)).order_by("-pk")
+
+
+def training_curve(fine_tuning: FineTuning) -> list[dict[str, Any]]:
+    """The figures that its training told, in their order."""
+    jobs = [job for job in own_jobs(fine_tuning) if job.kind == JobKind.FINE_TUNE]
+    told = JobEvent.unscoped.filter(job__in=jobs, kind=METRICS).order_by("pk")
+    return list(told.values_list("data", flat=True))
+
+
+def own_jobs(fine_tuning: FineTuning) -> list[Job]:
+    """Those that built the version, the first first; it may have been evaluated again later."""
+    version: Version | None = fine_tuning.version
+    return sorted(version.jobs.all(), key=lambda job: job.created_at)[:2] if version else []
+
+
+def standing_of(fine_tuning: FineTuning) -> Standing:
+    """Where it stands."""
+    version = fine_tuning.version
+    if version is None:
+        return Standing(
+            _NOT_BEGUN[FineTuningState(fine_tuning.state)], fine_tuning.finished_at, None, _error(fine_tuning)
+        )
+    if version.state in BUILT:
+        return Standing(SUCCEEDED, version.ready_at)
+    jobs = own_jobs(fine_tuning)
+    ended = max((job.finished_at for job in jobs if job.finished_at), default=None)
+    failed = next((job for job in jobs if job.state == JobState.FAILED), None)
+    if failed is not None:
+        told = {"code": failed.error_code, "message": failed.error_message, "param": None}
+        return Standing(FAILED, ended, None, told)
+    if any(job.state == JobState.CANCELLED for job in jobs):
+        return Standing(CANCELLED, ended)
+    at_work = next((job for job in jobs if job.state == JobState.RUNNING), None)
+    if at_work is not None or any(job.state == JobState.SUCCEEDED for job in jobs):
+        return Standing(RUNNING, None, _expected(at_work) if at_work else None)
+    return Standing(QUEUED)
+
+
+_NOT_BEGUN: Final = {
+    FineTuningState.VALIDATING: VALIDATING,
+    FineTuningState.FAILED: FAILED,
+    FineTuningState.CANCELLED: CANCELLED,
+}
+
+
+def _expected(job: Job) -> datetime | None:
+    """When it will be done, as it told when it was last heard of."""
+    if job.eta_seconds is None or job.heartbeat_at is None:
+        return None
+    return job.heartbeat_at + timedelta(seconds=job.eta_seconds)
+
+
+def _error(fine_tuning: FineTuning) -> dict[str, Any] | None:
+    told = fine_tuning.error
+    return {name: told.get(name) for name in ("code", "message", "param")} if told else None

@@ -1,0 +1,228 @@
+"""Reads. Each says whose rows it returns; ``tenant=None`` is the platform; foreign means not found."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import TypeVar
+
+from django.db.models import Model, Prefetch, Q, QuerySet, Sum
+from tree_queries.query import TreeQuerySet
+
+from tenants.accounts.models import Tenant
+from tenants.base.not_found import not_found
+from tenants.datasets.models import Corpus
+from versiontree.tree.models import (
+    Alias,
+    AliasMove,
+    Artifact,
+    Domain,
+    Evaluation,
+    Hplm,
+    Root,
+    Version,
+    VersionArtifact,
+)
+from versiontree.tree.models.version import VersionKind, VersionState
+from versiontree.tree.table_chains import compacted_by, without_compacted
+
+Row = TypeVar("Row", bound=Model)
+
+
+@dataclass(frozen=True, slots=True)
+class BuildInputs:
+    """What a version's jobs work on: root, nearest lower layers, PLOT chain, its own hPLM, the one before."""
+
+    root: Artifact | None
+    lower: Artifact | None
+    plots: tuple[Artifact, ...]
+    hplm: Artifact | None
+    start_from: Artifact | None
+
+
+def roots_all() -> QuerySet[Root]:
+    """All roots, by name: they are everybody's."""
+    return Root.objects.all()
+
+
+def domains_visible_to(tenant: Tenant | None) -> QuerySet[Domain]:
+    """The platform's domains and the tenant's own."""
+    return (
+        Domain.unscoped.filter(_published(tenant))
+        .select_related("root", "tenant")
+        .order_by("root__name", "name")
+    )
+
+
+def domain_of(tenant: Tenant | None, domain_id: int) -> Domain:
+    """A domain that the tenant owns (None: the platform does), or ``not_found``."""
+    found = Domain.unscoped.select_related("root", "tenant").filter(pk=domain_id, tenant=tenant).first()
+    return _found(found, "domain")
+
+
+def domain_visible_to(tenant: Tenant | None, domain_id: int) -> Domain:
+    """A domain of the platform's or the tenant's, or ``not_found``."""
+    return _found(domains_visible_to(tenant).filter(pk=domain_id).first(), "domain")
+
+
+def corpus_usable_by(tenant: Tenant | None, corpus_id: int) -> Corpus:
+    """A corpus of the platform's or the tenant's, or ``not_found``."""
+    return _found(corpora_usable_by(tenant).filter(pk=corpus_id).first(), "corpus", param="corpus")
+
+
+def corpora_usable_by(tenant: Tenant | None) -> QuerySet[Corpus]:
+    """The platform's corpora and the tenant's own, newest first."""
+    return Corpus.unscoped.filter(_visible(tenant))
+
+
+def hplms_of(tenant: Tenant, *, words: str = "") -> QuerySet[Hplm]:
+    """The tenant's hPLMs that are not deleted, those with these words in their name, with their aliases."""
+    aliases = Alias.objects.for_tenant(tenant).select_related("version")
+    living = Hplm.objects.for_tenant(tenant).filter(deleted_at=None)
+    for word in words.split():
+        living = living.filter(name__icontains=word)
+    return (
+        living.select_related("tenant")
+        .prefetch_related(Prefetch("aliases", queryset=aliases))
+        .order_by("name")
+    )
+
+
+def hplm_of(tenant: Tenant, name: str) -> Hplm:
+    """The tenant's hPLM with this name, or ``not_found``."""
+    return _found(hplms_of(tenant).filter(name=name).first(), "hPLM")
+
+
+def versions_visible_to(tenant: Tenant | None) -> QuerySet[Version]:
+    """The platform's versions and the tenant's own, those of deleted hPLMs left out."""
+    rows: QuerySet[Version] = Version.unscoped.filter(versions_seen_by(tenant)).exclude(
+        hplm__deleted_at__isnull=False
+    )
+    return rows.select_related("root", "domain__root", "hplm__tenant", "tenant")
+
+
+def version_visible_to(tenant: Tenant | None, version_id: int, *, param: str | None = None) -> Version:
+    """A version of the platform's or the tenant's, or ``not_found``."""
+    found = versions_visible_to(tenant).filter(pk=version_id).first()
+    return _found(found, "version", param=param)
+
+
+def hplm_version(hplm: Hplm, number: int) -> Version:
+    """The version of an hPLM with this number, or ``not_found``."""
+    found = Version.unscoped.filter(hplm=hplm, number=number).first()
+    return _found(found, "version of this hPLM", param="version")
+
+
+def parents_ready_for(tenant: Tenant | None) -> QuerySet[Version]:
+    """The ready versions of roots and domains that the tenant can build upon, newest first."""
+    rows = versions_visible_to(tenant).filter(state=VersionState.READY)
+    return rows.exclude(kind=VersionKind.HPLM).order_by("-ready_at")
+
+
+def tree_for(tenant: Tenant | None, *, among: Iterable[Version] | None = None) -> list[Version]:
+    """The tree as the tenant sees it, or of it what is among these versions, each with ``tree_depth`` and
+    after its parent; three queries for any size, or two."""
+    seen = versions_visible_to(tenant) if among is None else among
+    hplms = {version.pk: version.hplm_id for version in seen}
+    # Above an hPLM's version are others of the same hPLM, then roots and domains: no need to walk all.
+    above = Q(hplm=None) | Q(hplm__in=set(hplms.values()) - {None})
+    rows = _tree().tree_filter(_visible(tenant) & above)
+    chosen = rows.filter(pk__in=hplms).select_related("root", "domain__root", "hplm__tenant", "tenant")
+    return sorted(chosen.prefetch_related("jobs"), key=lambda node: node.pk)
+
+
+def build_inputs(version: Version) -> BuildInputs:
+    """The artifacts that the jobs of this version start from; what is not built yet is None.
+
+    The PLOTs are those of the version's branch up to the root, nearest first, less those that a compacted one
+    holds.
+    """
+    links = _links_upwards(version)
+    read = without_compacted(
+        dict.fromkeys(link.version_id for link in links),
+        {link.version_id: compacted_by(link.version.config) for link in links},
+    )
+
+    def nearest(role: str) -> Artifact | None:
+        return next((link.artifact for link in links if link.role == role), None)
+
+    own = [link.artifact for link in links if link.role == "hplm" and link.version_id == version.pk]
+    before = [link.artifact for link in links if link.role == "hplm" and link.version_id == version.parent_id]
+    return BuildInputs(
+        root=nearest("root"),
+        lower=nearest("lower"),
+        plots=tuple(link.artifact for link in links if link.role == "plot" and link.version_id in read),
+        hplm=own[0] if own else None,
+        start_from=before[0] if before else None,
+    )
+
+
+def artifact_bytes(tenant: Tenant) -> int:
+    """Bytes in the artifact store of the tenant's own versions and of their answers, those of deleted hPLMs
+    left out."""
+    deleted = Version.objects.for_tenant(tenant).filter(hplm__deleted_at__isnull=False)
+    links = VersionArtifact.objects.for_tenant(tenant).exclude(version__in=deleted)
+    answers = Evaluation.objects.for_tenant(tenant).exclude(version__in=deleted)
+    held = Artifact.objects.filter(
+        pk__in=links.order_by().values("artifact").union(answers.order_by().values("artifact"), all=True)
+    )
+    return int(held.aggregate(total=Sum("size"))["total"] or 0)
+
+
+def aliases_of(hplm: Hplm) -> QuerySet[Alias]:
+    """The aliases of an hPLM with the versions they point at."""
+    return Alias.unscoped.filter(hplm=hplm).select_related("version", "hplm").order_by("name")
+
+
+def alias_of(hplm: Hplm, name: str) -> Alias:
+    """The alias of an hPLM with this name, or ``not_found``."""
+    return _found(aliases_of(hplm).filter(name=name).first(), "alias of this hPLM", param="alias")
+
+
+def alias_moves_of(hplm: Hplm) -> QuerySet[AliasMove]:
+    """Where the aliases of an hPLM pointed, newest first."""
+    return AliasMove.unscoped.filter(hplm=hplm).select_related("from_version", "to_version", "moved_by")
+
+
+def versions_of(owner: Root | Domain | Hplm) -> QuerySet[Version]:
+    """The versions of a root, domain or hPLM, newest first."""
+    field = {Root: "root", Domain: "domain", Hplm: "hplm"}[type(owner)]
+    kind = {Root: VersionKind.ROOT, Domain: VersionKind.DOMAIN, Hplm: VersionKind.HPLM}[type(owner)]
+    rows: QuerySet[Version] = Version.unscoped.filter(**{field: owner}, kind=kind)
+    return rows.select_related("root", "domain__root", "hplm__tenant", "parent", "tenant").order_by("-number")
+
+
+def _visible(tenant: Tenant | None) -> Q:
+    return Q(tenant=None) | Q(tenant=tenant) if tenant else Q(tenant=None)
+
+
+def versions_seen_by(tenant: Tenant | None) -> Q:
+    """Of versions: those of roots, of the platform's published domains, and the tenant's own. The platform
+    itself sees all of its own."""
+    if tenant is None:
+        return Q(tenant=None)
+    published = Q(domain=None) | Q(domain__published_at__isnull=False)
+    return Q(Q(tenant=None) & published) | Q(tenant=tenant)
+
+
+def _published(tenant: Tenant | None) -> Q:
+    if tenant is None:
+        return Q(tenant=None)
+    return Q(tenant=None, published_at__isnull=False) | Q(tenant=tenant)
+
+
+def _found(row: Row | None, what: str, *, param: str | None = None) -> Row:
+    if row is None:
+        raise not_found(what, param=param)
+    return row
+
+
+def _tree() -> TreeQuerySet:
+    return TreeQuerySet(model=Version).with_tree_fields()
+
+
+def _links_upwards(version: Version) -> list[VersionArtifact]:
+    """The artifacts of the version and of all its ancestors, nearest first; two queries."""
+    branch = _tree().tree_filter(Q(root=version.root_id) & (Q(hplm=None) | Q(hplm=version.hplm_id)))
+    path: list[int] = branch.get(pk=version.pk).tree_path
+    distance = {pk: steps for steps, pk in enumerate(reversed(path))}
+    links = VersionArtifact.unscoped.filter(version__in=path).select_related("artifact", "version")
+    return sorted(links, key=lambda link: distance[link.version_id])

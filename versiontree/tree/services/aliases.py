@@ -1,0 +1,113 @@
+"""Moving aliases: promotion and rollback are the same move; an alias that nobody needs is removed."""
+
+from typing import Any
+
+from django.db import transaction
+from django.utils import timezone
+
+from tenants.audit.services import Actor, audit_record, person
+from tenants.base.errors import ErrorCode, HmiError
+from tenants.base.not_found import not_found
+from versiontree.names import require_slug
+from versiontree.tree.models import Alias, AliasMove, Hplm, Version
+from versiontree.tree.models.alias import DEFAULT_ALIAS
+from versiontree.tree.models.version import VersionState
+from versiontree.tree.services.webhook_notifications import alias_tell
+from versiontree.tree.serving_manifest import manifest_publish_on_commit
+
+
+@transaction.atomic
+def alias_move(*, hplm: Hplm, name: str, version: Version, actor: Actor, reason: str = "") -> Alias:
+    """Point an alias of an hPLM at one of its ready versions; the alias is made when it is new.
+
+    Raises ``not_found`` (deleted hPLM, a version of something else), ``model_not_ready``, ``invalid_field``.
+    """
+    require_slug(name, param="name")
+    locked = aliases_hold(hplm=hplm)
+    if locked is None:
+        raise not_found("hPLM", param="hplm")
+    target = Version.unscoped.filter(pk=version.pk, hplm=locked).first()
+    if target is None:
+        raise not_found("version of this hPLM", param="version")
+    if target.state != VersionState.READY:
+        raise HmiError(
+            ErrorCode.MODEL_NOT_READY,
+            f"{target.in_words} is {target.get_state_display().lower()}, so nothing can point at it.",
+            param="version",
+        )
+    return alias_point(hplm=locked, name=name, version=target, actor=actor, reason=reason)
+
+
+@transaction.atomic
+def alias_remove(*, hplm: Hplm, name: str, actor: Actor, reason: str = "") -> None:
+    """Take an alias away: requests that name it find nothing from then on. Its history stays.
+
+    Raises ``not_found`` (deleted hPLM, no such alias), ``conflict`` for the default.
+    """
+    locked = aliases_hold(hplm=hplm)
+    if locked is None:
+        raise not_found("hPLM", param="hplm")
+    if name == DEFAULT_ALIAS:
+        raise HmiError(
+            ErrorCode.CONFLICT,
+            f"Requests that name no alias are answered by @{name}: move it instead, or delete the hPLM.",
+            param="alias",
+        )
+    alias = Alias.unscoped.select_for_update().filter(hplm=locked, name=name).first()
+    if alias is None:
+        raise not_found("alias of this hPLM", param="alias")
+    move = AliasMove(
+        hplm=locked,
+        name=name,
+        from_version_id=alias.version_id,
+        reason=reason[:200],
+        moved_by=person(actor),
+        moved_at=timezone.now(),
+    )
+    alias.delete()
+    _keep(move, actor, verb="alias.remove", detail={"reason": reason})
+
+
+def aliases_hold(*, hplm: Hplm) -> Hplm | None:
+    """The hPLM as it is now, its row locked until the transaction ends. None where it was deleted.
+
+    Whoever moves an alias of it, a job that ends and may promote its version among them, or deletes it, has
+    that lock before those of its versions, jobs and aliases; of others only its tenant's quota is locked
+    earlier.
+    """
+    return Hplm.unscoped.select_for_update(no_key=True).filter(pk=hplm.pk, deleted_at=None).first()
+
+
+def alias_point(*, hplm: Hplm, name: str, version: Version, actor: Actor, reason: str) -> Alias:
+    """Write the alias and its history; the caller has checked the version and opened the transaction."""
+    alias = Alias.unscoped.select_for_update().filter(hplm=hplm, name=name).first()
+    before = alias.version_id if alias else None
+    if alias is not None and before == version.pk:
+        return alias
+    now = timezone.now()
+    if alias is None:
+        alias = Alias(hplm=hplm, name=name)
+    alias.version, alias.moved_by, alias.moved_at = version, person(actor), now
+    alias.save(update_fields=["version", "moved_by", "moved_at"] if before else None)
+    move = AliasMove(
+        hplm=hplm,
+        name=name,
+        from_version_id=before,
+        to_version=version,
+        reason=reason[:200],
+        moved_by=person(actor),
+        moved_at=now,
+    )
+    _keep(move, actor, verb="alias.move", detail={"version": version.number, "reason": reason})
+    return alias
+
+
+def _keep(move: AliasMove, actor: Actor, *, verb: str, detail: dict[str, Any]) -> None:
+    """Write what has become of an alias where it is looked for: its history, the manifest, the audit log, and
+    webhooks."""
+    move.save()
+    hplm, name = move.hplm, move.name
+    if hplm.pinned_at is not None:
+        manifest_publish_on_commit()
+    audit_record(verb=verb, subject=f"{hplm}@{name}", tenant=hplm.tenant, actor=actor, detail=detail)
+    alias_tell(hplm=hplm, name=name, before=move.from_version_id, version=move.to_version)

@@ -1,0 +1,80 @@
+"""Compacting: a further version of a domain whose one table holds those of the versions before it.
+
+Nothing that a version pins is changed: the versions before keep their tables and whoever stands on them reads
+those. Whoever builds on the new version reads one table instead of many, and gets the same answers.
+"""
+
+import logging
+from contextlib import suppress
+from typing import Final
+
+from django.db import transaction
+
+from tenants.audit.services import Actor, audit_record
+from tenants.base.errors import HmiError
+from tenants.base.not_found import not_found
+from versiontree.jobs.models.job import JobKind
+from versiontree.tree.models import Domain, Version
+from versiontree.tree.services.domain_heads import domain_tables, domain_tip
+from versiontree.tree.services.quota_reservations import room_for_version
+from versiontree.tree.services.settings_inheritance import config_handed_down
+from versiontree.tree.services.version_create import JobPlan, version_plant
+from versiontree.tree.table_chains import COMPACTS
+
+log = logging.getLogger(__name__)
+
+LONGEST_CHAIN: Final = 4
+"""More tables than these on the way to the root are compacted: each costs every lookup that misses in it."""
+
+
+@transaction.atomic
+def domain_compact(*, domain: Domain, actor: Actor) -> Version:
+    """A version of the domain whose table holds all tables of domains that its newest version reads.
+
+    Raises ``not_found`` when there are not two of them, and what ``domain_tip`` raises.
+    """
+    room_for_version(tenant=domain.tenant, jobs=1)
+    above = domain_tip(domain=domain)
+    tables = domain_tables(above)
+    if len(tables) < 2:
+        raise not_found("chain of tables to compact", param="domain")
+    held = [version.pk for version, _ in tables]
+    version = version_plant(
+        of=domain,
+        root=above.root,
+        parent=above,
+        tenant=above.tenant,
+        config={**config_handed_down(above), COMPACTS: held},
+        plans=[JobPlan(JobKind.COMPACT, {"plots": [artifact.digest for _, artifact in tables]})],
+        actor=actor,
+    )
+    audit_record(
+        verb="domain.compact",
+        subject=domain.name,
+        tenant=domain.tenant,
+        actor=actor,
+        detail={"version": version.number, "parent": above.pk, "tables": len(tables)},
+    )
+    return version
+
+
+def domains_compact_due() -> int:
+    """Compact every domain whose newest version reads too many tables; returns how many were begun."""
+    begun = 0
+    for domain in Domain.unscoped.select_related("tenant", "root"):
+        # A version being built, a full quota, somebody else who was first: there will be another time.
+        with suppress(HmiError):
+            begun += _compact_if_due(domain)
+    return begun
+
+
+@transaction.atomic
+def _compact_if_due(domain: Domain) -> bool:
+    tip = domain_tip(domain=domain)
+    tried = Version.unscoped.filter(domain=domain, number__gt=tip.number, config__has_key=COMPACTS).exists()
+    # One that failed waits for a person to look at it and retry it.
+    if tried or len(domain_tables(tip)) <= LONGEST_CHAIN:
+        return False
+    version = domain_compact(domain=domain, actor=None)
+    log.info("%s reads too many tables; version %d compacts them", domain, version.number)
+    return True

@@ -1,0 +1,166 @@
+"""Creating and updating domains."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from django.conf import settings as django_settings
+from django.db import IntegrityError, transaction
+
+from tenants.accounts.models import Tenant
+from tenants.audit.services import Actor, audit_record, person
+from tenants.base.errors import ErrorCode, HmiError
+from tenants.base.not_found import not_found
+from tenants.datasets.models import Corpus
+from tenants.usage.services.quotas import quota_check_domains
+from versiontree.jobs.models.job import JobKind
+from versiontree.names import require_slug
+from versiontree.tree.models import Domain, Root, Version
+from versiontree.tree.models.version import VersionKind, VersionState
+from versiontree.tree.services.corpus_limits import corpus_enough
+from versiontree.tree.services.quota_reservations import room_for_version
+from versiontree.tree.services.version_create import JobPlan, corpus_check, parent_check, version_plant
+from versiontree.tree.tokenizer_fit import corpus_warnings
+from versiontree.tree.training_settings import DEFAULT_ALPHA, DEFAULT_VECTORS, alpha_check, settings_check
+
+
+def domain_create(
+    *,
+    tenant: Tenant | None,
+    parent: Version,
+    name: str,
+    corpus: Corpus,
+    actor: Actor,
+    alpha: float = DEFAULT_ALPHA,
+    settings: Mapping[str, Any] | None = None,
+    description: str = "",
+    vectors: str = DEFAULT_VECTORS,
+    published: bool = True,
+) -> Version:
+    """A new domain under a ready version of a root or domain; without a tenant it is the platform's, and not
+    seen by tenants until it is ``published``.
+
+    Raises ``invalid_field``, ``conflict`` (the name), ``not_found`` (parent or corpus), ``model_not_ready``,
+    ``corpus_too_small``, ``quota_exceeded``.
+    """
+    require_slug(name)
+    config = _config(corpus, tenant, alpha, settings, vectors) | corpus_warnings(parent, corpus)
+    with transaction.atomic():
+        room_for_version(tenant=tenant, jobs=2)
+        if tenant is not None:
+            quota_check_domains(tenant=tenant, having=Domain.objects.for_tenant(tenant).count())
+        above = parent_check(parent=parent, tenant=tenant, kinds=[VersionKind.ROOT, VersionKind.DOMAIN])
+        domain = _create(above.root, tenant, name, description, actor)
+        if tenant is None and not published:
+            Domain.unscoped.filter(pk=domain.pk).update(published_at=None)
+        return _plant(domain, above, corpus, config, actor, verb="domain.create")
+
+
+def domain_update(
+    *,
+    domain: Domain,
+    corpus: Corpus,
+    actor: Actor,
+    alpha: float | None = None,
+    settings: Mapping[str, Any] | None = None,
+    vectors: str | None = None,
+) -> Version:
+    """A further version of a domain, pretrained on more text on top of its newest ready version.
+
+    Keeps the coverage of that version and how its vectors are stored unless told otherwise. Raises
+    ``conflict`` while another version is being built, ``model_not_ready`` when there is none to build upon,
+    and what ``domain_create`` raises.
+    """
+    earlier = Version.unscoped.filter(domain=domain).first()
+    warnings = corpus_warnings(earlier, corpus) if earlier is not None else {}
+    with transaction.atomic():
+        room_for_version(tenant=domain.tenant, jobs=2)
+        locked = Domain.unscoped.select_for_update(no_key=True).filter(pk=domain.pk).first()
+        if locked is None:
+            raise not_found("domain", param="domain")
+        above = _newest_ready(locked)
+        coverage = above.config.get("alpha", DEFAULT_ALPHA) if alpha is None else alpha
+        stored = above.config.get("vectors", DEFAULT_VECTORS) if vectors is None else vectors
+        config = _config(corpus, locked.tenant, coverage, settings, stored) | warnings
+        return _plant(locked, above, corpus, config, actor, verb="domain.update")
+
+
+def _config(
+    corpus: Corpus,
+    tenant: Tenant | None,
+    alpha: float,
+    settings: Mapping[str, Any] | None,
+    vectors: str,
+) -> dict[str, Any]:
+    kept = corpus_check(corpus=corpus, tenant=tenant)
+    corpus_enough(corpus=corpus, what="A domain", words=django_settings.HMI_CORPUS_MIN_WORDS)
+    return {
+        "corpus": kept,
+        "alpha": alpha_check(alpha),
+        "settings": settings_check(JobKind.FURTHER_PRETRAIN, settings),
+        **settings_check(JobKind.BUILD_PLOT, {"vectors": vectors}),
+    }
+
+
+def _create(root: Root, tenant: Tenant | None, name: str, description: str, actor: Actor) -> Domain:
+    try:
+        with transaction.atomic():
+            return Domain.unscoped.create(
+                root=root, tenant=tenant, name=name, description=description, created_by=person(actor)
+            )
+    except IntegrityError as error:
+        raise HmiError(
+            ErrorCode.CONFLICT, f"There is a domain called {name!r} under {root.name} already.", param="name"
+        ) from error
+
+
+def _newest_ready(domain: Domain) -> Version:
+    versions = Version.unscoped.filter(domain=domain)
+    building = versions.filter(state=VersionState.BUILDING).first()
+    if building is not None:
+        raise HmiError(
+            ErrorCode.CONFLICT,
+            f"Version {building.number} of {domain.name} is being built; an update goes on top of it.",
+            param="domain",
+        )
+    newest = versions.filter(state=VersionState.READY).order_by("-number").first()
+    if newest is None:
+        raise HmiError(
+            ErrorCode.MODEL_NOT_READY,
+            f"No version of the domain {domain.name} is ready to build upon.",
+            param="domain",
+        )
+    return newest
+
+
+def _plant(
+    domain: Domain, above: Version, corpus: Corpus, config: dict[str, Any], actor: Actor, *, verb: str
+) -> Version:
+    version = version_plant(
+        of=domain,
+        root=domain.root,
+        parent=above,
+        tenant=domain.tenant,
+        corpus=corpus,
+        config=config,
+        plans=[
+            JobPlan(JobKind.FURTHER_PRETRAIN, {"corpus": config["corpus"], "settings": config["settings"]}),
+            JobPlan(
+                JobKind.BUILD_PLOT,
+                {
+                    "corpus": config["corpus"],
+                    "alpha": config["alpha"],
+                    "all_unigrams": False,
+                    "settings": {"vectors": config["vectors"]},
+                },
+            ),
+        ],
+        actor=actor,
+    )
+    audit_record(
+        verb=verb,
+        subject=domain.name,
+        tenant=domain.tenant,
+        actor=actor,
+        detail={"version": version.number, "parent": above.pk, "corpus": config["corpus"]["name"]},
+    )
+    return version

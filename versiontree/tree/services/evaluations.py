@@ -1,0 +1,79 @@
+"""Keeping what a version answered, and having it answer again."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from django.db import transaction
+
+from tenants.accounts.models import Tenant
+from tenants.audit.services import Actor, audit_record
+from tenants.base.errors import ErrorCode, HmiError
+from tenants.base.not_found import not_found
+from tenants.datasets.models import Dataset, Split
+from versiontree.jobs.models import Job
+from versiontree.jobs.models.job import ACTIVE, JobKind
+from versiontree.tree.models import Artifact, Evaluation, Hplm, Version
+from versiontree.tree.models.version import VersionState
+from versiontree.tree.services.quota_reservations import room_for_jobs
+from versiontree.tree.services.version_create import JobPlan, dataset_check, job_plant
+from versiontree.tree.services.version_state import version_lock
+from versiontree.tree.serving_manifest import takes_pairs
+
+
+def evaluation_keep(*, version: Version, artifact: Artifact, dataset: Mapping[str, Any]) -> None:
+    """Write down which artifact holds the answers of a version to the test rows of a dataset, as the
+    parameters of its job name that; in the transaction that ends the job."""
+    assert version.tenant is not None, "only hPLMs are evaluated, and each has a tenant"
+    Evaluation.unscoped.update_or_create(
+        version=version,
+        test=dataset["splits"][Split.TEST],
+        defaults={"tenant": version.tenant, "artifact": artifact, "dataset": dataset["name"]},
+    )
+
+
+@transaction.atomic
+def evaluation_request(*, version: Version, dataset: Dataset, tenant: Tenant, actor: Actor) -> Job:
+    """Have a ready version of an hPLM answer the test rows of a dataset, its own or another of its task.
+
+    Its metrics stay those of its own evaluation. Raises ``not_found`` (deleted, or somebody else's dataset),
+    ``model_not_ready``, ``invalid_field`` (the dataset is of another task), ``conflict`` (a job of it is at
+    work), ``quota_exceeded``.
+    """
+    room_for_jobs(tenant=tenant, adding=1)
+    living = Hplm.objects.for_tenant(tenant).filter(versions=version, deleted_at=None)
+    hplm = living.select_for_update(no_key=True, of=("self",)).first()
+    if hplm is None:
+        raise not_found("hPLM", param="hplm")
+    locked = version_lock(version_id=version.pk)
+    chosen = dataset_check(dataset=dataset, tenant=tenant)
+    _check(locked, hplm, dataset)
+    plan = JobPlan(JobKind.EVALUATE, {"dataset": chosen, "settings": {}})
+    job = job_plant(version=locked, plan=plan, after=None, actor=actor)
+    detail = {"version": locked.number, "dataset": dataset.name}
+    audit_record(
+        verb="hplm.evaluate", subject=f"{tenant.slug}/{hplm.name}", tenant=tenant, actor=actor, detail=detail
+    )
+    return job
+
+
+def _check(version: Version, hplm: Hplm, dataset: Dataset) -> None:
+    if version.state != VersionState.READY:
+        raise HmiError(
+            ErrorCode.MODEL_NOT_READY,
+            f"Version {version.number} of {hplm.name} is {version.get_state_display().lower()}; only a ready"
+            " one can be evaluated.",
+            param="version",
+        )
+    if dataset.task != hplm.task or dataset.pairs != takes_pairs(hplm.task, version.config):
+        raise HmiError(
+            ErrorCode.INVALID_FIELD,
+            f"The dataset {dataset.name} is of another task than {hplm.name}: choose one that it could have"
+            " been made from.",
+            param="dataset",
+        )
+    if Job.unscoped.filter(version=version, state__in=ACTIVE).exists():
+        raise HmiError(
+            ErrorCode.CONFLICT,
+            f"Version {version.number} of {hplm.name} is being evaluated already: wait for that job.",
+            param="version",
+        )

@@ -1,0 +1,297 @@
+"""Fine-tunings from files: asked for, begun by a worker that makes a dataset of them, cancelled.
+
+What goes wrong once one was accepted stands in it; it has then failed.
+"""
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
+from datetime import timedelta
+from pathlib import Path
+from typing import Any, Final
+from uuid import UUID
+
+from django.conf import settings as django_settings
+from django.db import transaction
+from django.db.models import F, Q, QuerySet
+from django.utils import timezone
+
+from tenants.accounts.models import ApiKey, Tenant
+from tenants.audit.services import Actor, audit_record, person
+from tenants.base.advisory_lock import alone
+from tenants.base.dispatch import UPLOADS_QUEUE, dispatch
+from tenants.base.errors import ErrorCode, HmiError
+from tenants.datasets.formats.conversations import columns_of, is_conversation, task_of, write_texts
+from tenants.datasets.formats.failures import brought_by, storable
+from tenants.datasets.formats.lines import Source
+from tenants.datasets.formats.rows import needed_columns
+from tenants.datasets.models import Dataset, File, FilePurpose
+from tenants.datasets.selectors.files import file_of
+from tenants.datasets.selectors.uploads import datasets_of
+from tenants.datasets.services.datasets import dataset_delete, dataset_upload
+from tenants.datasets.services.files import file_kept
+from tenants.datasets.storage import Kept, measure, upload_store, verify
+from tenants.usage.services.quotas import quota_lock
+from versiontree.jobs.models.job import ACTIVE, JobKind
+from versiontree.jobs.services.requests import job_cancel
+from versiontree.names import require_slug
+from versiontree.tree.models import FineTuning, FineTuningState, Hplm, Version
+from versiontree.tree.models.version import VersionKind
+from versiontree.tree.selectors.bases import base_named, base_version
+from versiontree.tree.selectors.fine_tunings import ENDED, own_jobs, standing_of
+from versiontree.tree.services.hplms import hplm_create, hplm_update
+from versiontree.tree.services.quota_reservations import JOBS_OF_AN_HPLM, room_for_hplm, room_for_version
+from versiontree.tree.services.version_create import parent_check
+from versiontree.tree.training_settings import settings_check
+
+BEGIN_FINE_TUNING_TASK: Final = "tree.begin_fine_tuning"
+MOST_ATTEMPTS: Final = 3
+RETRY_AFTER_S: Final = 10
+LOST_AFTER_S: Final = 30.0
+"""One whose message is older gets another; while a worker has it, that one comes to nothing."""
+
+
+def fine_tuning_create(
+    *,
+    tenant: Tenant,
+    model: str,
+    training_file: UUID,
+    actor: Actor,
+    validation_file: UUID | None = None,
+    name: str = "",
+    options: Mapping[str, Any] | None = None,
+    settings: Mapping[str, Any] | None = None,
+    asked: Mapping[str, Any] | None = None,
+) -> FineTuning:
+    """Ask for a new hPLM called ``name`` (or by the id, without one) below the root or domain ``model``, or
+    for a further version of the hPLM ``model``; a worker goes on from here.
+
+    ``options`` are ``task``, ``columns``, ``separator`` and ``allow_leaks`` of the dataset. Raises
+    ``not_found`` (model, files), ``invalid_field``, ``conflict`` (the name), ``model_not_ready``,
+    ``quota_exceeded``.
+    """
+    base, number = base_named(tenant, model)
+    files = {"training_file": training_file, "validation_file": validation_file}
+    for param, key in files.items():
+        if key is not None:
+            _require_rows(file_of(tenant, key, param=param), param)
+    if options and "task" in options:
+        needed_columns(options["task"])
+    row = FineTuning(
+        tenant=tenant,
+        created_by=person(actor),
+        api_key=actor if isinstance(actor, ApiKey) else None,
+        model=model,
+        options=dict(options or {}),
+        settings=settings_check(JobKind.FINE_TUNE, settings),
+        asked=dict(asked or {}),
+        nudged_at=timezone.now(),
+        **files,
+    )
+    with transaction.atomic():
+        _check_number(tenant)
+        room_for_version(tenant=tenant, jobs=JOBS_OF_AN_HPLM)
+        if isinstance(base, Hplm):
+            _go_on_from(row, base, number, name)
+        else:
+            row.parent = parent_check(
+                parent=base_version(base, number), tenant=tenant, kinds=[VersionKind.ROOT, VersionKind.DOMAIN]
+            )
+            row.name = require_slug(name or f"ft-{row.pk.hex[:12]}", param="suffix")
+            room_for_hplm(tenant=tenant, name=row.name, param="suffix")
+        row.save(force_insert=True)
+        _record("fine_tuning.create", row, actor)
+        transaction.on_commit(lambda: _dispatch(row.pk))
+    return row
+
+
+def fine_tuning_begin(*, fine_tuning_id: UUID) -> None:
+    """Make a dataset of the files, and plant the version, unless somebody is at it or nobody wants it."""
+    with alone(f"fine-tuning {fine_tuning_id}") as ours:
+        waiting = FineTuning.unscoped.filter(pk=fine_tuning_id, state=FineTuningState.VALIDATING)
+        if not ours or not waiting.update(attempts=F("attempts") + 1):
+            return
+        row = FineTuning.unscoped.select_related("tenant", "created_by", "api_key", "parent", "hplm").get(
+            pk=fine_tuning_id
+        )
+        try:
+            if row.attempts > MOST_ATTEMPTS:
+                raise HmiError(
+                    ErrorCode.INTERNAL,
+                    f"Reading these files ended {MOST_ATTEMPTS} times without a result; the operator's log"
+                    " has the details.",
+                )
+            _begin(row)
+        except HmiError as error:
+            waiting.update(
+                state=FineTuningState.FAILED,
+                error=storable(error.to_json()["error"]),
+                finished_at=timezone.now(),
+            )
+            _forget_dataset(row, row.created_by or row.api_key)
+
+
+def fine_tuning_cancel(*, fine_tuning: FineTuning, actor: Actor) -> FineTuning:
+    """Begin nothing, or cancel the jobs; ``invalid_transition`` when it has ended."""
+    with transaction.atomic():
+        row = FineTuning.unscoped.select_for_update(of=("self",)).get(pk=fine_tuning.pk)
+        if row.state == FineTuningState.VALIDATING:
+            row.state, row.finished_at = FineTuningState.CANCELLED, timezone.now()
+            row.save(update_fields=["state", "finished_at"])
+            _record("fine_tuning.cancel", row, actor)
+            _forget_dataset(row, actor)
+            return row
+        has_ended = standing_of(row).status in ENDED
+        first = None if has_ended else next((job for job in own_jobs(row) if job.state in ACTIVE), None)
+        if first is None:
+            raise HmiError(
+                ErrorCode.INVALID_TRANSITION, "This fine-tuning has ended; it cannot be cancelled."
+            )
+        job_cancel(job=first, actor=actor)
+    return row
+
+
+def fine_tunings_nudge_lost() -> None:
+    """Ask again for all that nobody has begun; a worker leaves alone what another works on."""
+    now = timezone.now()
+    due = Q(nudged_at__lt=now - timedelta(seconds=LOST_AFTER_S))
+    waiting = FineTuning.unscoped.filter(due, state=FineTuningState.VALIDATING)
+    for key in list(waiting.values_list("pk", flat=True)):
+        FineTuning.unscoped.filter(pk=key).update(nudged_at=now)
+        _dispatch(key)
+
+
+def _begin(row: FineTuning) -> None:
+    actor = row.created_by or row.api_key
+    dataset = _dataset(row, actor)
+    with transaction.atomic():
+        locked = FineTuning.unscoped.select_for_update(of=("self",)).get(pk=row.pk)
+        if locked.state != FineTuningState.VALIDATING:
+            _forget_dataset(row, actor)
+            return
+        version = _plant(row, dataset, actor)
+        FineTuning.unscoped.filter(pk=row.pk).update(state=FineTuningState.BEGUN, version=version)
+
+
+def _plant(row: FineTuning, dataset: Dataset, actor: Actor) -> Version:
+    shared: dict[str, Any] = {
+        "dataset": dataset,
+        "actor": actor,
+        "settings": row.settings,
+        "promised_to": row,
+    }
+    if row.hplm is not None:
+        return hplm_update(hplm=row.hplm, **shared)
+    assert row.parent is not None  # the database sees to it
+    return hplm_create(tenant=row.tenant, name=row.name, parent=row.parent, **shared)
+
+
+def _dataset(row: FineTuning, actor: Actor) -> Dataset:
+    """That of an earlier attempt, whose worker died, or a new one."""
+    made = _datasets(row).first()
+    if made is not None:
+        return made
+    splits = {"train": ("training_file", row.training_file), "dev": ("validation_file", row.validation_file)}
+    options = dict(row.options)
+    with upload_store().workspace() as workspace:
+        files: dict[str, tuple[str, Kept]] = {}
+        for split, (param, key) in splits.items():
+            if key is None:
+                continue
+            file = file_of(row.tenant, key, param=param)
+            with brought_by(param):
+                files[split] = (file.filename, _rows(file, workspace / split, options))
+        with _brought_by_splits({split: param for split, (param, _) in splits.items()}):
+            return dataset_upload(
+                tenant=row.tenant, name=_dataset_name(row), files=files, actor=actor, **options
+            )
+
+
+def _forget_dataset(row: FineTuning, actor: Actor) -> None:
+    """Delete what an attempt has made, on which nothing was planted."""
+    for dataset in _datasets(row):
+        with suppress(HmiError):  # somebody has found a use for it
+            dataset_delete(dataset=dataset, actor=actor)
+
+
+def _datasets(row: FineTuning) -> QuerySet[Dataset]:
+    return datasets_of(row.tenant).filter(name=_dataset_name(row))
+
+
+def _dataset_name(row: FineTuning) -> str:
+    return f"{row.name} {row.pk.hex[:12]}"
+
+
+def _rows(file: File, target: Path, options: dict[str, Any]) -> Kept:
+    """The rows of the file as the product has them; the first file says which task they are for."""
+    kept = file_kept(file)
+    source = Source(kept.path, file.filename)
+    columns = columns_of(source)
+    if "columns" not in options and is_conversation(columns):
+        options.setdefault("task", task_of(columns))
+        verify(kept, name=file.filename)
+        write_texts(source, target, columns)
+        return Kept(target, measure(target))
+    if "task" not in options:
+        options["task"] = task_of(columns)
+    return kept
+
+
+@contextmanager
+def _brought_by_splits(params: Mapping[str, str]) -> Iterator[None]:
+    """What is wrong with a split is reported at the file that it came in."""
+    try:
+        yield
+    except HmiError as error:
+        error.param = params.get(error.param or "", error.param)
+        raise
+
+
+def _go_on_from(row: FineTuning, hplm: Hplm, number: int | None, name: str) -> None:
+    if name not in ("", hplm.name):
+        raise HmiError(
+            ErrorCode.INVALID_FIELD,
+            f"A further version of {hplm.name} keeps that name; leave the suffix out.",
+            param="suffix",
+        )
+    current = hplm.aliases.filter(name="default").values_list("version__number", flat=True).first()
+    if current is None:
+        raise HmiError(
+            ErrorCode.MODEL_NOT_READY, f"No version of {hplm.name} is ready to go on from.", param="model"
+        )
+    if number not in (None, current):
+        raise HmiError(
+            ErrorCode.INVALID_FIELD,
+            f"{hplm.name} goes on from version {current}, where its alias default points.",
+            param="model",
+        )
+    row.hplm, row.name = hplm, hplm.name
+
+
+def _check_number(tenant: Tenant) -> None:
+    quota_lock(tenant=tenant)
+    limit = django_settings.HMI_CHECKS_AT_ONCE
+    waiting = FineTuning.objects.for_tenant(tenant).filter(state=FineTuningState.VALIDATING).count()
+    if waiting >= limit:
+        raise HmiError(
+            ErrorCode.QUOTA_EXCEEDED,
+            f"The files of {waiting} fine-tunings wait to be read; begin more when some of them have been.",
+            details={"quota": "checks", "limit": limit, "used": waiting},
+            retry_after=RETRY_AFTER_S,
+        )
+
+
+def _require_rows(file: File, param: str) -> None:
+    if file.purpose != FilePurpose.FINE_TUNE:
+        raise HmiError(
+            ErrorCode.INVALID_FIELD,
+            f"{file.filename} was sent with the purpose {file.purpose}, not {FilePurpose.FINE_TUNE}.",
+            param=param,
+        )
+
+
+def _record(verb: str, row: FineTuning, actor: Actor) -> None:
+    audit_record(verb=verb, subject=row.name, tenant=row.tenant, actor=actor, detail={"model": row.model})
+
+
+def _dispatch(fine_tuning_id: UUID) -> None:
+    dispatch(BEGIN_FINE_TUNING_TASK, str(fine_tuning_id), queue=UPLOADS_QUEUE)

@@ -1,0 +1,209 @@
+"""Creating, updating and deleting hPLMs."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from django.db import transaction
+from django.utils import timezone
+
+from tenants.accounts.models import Tenant
+from tenants.audit.services import Actor, audit_record, person
+from tenants.base.dependents import has_dependents
+from tenants.base.errors import ErrorCode, HmiError
+from tenants.base.not_found import not_found
+from tenants.datasets.models import Dataset
+from versiontree.jobs.models import Job
+from versiontree.jobs.models.job import ACTIVE, JobKind
+from versiontree.names import require_slug
+from versiontree.tree.models import Alias, AliasMove, FineTuning, Hplm, Version
+from versiontree.tree.models.alias import DEFAULT_ALIAS
+from versiontree.tree.models.version import VersionKind, VersionState
+from versiontree.tree.services.licences import licence_check
+from versiontree.tree.services.quota_reservations import JOBS_OF_AN_HPLM, room_for_hplm, room_for_version
+from versiontree.tree.services.settings_inheritance import settings_inherited, start_warnings
+from versiontree.tree.services.version_create import JobPlan, dataset_check, parent_check, version_plant
+from versiontree.tree.services.version_state import version_move
+from versiontree.tree.serving_manifest import manifest_publish_on_commit
+from versiontree.tree.tokenizer_fit import dataset_warnings
+from versiontree.tree.training_settings import settings_check
+
+
+def hplm_create(
+    *,
+    tenant: Tenant,
+    name: str,
+    parent: Version,
+    dataset: Dataset,
+    actor: Actor,
+    settings: Mapping[str, Any] | None = None,
+    auto_promote: bool = True,
+    license: str = "",  # noqa: A002
+    promised_to: FineTuning | None = None,
+) -> Version:
+    """A new hPLM under a ready version of a root or domain: jobs fine-tune it and measure it.
+
+    ``promised_to`` is the fine-tuning that it is for. Raises ``invalid_field``, ``conflict`` (the name),
+    ``not_found`` (parent or dataset), ``model_not_ready``, ``quota_exceeded``.
+    """
+    require_slug(name)
+    terms = licence_check(license)
+    config = _config(dataset, tenant, settings, auto_promote) | dataset_warnings(parent, dataset)
+    with transaction.atomic():
+        room_for_version(tenant=tenant, jobs=JOBS_OF_AN_HPLM, promised_to=promised_to)
+        room_for_hplm(tenant=tenant, name=name, promised_to=promised_to)
+        above = parent_check(parent=parent, tenant=tenant, kinds=[VersionKind.ROOT, VersionKind.DOMAIN])
+        hplm = Hplm.unscoped.create(
+            tenant=tenant, name=name, task=dataset.task, license=terms, created_by=person(actor)
+        )
+        return _plant(hplm, above, dataset, config, actor, verb="hplm.create")
+
+
+def hplm_rehearse(
+    *,
+    tenant: Tenant,
+    name: str,
+    parent: Version,
+    dataset: Dataset,
+    actor: Actor,
+    settings: Mapping[str, Any] | None = None,
+    license: str = "",  # noqa: A002
+) -> dict[str, Any]:
+    """The ``config`` that ``hplm_create`` would give the version, with its warnings; nothing stays of it.
+
+    Raises what ``hplm_create`` raises.
+    """
+    with transaction.atomic():
+        version = hplm_create(
+            tenant=tenant,
+            name=name,
+            parent=parent,
+            dataset=dataset,
+            actor=actor,
+            settings=settings,
+            license=license,
+        )
+        transaction.set_rollback(True)
+    config: dict[str, Any] = version.config
+    return config
+
+
+def hplm_update(
+    *,
+    hplm: Hplm,
+    dataset: Dataset,
+    actor: Actor,
+    settings: Mapping[str, Any] | None = None,
+    auto_promote: bool = True,
+    promised_to: FineTuning | None = None,
+) -> Version:
+    """A further version of an hPLM, fine-tuned on from the one its ``default`` alias points at.
+
+    It keeps the settings of that version, those of the PET among them, unless told otherwise; where they
+    leave nothing to go on from, ``config["warnings"]`` says so. With ``auto_promote`` the alias moves to the
+    new version once that is ready. Raises ``not_found`` (deleted, or a foreign dataset), ``invalid_field`` (a
+    dataset of the other task), ``model_not_ready``, ``quota_exceeded``.
+    """
+    earlier = Version.unscoped.filter(hplm=hplm).first()
+    told = dataset_warnings(earlier, dataset).get("warnings", []) if earlier is not None else []
+    with transaction.atomic():
+        room_for_version(tenant=hplm.tenant, jobs=JOBS_OF_AN_HPLM, promised_to=promised_to)
+        locked = _lock(hplm)
+        before = _current(locked)
+        kept = settings_inherited(before, settings)
+        config = _config(dataset, locked.tenant, kept, auto_promote)
+        if told := [*start_warnings(before, kept, locked.task), *told]:
+            config["warnings"] = told
+        if dataset.task != locked.task:
+            raise HmiError(
+                ErrorCode.INVALID_FIELD,
+                f"{locked.name} does {locked.get_task_display().lower()}; this dataset is for "
+                f"{dataset.get_task_display().lower()}.",
+                param="dataset",
+            )
+        return _plant(locked, before, dataset, config, actor, verb="hplm.update")
+
+
+@transaction.atomic
+def hplm_delete(*, hplm: Hplm, actor: Actor) -> None:
+    """Stop serving an hPLM and free its name and its datasets; its rows stay, its versions are retired.
+
+    Raises ``has_dependents`` while jobs of it are active, ``not_found`` when it is deleted already.
+    """
+    locked = _lock(hplm)
+    if active := list(Job.unscoped.filter(version__hplm=locked, state__in=ACTIVE)):
+        raise has_dependents(f"Jobs of {locked.name} are still active; cancel them first, or wait", active)
+    now = timezone.now()
+    for alias in Alias.unscoped.filter(hplm=locked):
+        AliasMove.unscoped.create(
+            hplm=locked,
+            name=alias.name,
+            from_version_id=alias.version_id,
+            to_version=None,
+            reason="hPLM deleted",
+            moved_by=person(actor),
+            moved_at=now,
+        )
+        alias.delete()
+    for version_id in Version.unscoped.filter(hplm=locked).order_by("pk").values_list("pk", flat=True):
+        version_move(version_id=version_id, from_state=VersionState.READY, to=VersionState.RETIRED)
+    Version.unscoped.filter(hplm=locked).update(dataset=None)
+    Hplm.unscoped.filter(pk=locked.pk).update(deleted_at=now)
+    audit_record(verb="hplm.delete", subject=str(locked), tenant=locked.tenant, actor=actor)
+    manifest_publish_on_commit()
+
+
+def _config(
+    dataset: Dataset, tenant: Tenant, settings: Mapping[str, Any] | None, auto_promote: bool
+) -> dict[str, Any]:
+    kept = dataset_check(dataset=dataset, tenant=tenant)
+    return {
+        "dataset": kept,
+        "labels": kept["labels"],
+        "settings": settings_check(JobKind.FINE_TUNE, settings),
+        "auto_promote": bool(auto_promote),
+    }
+
+
+def _lock(hplm: Hplm) -> Hplm:
+    rows = Hplm.unscoped.select_for_update(no_key=True, of=("self",)).select_related("tenant")
+    locked = rows.filter(pk=hplm.pk, deleted_at=None).first()
+    if locked is None:
+        raise not_found("hPLM", param="hplm")
+    return locked
+
+
+def _current(hplm: Hplm) -> Version:
+    alias = Alias.unscoped.filter(hplm=hplm, name=DEFAULT_ALIAS).select_related("version__root").first()
+    if alias is None:
+        raise HmiError(
+            ErrorCode.MODEL_NOT_READY,
+            f"No version of the hPLM {hplm.name} is ready to go on from.",
+            param="hplm",
+        )
+    return alias.version
+
+
+def _plant(
+    hplm: Hplm, above: Version, dataset: Dataset, config: dict[str, Any], actor: Actor, *, verb: str
+) -> Version:
+    version = version_plant(
+        of=hplm,
+        root=above.root,
+        parent=above,
+        tenant=hplm.tenant,
+        dataset=dataset,
+        config=config,
+        plans=[
+            JobPlan(JobKind.FINE_TUNE, {"dataset": config["dataset"], "settings": config["settings"]}),
+            JobPlan(JobKind.EVALUATE, {"dataset": config["dataset"], "settings": {}}),
+        ],
+        actor=actor,
+    )
+    audit_record(
+        verb=verb,
+        subject=str(hplm),
+        tenant=hplm.tenant,
+        actor=actor,
+        detail={"version": version.number, "parent": above.pk, "dataset": config["dataset"]["name"]},
+    )
+    return version

@@ -1,0 +1,45 @@
+"""Under what terms roots and hPLMs may be used."""
+
+from typing import Final
+
+from django.db import transaction
+
+from tenants.audit.services import Actor, audit_record
+from tenants.base.errors import ErrorCode, HmiError
+from versiontree.tree.models import Hplm, Root
+
+LONGEST_LICENCE: Final = 100
+LONGEST_SOURCE: Final = 300
+
+
+def licence_check(text: str, *, param: str = "license", longest: int = LONGEST_LICENCE) -> str:
+    """The text as it is kept: one short line, or nothing. Raises ``invalid_field``."""
+    cleaned = text.strip()
+    if len(cleaned) > longest or not cleaned.isprintable():
+        raise HmiError(ErrorCode.INVALID_FIELD, f"This is one line of at most {longest} signs.", param=param)
+    return cleaned
+
+
+def source_check(text: str) -> str:
+    """Where a root was published, as it is kept."""
+    return licence_check(text, param="source_url", longest=LONGEST_SOURCE)
+
+
+@transaction.atomic
+def hplm_licence(*, hplm: Hplm, license: str, actor: Actor) -> Hplm:  # noqa: A002
+    """Say under which licence an hPLM may be used."""
+    hplm.license = licence_check(license)
+    hplm.save(update_fields=["license"])
+    detail = {"license": hplm.license}
+    audit_record(verb="hplm.license", subject=str(hplm), tenant=hplm.tenant, actor=actor, detail=detail)
+    return hplm
+
+
+@transaction.atomic
+def root_licence(*, root: Root, license: str, source_url: str, actor: Actor) -> Root:  # noqa: A002
+    """Say under which licence a root may be used, and where it was published."""
+    root.license, root.source_url = licence_check(license), source_check(source_url)
+    root.save(update_fields=["license", "source_url"])
+    detail = {"license": root.license, "source_url": root.source_url}
+    audit_record(verb="root.license", subject=root.name, tenant=None, actor=actor, detail=detail)
+    return root

@@ -1,0 +1,84 @@
+"""Registering roots."""
+
+from collections.abc import Mapping
+from typing import Any, cast
+
+from django.db import IntegrityError, transaction
+
+from tenants.audit.services import Actor, audit_record, person
+from tenants.base.errors import ErrorCode, HmiError
+from tenants.datasets.models import Corpus
+from versiontree.jobs.models.job import JobKind
+from versiontree.names import require_slug
+from versiontree.tree.checkpoints import checkpoint_source
+from versiontree.tree.models import Root, Version
+from versiontree.tree.services.corpus_limits import corpus_enough
+from versiontree.tree.services.licences import licence_check, source_check
+from versiontree.tree.services.version_create import JobPlan, corpus_check, version_plant
+from versiontree.tree.tokenizer_fit import checkpoint_warnings
+from versiontree.tree.training_settings import DEFAULT_ALPHA, DEFAULT_VECTORS, alpha_check, settings_check
+
+
+def root_register(
+    *,
+    name: str,
+    source: str,
+    corpus: Corpus,
+    actor: Actor,
+    lower: int | None = None,
+    alpha: float = DEFAULT_ALPHA,
+    settings: Mapping[str, Any] | None = None,
+    vectors: str = DEFAULT_VECTORS,
+    license: str = "",  # noqa: A002
+    source_url: str = "",
+) -> Version:
+    """Register a checkpoint as a new root: jobs convert it and build its PLOT from a platform corpus.
+
+    ``lower`` is the number of layers below the cut (half of them by default), ``alpha`` the coverage in % of
+    the root's PLOT, ``vectors`` how it stores them ("float16" or "int8"). Raises ``invalid_field``,
+    ``conflict`` (the name), ``not_found`` or ``corpus_too_small``, and what ``checkpoint_source`` raises.
+    """
+    require_slug(name)
+    place = checkpoint_source(source)
+    terms = {"license": licence_check(license), "source_url": source_check(source_url)}
+    knobs = settings_check(JobKind.CONVERT, settings)
+    if lower is not None:
+        knobs |= settings_check(JobKind.CONVERT, {"lower": lower})
+    kept = corpus_check(corpus=corpus, tenant=None)
+    corpus_enough(corpus=corpus, what="A root")
+    coverage = alpha_check(alpha)
+    plot = settings_check(JobKind.BUILD_PLOT, {"vectors": vectors})
+    config: dict[str, Any] = {"source": place, "corpus": kept, "alpha": coverage, "settings": knobs, **plot}
+    config |= checkpoint_warnings(place, corpus, max_tokens=cast("int | None", knobs.get("max_tokens")))
+    with transaction.atomic():
+        root = _create(name, place, actor, terms)
+        version = version_plant(
+            of=root,
+            root=root,
+            parent=None,
+            tenant=None,
+            corpus=corpus,
+            config=config,
+            plans=_plans(name, config, plot),
+            actor=actor,
+        )
+        audit_record(verb="root.register", subject=name, tenant=None, actor=actor, detail={"source": place})
+    return version
+
+
+def _plans(name: str, config: Mapping[str, Any], plot: Mapping[str, Any]) -> list[JobPlan]:
+    """The jobs of a root whose version has this config; ``plot`` are the settings of its PLOT."""
+    kept = config["corpus"]
+    convert = {"source": config["source"], "name": name, "corpus": kept, "settings": config["settings"]}
+    build = {"corpus": kept, "alpha": config["alpha"], "all_unigrams": True, "settings": dict(plot)}
+    return [JobPlan(JobKind.CONVERT, convert), JobPlan(JobKind.BUILD_PLOT, build)]
+
+
+def _create(name: str, source: str, actor: Actor, terms: Mapping[str, str]) -> Root:
+    try:
+        with transaction.atomic():
+            return Root.objects.create(name=name, source=source, created_by=person(actor), **terms)
+    except IntegrityError as error:
+        raise HmiError(
+            ErrorCode.CONFLICT, f"There is a root called {name!r} already.", param="name"
+        ) from error

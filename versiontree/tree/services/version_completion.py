@@ -1,0 +1,131 @@
+"""The end of the jobs of a version: its artifacts are written down, and it is ready or has failed."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+from uuid import UUID
+
+from django.conf import settings
+from django.db import transaction
+from django.utils import timezone
+
+from tenants.audit.services import Actor
+from tenants.base.errors import ErrorCode, HmiError
+from tenants.base.not_found import not_found
+from versiontree.artifact_store import ArtifactDamaged, ArtifactStore, StoredArtifact
+from versiontree.jobs.hooks import JobOwner
+from versiontree.jobs.models import Job
+from versiontree.jobs.models.job import JobState
+from versiontree.jobs.services.requests import RETRIED, job_retry
+from versiontree.tree.models import Alias, Artifact, Hplm, Version, VersionArtifact
+from versiontree.tree.models.alias import DEFAULT_ALIAS
+from versiontree.tree.models.artifact import Role
+from versiontree.tree.models.version import MAIN_ROLE, REQUIRED_ROLES, VersionKind, VersionState
+from versiontree.tree.services.aliases import alias_point, aliases_hold
+from versiontree.tree.services.artifact_refs import attaching_begin
+from versiontree.tree.services.evaluations import evaluation_keep
+from versiontree.tree.services.quota_reservations import room_for_jobs
+from versiontree.tree.services.version_state import version_lock, version_move
+from versiontree.tree.services.webhook_notifications import job_tell
+from versiontree.tree.serving_manifest import manifest_publish_on_commit
+
+
+def artifacts_attach(
+    *, version: Version, artifacts: Iterable[tuple[str, StoredArtifact]], job: Job | None = None
+) -> None:
+    """Write down which artifacts a job of this version made, while the collector of garbage stands still."""
+    store = ArtifactStore(Path(settings.HMI_ARTIFACT_ROOT))
+    attaching_begin()
+    for role, stored in artifacts:
+        if not store.path(stored.kind, stored.digest).is_dir():
+            raise ArtifactDamaged(f"Artifact {stored.kind}/{stored.digest[:12]} is not in the store.")
+        row, _ = Artifact.objects.get_or_create(
+            kind=stored.kind,
+            digest=stored.digest,
+            defaults={"size": stored.size, "files": dict(stored.files)},
+        )
+        if role == Role.ANSWERS and job is not None:
+            evaluation_keep(version=version, artifact=row, dataset=job.params["dataset"])
+        else:
+            VersionArtifact.unscoped.create(
+                version=version, tenant_id=version.tenant_id, artifact=row, role=role
+            )
+
+
+def version_finish(*, version: Version, metrics: Mapping[str, Any]) -> None:
+    """A version that has its artifacts is ready: it has a digest, is served, and may become the default. The
+    caller holds its hPLM."""
+    kind = VersionKind(version.kind)
+    digests = dict(VersionArtifact.unscoped.filter(version=version).values_list("role", "artifact__digest"))
+    missing = REQUIRED_ROLES[kind] - digests.keys()
+    if missing:
+        raise HmiError(ErrorCode.INTERNAL, f"The jobs made no artifact for: {', '.join(sorted(missing))}.")
+    became_ready = version_move(
+        version_id=version.pk,
+        from_state=VersionState.BUILDING,
+        to=VersionState.READY,
+        digest=digests[MAIN_ROLE[kind]],
+        metrics=dict(metrics),
+        ready_at=timezone.now(),
+    )
+    if became_ready and version.hplm is not None:
+        _promote(version.hplm, version)
+        manifest_publish_on_commit()
+
+
+def _promote(hplm: Hplm, version: Version) -> None:
+    """Point ``default`` at the new version, unless it points at a newer one or was told to stay."""
+    current = Alias.unscoped.filter(hplm=hplm, name=DEFAULT_ALIAS).select_related("version").first()
+    if current is None:
+        alias_point(hplm=hplm, name=DEFAULT_ALIAS, version=version, actor=None, reason="First version")
+    elif version.config.get("auto_promote", True) and current.version.number < version.number:
+        alias_point(hplm=hplm, name=DEFAULT_ALIAS, version=version, actor=None, reason="New version")
+
+
+@transaction.atomic
+def version_retry(*, version: Version, actor: Actor) -> Job:
+    """Retry the first job of a version that failed or was cancelled, and with it the rest of the chain.
+
+    Raises ``invalid_transition`` when there is none, and what ``job_retry`` raises.
+    """
+    jobs = Job.unscoped.filter(version=version).select_related("version", "tenant").order_by("created_at")
+    job = jobs.filter(state__in=RETRIED).first()
+    if job is None:
+        raise HmiError(ErrorCode.INVALID_TRANSITION, f"No job of {version} failed or was cancelled.")
+    return job_retry(job=job, actor=actor)
+
+
+class VersionJobs(JobOwner):
+    """What jobs do to the version that they build (``versiontree.jobs.hooks``)."""
+
+    def lock(self, *, version_id: int) -> None:
+        version_lock(version_id=version_id)
+
+    def lock_to_finish(self, *, version_id: int) -> None:
+        hplm = Hplm.unscoped.filter(versions=version_id).first()
+        if hplm is not None:  # whose default alias the last job may move
+            aliases_hold(hplm=hplm)
+        version_lock(version_id=version_id)
+
+    def attach(self, *, job: Job, artifacts: Sequence[tuple[str, StoredArtifact]]) -> None:
+        artifacts_attach(version=job.version, artifacts=artifacts, job=job)
+
+    def finish(self, *, version_id: int, metrics: Mapping[str, Any]) -> None:
+        version = Version.unscoped.select_related("hplm").get(pk=version_id)
+        version_finish(version=version, metrics=metrics)
+
+    def fail(self, *, version_id: int) -> None:
+        version_move(version_id=version_id, from_state=VersionState.BUILDING, to=VersionState.FAILED)
+
+    def check_retry(self, *, job: Job, jobs: int) -> None:
+        room_for_jobs(tenant=job.tenant, adding=jobs)
+        hplm_id = job.version.hplm_id
+        living = Hplm.unscoped.select_for_update(no_key=True).filter(pk=hplm_id, deleted_at=None)
+        if hplm_id is not None and not living.exists():
+            raise not_found("hPLM", param="hplm")
+
+    def reopen(self, *, version_id: int) -> None:
+        version_move(version_id=version_id, from_state=VersionState.FAILED, to=VersionState.BUILDING)
+
+    def notify(self, *, job_id: UUID | str, state: JobState) -> None:
+        job_tell(job_id=job_id, state=state)

@@ -1,0 +1,63 @@
+"""What webhooks hear of jobs and aliases; each is called in the transaction of what it tells of."""
+
+from collections.abc import Mapping
+from typing import Final
+from uuid import UUID
+
+from tenants.webhooks.models import EventKind
+from tenants.webhooks.services.events import endpoints_for, event_tell, links_of
+from versiontree.jobs.models import Job
+from versiontree.jobs.models.job import JobState
+from versiontree.tree.models import Hplm, Version
+
+TOLD: Final[Mapping[JobState, EventKind]] = {
+    JobState.RUNNING: EventKind.JOB_STARTED,
+    JobState.SUCCEEDED: EventKind.JOB_SUCCEEDED,
+    JobState.FAILED: EventKind.JOB_FAILED,
+    JobState.CANCELLED: EventKind.JOB_CANCELLED,
+}
+
+
+def job_tell(*, job_id: UUID | str, state: JobState) -> None:
+    """A job is in this state now. Jobs of the platform are nobody's to hear of."""
+    kind = TOLD.get(state)
+    if kind is None:
+        return
+    tenant_id = Job.unscoped.values_list("tenant_id", flat=True).get(pk=job_id)
+    endpoints = endpoints_for(tenant_id, kind) if tenant_id is not None else []
+    if not endpoints:
+        return
+    rows = Job.unscoped.select_related("tenant", "version__hplm", "version__domain", "version__root")
+    job = rows.get(pk=job_id)
+    version = job.version
+    data = {
+        **links_of(endpoints[0].tenant, job=f"jobs/{job.pk}", version=f"versions/{version.pk}"),
+        "job": str(job.pk),
+        "kind": job.kind,
+        "state": state.value,
+        "error_code": job.error_code or None,
+        "version": _version(version),
+    }
+    event_tell(endpoints=endpoints, kind=kind, data=data)
+
+
+def alias_tell(*, hplm: Hplm, name: str, before: int | None, version: Version | None) -> None:
+    """An alias points at this version now (None: it is removed), and pointed at the one with the id
+    ``before``."""
+    endpoints = endpoints_for(hplm.tenant_id, EventKind.ALIAS_MOVED)
+    if not endpoints:
+        return
+    previous = Version.unscoped.filter(pk=before).first() if before else None
+    links = {"hplm": f"hplms/{hplm.name}"} | ({"version": f"versions/{version.pk}"} if version else {})
+    data = {
+        **links_of(endpoints[0].tenant, **links),
+        "hplm": hplm.name,
+        "alias": name,
+        "version": _version(version) if version else None,
+        "previous": _version(previous) if previous else None,
+    }
+    event_tell(endpoints=endpoints, kind=EventKind.ALIAS_MOVED, data=data)
+
+
+def _version(version: Version) -> dict[str, object]:
+    return {"id": version.pk, "of": version.kind, "name": version.name, "number": version.number}

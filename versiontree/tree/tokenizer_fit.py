@@ -1,0 +1,195 @@
+"""How well a root's vocabulary and length fit an upload, before anything is trained on it."""
+
+import json
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import islice
+from pathlib import Path
+from typing import Any, Final
+
+from django.conf import settings
+
+from tenants.base.errors import ErrorCode, HmiError
+from tenants.base.not_found import not_found
+from tenants.datasets.formats.fit import Fit, TooLong, fit_warnings, tokenizer_fit
+from tenants.datasets.formats.sampling import Part, Place, Texts, corpus_texts, dataset_texts, sample
+from tenants.datasets.formats.tokens import TokenRow, rows_as_tokens
+from tenants.datasets.models import Corpus, Dataset, Split, Task
+from tenants.datasets.storage import stored_path
+from versiontree.artifact_store import ArtifactStore
+from versiontree.tree.checkpoints import checkpoint_longest
+from versiontree.tree.models import Version
+from versiontree.tree.models.artifact import Role
+from versiontree.tree.models.version import VersionKind
+
+TOKENIZER_FILE: Final = "tokenizer.json"
+CONFIG_FILE: Final = "root.json"
+ROWS_SHOWN: Final = 5
+
+
+def root_to_fit(name: str) -> Version:
+    """The version of the root with this name, or ``not_found``."""
+    found = Version.unscoped.filter(kind=VersionKind.ROOT, root__name=name).first()
+    if found is None:
+        raise not_found("root", param="root")
+    return found
+
+
+def root_config(version: Version) -> dict[str, Any]:
+    """What the root above the version is, in numbers: the content of its own file. Raises ``model_not_ready``
+    (the root), ``not_found`` (the file is gone)."""
+    return _config(_root_folder(version))
+
+
+def corpus_fit(version: Version, corpus: Corpus) -> Fit:
+    """What the root above the version makes of texts of a corpus, drawn evenly.
+
+    Raises ``model_not_ready`` (the root), ``not_found`` (the file is gone).
+    """
+    return files_fit(version, upload_parts(corpus), task=None)
+
+
+def dataset_fit(version: Version, dataset: Dataset) -> Fit:
+    """What the root above the version makes of rows of all splits, drawn evenly. Raises as ``corpus_fit``."""
+    return files_fit(version, upload_parts(dataset), task=dataset.task)
+
+
+def files_fit(version: Version, parts: Sequence[Part], *, task: str | None) -> Fit:
+    """As ``corpus_fit``, of canonical files: the splits of a dataset of this task, or a corpus."""
+    if task is None:
+        texts_of, too_long = corpus_texts, TooLong.PIECES
+    else:
+        windows = task == Task.QUESTION_ANSWERING
+        texts_of, too_long = dataset_texts, TooLong.WINDOWS if windows else TooLong.CUT
+    folder = _root_folder(version)
+    return _read(parts, texts_of, folder / TOKENIZER_FILE, _max_tokens(folder), too_long)
+
+
+def root_longest(version: Version) -> int:
+    """Tokens of the longest input that the root above the version reads. Raises as ``root_config``."""
+    return _max_tokens(_root_folder(version))
+
+
+def upload_parts(upload: Corpus | Dataset) -> list[Part]:
+    """The canonical files of a corpus, or of the splits of a dataset."""
+    if isinstance(upload, Corpus):
+        return [_corpus_part(upload)]
+    order = list(Split)
+    splits = sorted(upload.splits.all(), key=lambda split: order.index(Split(split.split)))
+    return [Part(stored_path(one.sha256), one.rows, one.size_bytes, one.split) for one in splits]
+
+
+def corpus_tokens(version: Version, corpus: Corpus) -> list[TokenRow]:
+    """The first texts of a corpus as the root above the version reads them. Raises as ``corpus_fit``."""
+    return _tokens(version, _first_rows(stored_path(corpus.sha256), None), corpus_texts)
+
+
+def dataset_tokens(version: Version, dataset: Dataset) -> list[TokenRow]:
+    """The first rows of train as the root above the version reads them. Raises as ``corpus_fit``."""
+    train = next(split for split in dataset.splits.all() if split.split == Split.TRAIN)
+    return _tokens(version, _first_rows(stored_path(train.sha256), Split.TRAIN.value), dataset_texts)
+
+
+def corpus_warnings(version: Version, corpus: Corpus) -> dict[str, list[str]]:
+    """What a version's ``config`` says of a corpus that hardly fits the root above ``version``: a list of
+    sentences under ``warnings``, or nothing."""
+    return _warnings(lambda: corpus_fit(version, corpus))
+
+
+def checkpoint_warnings(
+    source: str, corpus: Corpus, *, max_tokens: int | None = None
+) -> dict[str, list[str]]:
+    """As ``corpus_warnings``, of the checkpoint of a root to be; ``max_tokens`` is less than it allows.
+
+    Nothing of a hub id: what it names is not here yet.
+    """
+    folder = Path(source)
+    if not (folder / TOKENIZER_FILE).is_file():
+        return {}
+    return _warnings(lambda: _checkpoint_fit(folder, corpus, max_tokens))
+
+
+def dataset_warnings(version: Version, dataset: Dataset) -> dict[str, list[str]]:
+    """As ``corpus_warnings``, of a dataset."""
+    return _warnings(lambda: dataset_fit(version, dataset))
+
+
+def _warnings(fit: Callable[[], Fit]) -> dict[str, list[str]]:
+    try:
+        found = fit_warnings(fit())
+    except (HmiError, OSError):
+        # Whatever is wrong with the root or the upload is said where it is used; this is only advice.
+        return {}
+    return {"warnings": found} if found else {}
+
+
+def _checkpoint_fit(folder: Path, corpus: Corpus, max_tokens: int | None) -> Fit:
+    longest = max_tokens or checkpoint_longest(folder)
+    return _read([_corpus_part(corpus)], corpus_texts, folder / TOKENIZER_FILE, longest, TooLong.PIECES)
+
+
+def _read(
+    parts: Sequence[Part],
+    texts_of: Callable[[str], Texts],
+    tokenizer: Path,
+    max_tokens: int,
+    too_long: TooLong,
+) -> Fit:
+    try:
+        return tokenizer_fit(
+            sample(parts, texts_of),
+            tokenizer=tokenizer,
+            max_tokens=max_tokens,
+            of_rows=sum(part.rows for part in parts),
+            too_long=too_long,
+        )
+    except FileNotFoundError as error:
+        raise HmiError(ErrorCode.NOT_FOUND, "The file of this upload is gone.") from error
+
+
+def _first_rows(path: Path, split: str | None) -> Iterator[tuple[Place, str]]:
+    try:
+        with path.open(encoding="utf-8", newline="\n") as lines:
+            for number, line in enumerate(islice(lines, ROWS_SHOWN), start=1):
+                yield Place(number, split), line
+    except FileNotFoundError as error:
+        raise HmiError(ErrorCode.NOT_FOUND, "The file of this upload is gone.") from error
+
+
+def _tokens(
+    version: Version, rows: Iterable[tuple[Place, str]], texts_of: Callable[[str], Texts]
+) -> list[TokenRow]:
+    folder = _root_folder(version)
+    read = ((place, texts_of(line)) for place, line in rows)
+    return rows_as_tokens(read, tokenizer=folder / TOKENIZER_FILE, max_tokens=_max_tokens(folder))
+
+
+def _corpus_part(corpus: Corpus) -> Part:
+    return Part(stored_path(corpus.sha256), corpus.rows, corpus.size_bytes)
+
+
+def _root_folder(version: Version) -> Path:
+    root = Version.unscoped.filter(kind=VersionKind.ROOT, root=version.root_id).exclude(digest="").first()
+    if root is None:
+        raise HmiError(ErrorCode.MODEL_NOT_READY, "The root is not ready.", param="root")
+    return ArtifactStore(Path(settings.HMI_ARTIFACT_ROOT)).path(Role.ROOT, root.digest)
+
+
+def _max_tokens(folder: Path) -> int:
+    try:
+        return int(_config(folder)["max_tokens"])
+    except (ValueError, KeyError, TypeError) as error:
+        raise _unreadable() from error
+
+
+def _config(folder: Path) -> dict[str, Any]:
+    try:
+        found = json.loads((folder / CONFIG_FILE).read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        raise _unreadable() from error
+    if not isinstance(found, dict):
+        raise _unreadable()
+    return found
+
+
+def _unreadable() -> HmiError:
+    return HmiError(ErrorCode.NOT_FOUND, "The root's own file cannot be read.", param="root")
