@@ -1,7 +1,7 @@
 """How much a client may send at once, and who may send more than a little.
 
-A view that takes large bodies says so by ``largest_body`` (see ``tenants.base.upload_concurrency``); no other gets more
-than SMALL_BODY_BYTES.
+A view that takes large bodies says so by ``largest_body`` (see ``tenants.base.upload_concurrency``); no
+other gets more than SMALL_BODY_BYTES.
 """
 
 from dataclasses import dataclass

@@ -200,7 +200,7 @@ DATABASES: dict[str, dict[str, Any]] = {
         "CONN_HEALTH_CHECKS": True,
     }
 }
-# Also who sees what: tenants/scope.py sets it as it goes.
+# Also who sees what: tenants/base/scope.py sets it as it goes.
 DATABASES["default"]["OPTIONS"]["application_name"] = "hmi"
 if HMI_DB_POOL:
     # Without a time limit a request waits 30 s for a database that is down.

@@ -1,5 +1,6 @@
-"""What a Celery pool process loads once for all jobs that are forked off it (``tenants.base.child_process``): a job
-begins at once, and the pool process computes nothing, for threads and devices do not survive a fork."""
+"""What a Celery pool process loads once for all jobs that are forked off it
+(``tenants.base.child_process``): a job begins at once, and the pool process computes nothing, for threads
+and devices do not survive a fork."""
 
 import logging
 import time

@@ -1,4 +1,5 @@
-"""Celery tasks that need PyTorch. A message is a nudge: it may come twice, late, or for a job that is gone."""
+"""Celery tasks that need PyTorch. A message is a nudge: it may come twice, late, or for a job that is
+gone."""
 
 import logging
 from functools import partial

@@ -25,11 +25,11 @@ from tenants.accounts.models import Tenant, User
 from tenants.datasets.models import Corpus, Dataset, Split
 from tenants.datasets.services.corpora import corpus_upload
 from tenants.datasets.services.datasets import dataset_upload
-from versiontree.tree.services.version_completion import version_retry
 from versiontree.tree.models import Domain, Hplm, Root, Version
 from versiontree.tree.services.domains import domain_create
 from versiontree.tree.services.hplms import hplm_create
 from versiontree.tree.services.roots import root_register
+from versiontree.tree.services.version_completion import version_retry
 
 ROOT_NAME: Final = "minilm"
 DOMAIN_NAME: Final = "python-docs"

@@ -1,4 +1,5 @@
-"""In which shape the clients of an address expect an error. Each protocol registers its own (`register_errors`)."""
+"""In which shape the clients of an address expect an error. Each protocol registers its own
+(`register_errors`)."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass

@@ -1,12 +1,13 @@
 """Celery tasks that run in a process of their own.
 
 Each is forked off the Celery pool process that took it, and when it ends, every byte it took goes back to the
-system, the allocator's leftovers too. A fork costs milliseconds, and a task killed for want of memory takes nothing
-else with it.
+system, the allocator's leftovers too. A fork costs milliseconds, and a task killed for want of memory takes
+nothing else with it.
 
-Stopping. A warm shutdown waits for the running task, which may take hours. So the worker's main process raises a
-flag that its descendants share, and a task hands its work back at its next check. The flag is one byte of anonymous
-shared memory, made before the pool forks: nothing to deliver, no race with Celery's own handlers.
+Stopping. A warm shutdown waits for the running task, which may take hours. So the worker's main process
+raises a flag that its descendants share, and a task hands its work back at its next check. The flag is one
+byte of anonymous shared memory, made before the pool forks: nothing to deliver, no race with Celery's own
+handlers.
 """
 
 import logging
@@ -23,8 +24,8 @@ from django.db import connections
 log = logging.getLogger(__name__)
 
 LONG_TASK_S: Final = 1800
-"""What reads uploads may not hold its queue for ever. The limit raises in the pool process, which then kills the
-process it waits for."""
+"""What reads uploads may not hold its queue for ever. The limit raises in the pool process, which then kills
+the process it waits for."""
 VERY_LONG_TASK_S: Final = 4 * 3600
 """All data of a tenant may be much."""
 

@@ -60,7 +60,8 @@ serving_changed: Hook[[], None] = Hook()
 """Inference workers must be told of a change to a tenant. Called inside its transaction."""
 
 tenant_deletion: "Hook[[Tenant], None]" = Hook()
-"""All data of a tenant is to be deleted. Called inside the transaction; whoever refuses raises ``HmiError``."""
+"""All data of a tenant is to be deleted. Called inside the transaction; whoever refuses raises
+``HmiError``."""
 
 file_users: "Hook[[File], Iterable[Model]]" = Hook()
 """The rows that still need a file, so that it cannot be deleted. Called while its row is locked."""

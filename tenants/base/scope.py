@@ -1,8 +1,8 @@
 """Whose rows PostgreSQL shows: nobody's, one tenant's, or all of the platform.
 
 The second wall behind the managers that fail closed (``tenants.base.managers``): policies of PostgreSQL
-(``tenants.base.row_security``) compare each row with the *scope* of the connection, so a query that forgets to
-name its tenant finds that tenant's rows and no others; without a scope it finds none.
+(``tenants.base.row_security``) compare each row with the *scope* of the connection, so a query that forgets
+to name its tenant finds that tenant's rows and no others; without a scope it finds none.
 
 The scope lives in a context variable, and before each statement the connection is made to have the same. It
 is the session's ``application_name``, because that is a setting that the server reports whenever it changes:

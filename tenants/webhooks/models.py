@@ -43,9 +43,9 @@ class DeliveryState(models.TextChoices):
 class WebhookEndpoint(models.Model):
     """One address of a tenant's, and which kinds of events are sent there, signed with its secret.
 
-    The secrets are sealed (``tenants.base.encryption``); until ``previous_until`` the one before signs as well. One
-    worker at a time sends to an endpoint: it holds it until ``sending_until``. Of one that nobody holds this
-    is when it was last sent to.
+    The secrets are sealed (``tenants.base.encryption``); until ``previous_until`` the one before signs as
+    well. One worker at a time sends to an endpoint: it holds it until ``sending_until``. Of one that nobody
+    holds this is when it was last sent to.
     """
 
     id = models.UUIDField(primary_key=True, default=uuid.uuid4, editable=False)

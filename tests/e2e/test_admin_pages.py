@@ -24,7 +24,7 @@ def test_older_versions_are_reached_by_keyboard(page: Page, enter: Enter, world:
         for number in range(2, 61)
     )
     enter(world.admin)
-    page.goto(f"/admin/versiontree/hplm/{like.hplm_id}/change/")
+    page.goto(f"/admin/tree/hplm/{like.hplm_id}/change/")
     for number, there in (("2", 35), ("3", 10), ("1", 36)):
         page.locator("#versions-data").get_by_role("link", name=number, exact=True).press("Enter")
         expect(page.get_by_role("link", name=f"acme/triage:{there}", exact=True)).to_be_visible()

@@ -25,7 +25,7 @@ def field(page: Page, name: str) -> Locator:
 
 
 def test_a_domain_is_retired_once_its_name_was_typed(desk: Page, enter: Enter, world: World) -> None:
-    desk.goto(f"/admin/versiontree/domain/{world.domain.domain_id}/change/")
+    desk.goto(f"/admin/tree/domain/{world.domain.domain_id}/change/")
     desk.get_by_role("button", name="Retire").click()
     expect(desk.get_by_role("listitem").filter(has_text="minilm/medicine")).to_contain_text("acme/triage")
     for typed in ("medicine", "minilm/medicine"):
@@ -43,8 +43,8 @@ def test_a_domain_is_retired_once_its_name_was_typed(desk: Page, enter: Enter, w
 
 
 def test_a_root_is_registered_and_its_conversion_followed(desk: Page) -> None:
-    desk.goto("/admin/versiontree/root/")
-    desk.locator("a[href='/admin/versiontree/root/add/']").first.click()
+    desk.goto("/admin/tree/root/")
+    desk.locator("a[href='/admin/tree/root/add/']").first.click()
     desk.locator("#id_corpus + .select2").click()
     desk.locator(".select2-search__field").fill("plain eng")
     desk.get_by_role("option", name="Plain English").click()

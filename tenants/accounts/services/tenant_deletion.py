@@ -1,7 +1,8 @@
 """The end of a tenant: all its data is deleted.
 
-``tenant_leave`` suspends it and calls ``hooks.tenant_deletion``; what follows is done by a worker, step by step. Each step may be done again, so a worker that is killed costs nothing but time. Files go before
-the rows that speak of them: what is left half-way is then still known.
+``tenant_leave`` suspends it and calls ``hooks.tenant_deletion``; what follows is done by a worker, step by
+step. Each step may be done again, so a worker that is killed costs nothing but time. Files go before the
+rows that speak of them: what is left half-way is then still known.
 
 What bills need stays: the tenant's row with its slug, and one row of usage a day. Of audit events stays what
 was done and when.

@@ -38,8 +38,8 @@ class UploadCheck(models.Model):
 
     ``files`` maps what each file is for (a split, or ``file``) to the id of its upload; ``options`` is what
     the services take besides. ``found`` has the ``report`` and the first ``rows``; ``faults`` the bad rows.
-    ``kept`` has the checksums of the canonical files that wait to be stored (``tenants.datasets.services.check_results``),
-    and ``kept_by`` the rules by which they were made.
+    ``kept`` has the checksums of the canonical files that wait to be stored
+    (``tenants.datasets.services.check_results``), and ``kept_by`` the rules by which they were made.
     """
 
     id = models.UUIDField(primary_key=True, default=uuid.uuid4, editable=False)

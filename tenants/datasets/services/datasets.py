@@ -44,10 +44,10 @@ def dataset_upload(
 
     In the transaction that stores it ``then`` is called, which frees so many bytes of the quota.
 
-    ``columns`` maps the canonical columns of the task (``tenants.datasets.formats.rows``) to those of the files,
-    ``separator`` parts the labels of a cell, ``allow_leaks`` takes splits that share more texts than they
-    should, which the dataset and its report then say. Raises a typed error that says what is wrong and where,
-    ``conflict`` when the name is taken, ``quota_exceeded``; then neither rows nor files remain.
+    ``columns`` maps the canonical columns of the task (``tenants.datasets.formats.rows``) to those of the
+    files, ``separator`` parts the labels of a cell, ``allow_leaks`` takes splits that share more texts than
+    they should, which the dataset and its report then say. Raises a typed error that says what is wrong and
+    where, ``conflict`` when the name is taken, ``quota_exceeded``; then neither rows nor files remain.
     """
     cleaned = clean_name(name)
     with upload_store().workspace() as workspace:

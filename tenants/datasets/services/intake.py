@@ -94,8 +94,8 @@ def _lock(digests: Iterable[str]) -> None:
 
 
 def tenant_files_delete(*, tenant: Tenant) -> None:
-    """Delete the files of its corpora and datasets, and those kept as they were sent, but what others have uploaded,
-    too."""
+    """Delete the files of its corpora and datasets, and those kept as they were sent, but what others have
+    uploaded, too."""
     for rows in (model.objects.for_tenant(tenant) for model in (Corpus, DatasetSplit, File)):
         files_release(rows.order_by().values_list("sha256", flat=True), but_of=tenant)
     for key in UploadCheck.objects.for_tenant(tenant).values_list("pk", flat=True):

@@ -1,17 +1,13 @@
 """What the database tells of second factors, and what a secret key opens."""
 
-from importlib import import_module
-
 import pytest
 from allauth.mfa.models import Authenticator
-from allauth.mfa.recovery_codes.internal.auth import RecoveryCodes
-from django.apps import apps
 from django.core.cache import caches
 from django.test import Client
 from pytest_django import Settings
 
 from hmi_site.shared_cache import SharedCache
-from tenants.base.encryption import SEALED, unseal
+from tenants.base.encryption import SEALED
 from tests.integration.accounts.signing_in import code_of, enter, signed_in
 from tests.integration.accounts.test_second_factor import with_factor
 from tests.integration.world import World
@@ -36,24 +32,6 @@ def test_a_copy_of_the_database_holds_no_secret(world: World) -> None:
     assert secret not in str(app.data)
     assert app.data["secret"].startswith(SEALED)
     assert codes.data["seed"].startswith(SEALED)
-    assert lets_in(secret)
-
-
-def test_what_was_there_before_is_sealed_by_the_migration_and_goes_on(world: World) -> None:
-    secret = with_factor(world.owner)
-    app, codes = factor(world, Authenticator.Type.TOTP), factor(world, Authenticator.Type.RECOVERY_CODES)
-    first = RecoveryCodes(codes).get_unused_codes()[0]
-    for row in (app, codes):
-        row.data = {name: unseal(text) if isinstance(text, str) else text for name, text in row.data.items()}
-        row.save()
-    assert app.data["secret"] == secret
-    seal_secrets = import_module("hmi_site.migrations.0001_seal_second_factors").seal_secrets
-    for _ in range(2):
-        seal_secrets(apps, None)
-    sealed = factor(world, Authenticator.Type.TOTP).data["secret"]
-    assert sealed.startswith(SEALED)
-    assert unseal(sealed) == secret
-    assert RecoveryCodes(factor(world, Authenticator.Type.RECOVERY_CODES)).get_unused_codes()[0] == first
     assert lets_in(secret)
 
 

@@ -225,7 +225,7 @@ def everything(folder: Path) -> tuple[dict[str, int], set[str]]:
 
 def forget_tree() -> None:
     """The tables of the tree are empty, as on a site that was just set up; tenants and people stay."""
-    tables = [name for name in connection.introspection.table_names() if name.startswith("versiontree_")]
+    tables = [name for name in connection.introspection.table_names() if name.startswith(("tree_", "jobs_"))]
     with connection.cursor() as cursor:
         cursor.execute("SET CONSTRAINTS ALL IMMEDIATE")
         cursor.execute(f"TRUNCATE {', '.join(tables)} CASCADE")

@@ -221,7 +221,7 @@ def test_no_form_has_a_list_of_choices_as_long_as_a_table(staff: Client, version
 def test_what_is_searched_for_a_form_is_what_it_takes(staff: Client, version: Version) -> None:
     domain, tenant = _tenants_domain(version), version.tenant
     foreign = grove.household("globex").corpus
-    asked = {"app_label": "versiontree", "model_name": "version", "field_name": "corpus"}
+    asked = {"app_label": "tree", "model_name": "version", "field_name": "corpus"}
 
     def found(term: str, **more: str) -> list[str]:
         rows = staff.get(reverse("admin:autocomplete"), {**asked, "term": term, **more}).json()["results"]

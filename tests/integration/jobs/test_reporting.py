@@ -15,8 +15,9 @@ from django.db import connection, connections
 from django.utils import timezone
 
 from inference.hplm.errors import HplmError
-from tenants.base.child_process import run_in_child
+from tenants.base.child_process import LONG_TASK_S, run_in_child
 from tenants.base.errors import ErrorCode, HmiError
+from tenants.datasets.tasks import run_check
 from tests.integration.jobs.world import World, let_lease_run_out
 from tests.integration.versiontree.grove import jobs_in_order
 from tests.processes import wait_until
@@ -28,7 +29,7 @@ from workers.failures import explain
 from workers.jobs.outcome import plain
 from workers.lease import Event, LeaseKeeper, Report
 from workers.reporter import DatabaseReporter
-from workers.tasks import LOOKING_S, measure_coverage, run_check
+from workers.tasks import measure_coverage
 from workers.training.progress import Cancelled
 
 PLAN = (("read", 0.1), ("look up", 0.2), ("look up", 0.2), ("learn", 0.5))
@@ -268,7 +269,7 @@ def test_work_that_is_killed_or_raises_is_told() -> None:
 
 
 def test_a_time_limit_ends_the_work_and_its_process(tmp_path: Path) -> None:
-    assert run_check.soft_time_limit == measure_coverage.soft_time_limit == LOOKING_S
+    assert run_check.soft_time_limit == measure_coverage.soft_time_limit == LONG_TASK_S
     note = tmp_path / "pid"
 
     def work() -> None:

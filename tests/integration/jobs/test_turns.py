@@ -72,7 +72,7 @@ def test_a_busy_machine_helps_nobody(job: Job) -> None:
 def test_what_a_job_keeps_outlives_a_released_attempt_and_goes_with_its_end(
     job: Job, artifact_root: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from workers.processes import WorkerStopping
+    from tenants.base.child_process import WorkerStopping
     from workers.workspace import job_staging
 
     def interrupted(job: Job, store: object, *_: object) -> JobOutcome:

@@ -25,7 +25,7 @@ def in_the_administration(world: World) -> dict[str, object]:
         "object_id": world.tenant.pk,
         "worker": "absent",
         "what": "drain",
-        "app_label": "tenants",
+        "app_label": "accounts",
         "url": "absent",
     }
 

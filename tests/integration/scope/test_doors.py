@@ -13,17 +13,18 @@ MAY = {
     "hmi_site/metrics/platform.py": "counts of all jobs",
     "hmi_site/request_scope.py": "the administration, for staff",
     "hmi_site/warm_up.py": "some model, looked up before the first request",
-    "tenants/api/access.py": "the API of the platform, for staff",
-    "tenants/api/who.py": "a user's tenants, before it is known which is asked about",
-    "tenants/authentication.py": "a key, by its plaintext, before it is known whose it is",
-    "tenants/selectors.py": "a user's tenants, and a tenant by its slug, before it is known who asks",
-    "tenants/services/audit.py": "what a tenant's request did that is the platform's to note",
-    "tenants/services/intake.py": "whether anybody else has the same file",
-    "tenants/services/unwritten.py": "usage of all tenants, written in one statement",
-    "versiontree/past_jobs.py": "how long jobs took, whoever's: it tells of the machine",
-    "versiontree/queue_selectors.py": "a job's place among all that wait; streams that follow jobs",
-    "versiontree/services/import_.py": "roots that staff import",
-    "versiontree/serving.py": "the manifest names all models",
+    "tenants/accounts/api/access.py": "the API of the platform, for staff",
+    "tenants/accounts/api/tenants.py": "a user's tenants, before it is known which is asked about",
+    "tenants/accounts/authentication.py": "a key, by its plaintext, before it is known whose it is",
+    "tenants/accounts/selectors.py": "tenants of a user or of a slug, before it is known who asks",
+    "tenants/audit/services.py": "what a tenant's request did that is the platform's to note",
+    "tenants/datasets/services/intake.py": "whether anybody else has the same file",
+    "tenants/usage/services/usage_buffer.py": "usage of all tenants, written in one statement",
+    "versiontree/tree/selectors/past_jobs.py": "how long jobs took, whoever's: it tells of the machine",
+    "versiontree/jobs/selectors/durations.py": "how long jobs usually take, whoever's",
+    "versiontree/jobs/selectors/queue.py": "a job's place among all that wait; streams that follow jobs",
+    "versiontree/transfer/services/version_import.py": "roots that staff import",
+    "versiontree/tree/serving_manifest.py": "the manifest names all models",
 }
 
 
@@ -35,7 +36,7 @@ def sources() -> list[str]:
     """The product's own, but the module that has the doors."""
     found = [file for package in PACKAGES for file in (CHECKOUT / package).rglob("*.py")]
     names = {str(file.relative_to(CHECKOUT)) for file in [*found, CHECKOUT / "manage.py"]}
-    return sorted(names - {"tenants/scope.py"})
+    return sorted(names - {"tenants/base/scope.py"})
 
 
 def calls(name: str) -> set[str]:

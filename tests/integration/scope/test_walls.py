@@ -18,7 +18,7 @@ from tests.e2e.world import World
 from tests.integration.scope.conftest import Session
 from tests.integration.scope.rows import protected, rows_of
 
-OURS = {"tenants", "versiontree", "inference_api", "frontend", "hmi_site"}
+OURS = {"audit", "usage", "accounts", "datasets", "webhooks", "jobs", "tree", "transfer", "batches"}
 OF_NO_TENANT = {
     "accounts.User": "people may belong to several tenants; sessions are found before it is known which",
     "tree.Artifact": "named by their content, and shared by whoever has the same",

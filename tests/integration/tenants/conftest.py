@@ -1,13 +1,12 @@
 """What tests of checks share."""
 
 from pathlib import Path
-from typing import Any
 from uuid import UUID
 
 import pytest
 from pytest_django import Settings
 
-from tenants.base.hooks import check_requested
+from tenants.datasets.services import checks
 from tests.integration.world import World, make_world
 
 
@@ -24,14 +23,8 @@ def large(settings: Settings) -> None:
 
 
 @pytest.fixture
-def nudged() -> Any:
+def nudged(monkeypatch: pytest.MonkeyPatch) -> list[UUID]:
     """The ids of checks that a worker was asked to take."""
-    asked: list[UUID] = []
-
-    def note(check_id: UUID, **_: Any) -> None:
-        asked.append(check_id)
-
-    receivers, check_requested.receivers = check_requested.receivers, []
-    check_requested.connect(note)
-    yield asked
-    check_requested.receivers = receivers
+    dispatched: list[UUID] = []
+    monkeypatch.setattr(checks, "dispatch", lambda _, check_id, **__: dispatched.append(UUID(check_id)))
+    return dispatched

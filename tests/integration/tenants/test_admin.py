@@ -67,7 +67,7 @@ def furnished(world: World) -> World:
 
 
 def page(model: Any, name: str, *args: Any) -> str:
-    return reverse(f"admin:tenants_{model._meta.model_name}_{name}", args=args)
+    return reverse(f"admin:{model._meta.app_label}_{model._meta.model_name}_{name}", args=args)
 
 
 def test_a_tenant_made_here_has_a_quota_and_an_audit_event(world: World, staff: Client) -> None:

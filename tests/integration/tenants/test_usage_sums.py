@@ -174,21 +174,6 @@ def test_of_a_key_whose_rows_go_nothing_is_known_any_more(world: World) -> None:
     assert not UsageMonth.unscoped.exists()
 
 
-def test_sums_that_were_there_before_are_made_by_the_migration(world: World) -> None:
-    """The statements that they fill the tables with give what the triggers do."""
-    from importlib import import_module
-
-    count(world, [((False, FIRST, hplm, key), Count(2, 3, 4)) for hplm in HPLMS for key in KEYS])
-    before = kept(), months_kept()
-    for name, model in (("0012_usage_sums", UsageSum), ("0016_usage_by_month", UsageMonth)):
-        migration = import_module(f"tenants.migrations.{name}")
-        model.unscoped.all().delete()
-        with connection.cursor() as cursor:
-            cursor.execute(migration._FILL.format(changed=migration._ROWS.format(table="usage_usageday")))
-    assert (kept(), months_kept()) == before
-    assert all(before)
-
-
 def test_all_that_is_shown_of_a_period_agrees(world: World) -> None:
     told = [
         ((False, FIRST + timedelta(days=day), hplm, key), Count(day + 1, 2, 3, 1))

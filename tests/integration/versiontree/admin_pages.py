@@ -12,6 +12,9 @@ NO_INLINES = {
 }
 
 
+APP_OF = {"job": "jobs", "batch": "batches"}
+
+
 def plain(page: Any) -> str:
     """The text of a page, entities and markup undone."""
     return unescape(strip_tags(page.content.decode()))
@@ -20,7 +23,7 @@ def plain(page: Any) -> str:
 def act(client: Client, model: str, action: str, *rows: object, **sent: str) -> str:
     """Run an admin action on rows; returns the page that follows. ``sent`` is what the page asks for."""
     answer = client.post(
-        reverse(f"admin:versiontree_{model}_changelist"),
+        reverse(f"admin:{APP_OF.get(model, 'tree')}_{model}_changelist"),
         {"action": action, "_selected_action": [str(getattr(row, "pk")) for row in rows], **sent},  # noqa: B009
         follow=True,
     )

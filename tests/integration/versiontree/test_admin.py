@@ -141,7 +141,7 @@ def test_a_deleted_hplm_is_only_looked_at(staff: Client, root: Version, acme: Ho
 
 
 def test_a_dataset_is_found_by_typing(staff: Client, acme: Household, globex: Household) -> None:
-    asked = {"app_label": "versiontree", "model_name": "version", "field_name": "dataset", "term": "globex"}
+    asked = {"app_label": "tree", "model_name": "version", "field_name": "dataset", "term": "globex"}
     found = staff.get(reverse("admin:autocomplete"), asked).json()["results"]
     assert [row["text"] for row in found] == ["globex/globex-labels"]
 
@@ -151,7 +151,7 @@ def test_an_hplm_leads_to_its_versions_and_these_to_their_jobs(
 ) -> None:
     version = grove.ready_hplm(root, "spam", acme)
     pages = {
-        model: reverse(f"admin:versiontree_{model}_change", args=[pk])
+        model: reverse(f"admin:{'jobs' if model == 'job' else 'tree'}_{model}_change", args=[pk])
         for model, pk in {
             "root": root.root_id,
             "hplm": version.hplm_id,

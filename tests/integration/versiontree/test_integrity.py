@@ -3,12 +3,10 @@
 from collections.abc import Callable
 from datetime import UTC, datetime
 from functools import partial
-from importlib import import_module
 from typing import Any
 
 import pytest
 from django.db import DatabaseError, IntegrityError, connection, transaction
-from django.db.models import F, Q
 
 from tests.integration.versiontree import grove
 from tests.integration.versiontree.grove import Household
@@ -178,22 +176,6 @@ def test_an_artifact_of_a_version_is_of_its_tenant(root: Version, acme: Househol
     link = partial(VersionArtifact.unscoped.create, version=unfinished, artifact=made, role="hplm")
     refused(link, "of the tenant of the version")
     refused(partial(link, tenant=globex.tenant), "of the tenant of the version")
-
-
-def test_whose_the_artifacts_of_versions_are_is_written_by_the_migration(model: Version) -> None:
-    """Of those that were there before."""
-    migration = import_module("versiontree.migrations.0012_version_artifacts_of_tenants")
-    turn = "ALTER TABLE tree_versionartifact {} TRIGGER tree_versionartifact_fixed"
-    with connection.cursor() as cursor:
-        cursor.execute("SET CONSTRAINTS ALL IMMEDIATE")
-        cursor.execute(turn.format("DISABLE"))
-        VersionArtifact.unscoped.update(tenant=None)
-        cursor.execute(turn.format("ENABLE"))
-        cursor.execute(migration._FILL)
-    assert VersionArtifact.unscoped.filter(version=model, tenant=model.tenant).exists()
-    assert VersionArtifact.unscoped.filter(tenant=None).exists()
-    wrong = ~Q(tenant=F("version__tenant")) & Q(Q(tenant__isnull=False) | Q(version__tenant__isnull=False))
-    assert not VersionArtifact.unscoped.filter(wrong).exists()
 
 
 def test_a_job_belongs_to_the_tenant_of_its_version(model: Version, globex: Household) -> None:

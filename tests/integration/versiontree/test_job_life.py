@@ -19,8 +19,8 @@ from versiontree.jobs.services.lifecycle import (
     job_succeed,
 )
 from versiontree.jobs.services.requests import job_cancel, job_retry
-from versiontree.tree.services.version_completion import version_retry
 from versiontree.tree.models import Alias, Version, VersionArtifact
+from versiontree.tree.services.version_completion import version_retry
 
 pytestmark = pytest.mark.django_db
 

@@ -12,11 +12,11 @@ from celery._state import get_current_app
 from django.db import transaction
 from django.utils import timezone
 
+from tenants.base.dispatch import TRAINING_QUEUE
 from tests.integration.versiontree import grove
 from tests.integration.versiontree.grove import Household
 from versiontree.jobs.models import Job
 from versiontree.jobs.models.job import JobState
-from versiontree.jobs.services.dispatch import TRAINING_QUEUE
 from versiontree.jobs.services.lease_recovery import jobs_reap
 from versiontree.jobs.services.lifecycle import job_release
 from versiontree.tree.models import Version

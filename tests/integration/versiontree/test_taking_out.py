@@ -175,8 +175,8 @@ def test_an_owner_asks_for_it_in_the_settings_and_downloads_it(world: World, cli
         client.force_login(who)
         assert client.get(address).status_code == status
     client.force_login(world.admin)
-    page = client.get("/admin/tenants/takeout/").content.decode()
-    assert f"/admin/tenants/takeout/{takeout.pk}/file/" in page
-    assert client.get(f"/admin/tenants/takeout/{takeout.pk}/file/").status_code == 200
+    page = client.get("/admin/transfer/takeout/").content.decode()
+    assert f"/admin/transfer/takeout/{takeout.pk}/file/" in page
+    assert client.get(f"/admin/transfer/takeout/{takeout.pk}/file/").status_code == 200
     takeout_path(takeout).unlink()
-    assert client.get(f"/admin/tenants/takeout/{takeout.pk}/file/").status_code == 404
+    assert client.get(f"/admin/transfer/takeout/{takeout.pk}/file/").status_code == 404

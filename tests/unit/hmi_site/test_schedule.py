@@ -7,13 +7,14 @@ from django.conf import settings
 
 from hmi_site.celery import app
 from hmi_site.launcher import children
-from versiontree.jobs.services.dispatch import (
-    BATCH_TASK,
-    BATCHES_QUEUE,
-    TRAINING_QUEUE,
-    UPLOADS_QUEUE,
-    WEBHOOKS_QUEUE,
-)
+from inference.batches.services.batches import RUN_BATCH_TASK
+from tenants.base.dispatch import BATCHES_QUEUE, TRAINING_QUEUE, UPLOADS_QUEUE, WEBHOOKS_QUEUE
+from tenants.datasets.services.checks import RUN_CHECK_TASK
+from versiontree.jobs.services.dispatch import RUN_JOB_TASK
+from versiontree.jobs.services.shards import RUN_SHARDS_TASK
+from versiontree.transfer.services.takeouts import WRITE_TAKEOUT_TASK
+from versiontree.tree.selectors.coverage import MEASURE_COVERAGE_TASK
+from versiontree.tree.services.fine_tunings import BEGIN_FINE_TUNING_TASK
 
 SCHEDULE: dict[str, dict[str, Any]] = settings.CELERY_BEAT_SCHEDULE
 
@@ -32,7 +33,9 @@ def queues_consumed() -> set[str]:
 
 
 def test_there_is_a_schedule() -> None:
-    assert {"workers.reap", "workers.publish_manifest"} <= {entry["task"] for entry in SCHEDULE.values()}
+    assert {"base.recover_lost_work", "workers.publish_manifest"} <= {
+        entry["task"] for entry in SCHEDULE.values()
+    }
 
 
 @pytest.mark.parametrize("name", SCHEDULE)
@@ -53,4 +56,17 @@ def test_the_queues_of_everything_else_are_taken_too() -> None:
         BATCHES_QUEUE,
     }
     assert others <= queues_consumed()
-    assert BATCH_TASK in app.tasks
+
+
+def test_what_services_dispatch_are_tasks() -> None:
+    app.loader.import_default_modules()
+    dispatched = {
+        BEGIN_FINE_TUNING_TASK,
+        MEASURE_COVERAGE_TASK,
+        RUN_BATCH_TASK,
+        RUN_CHECK_TASK,
+        RUN_JOB_TASK,
+        RUN_SHARDS_TASK,
+        WRITE_TAKEOUT_TASK,
+    }
+    assert dispatched <= set(app.tasks)

@@ -1,4 +1,5 @@
-"""Reads of jobs. Each says whose rows it returns; ``tenant=None`` is the platform; foreign means not found."""
+"""Reads of jobs. Each says whose rows it returns; ``tenant=None`` is the platform; foreign means not
+found."""
 
 from uuid import UUID
 

@@ -1,4 +1,5 @@
-"""The chain of jobs that build one version: what the end of one means for those behind it and for the version."""
+"""The chain of jobs that build one version: what the end of one means for those behind it and for the
+version."""
 
 from tenants.base.errors import ErrorCode
 from versiontree.jobs.hooks import job_owner

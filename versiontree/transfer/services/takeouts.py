@@ -1,5 +1,5 @@
-"""All data of a tenant in one file: asked for, made by a worker (``versiontree.transfer.services.takeout_writer``), kept
-for a week."""
+"""All data of a tenant in one file: asked for, made by a worker
+(``versiontree.transfer.services.takeout_writer``), kept for a week."""
 
 from datetime import timedelta
 from pathlib import Path

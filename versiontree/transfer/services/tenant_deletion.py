@@ -33,8 +33,8 @@ log = logging.getLogger(__name__)
 
 
 def leaving_begin(tenant: Tenant) -> None:
-    """Hear that a tenant is to go (``tenants.base.hooks.tenant_deletion``): refuse with ``has_dependents`` while
-    versions of others stand on its own, else have a worker begin once that is committed."""
+    """Hear that a tenant is to go (``tenants.base.hooks.tenant_deletion``): refuse with ``has_dependents``
+    while versions of others stand on its own, else have a worker begin once that is committed."""
     standing = Version.unscoped.filter(parent__tenant=tenant).filter(Q(tenant=None) | ~Q(tenant=tenant))
     if found := list(standing.select_related("root", "domain__root", "hplm__tenant")):
         message = f"What others made stands on domains of {tenant.slug}; delete it first"

@@ -1,4 +1,5 @@
-"""Exporting versions: a folder, a zip file, or a stream of one (see ``versiontree.transfer.archive.layout``)."""
+"""Exporting versions: a folder, a zip file, or a stream of one (see
+``versiontree.transfer.archive.layout``)."""
 
 import uuid
 from collections.abc import Sequence
@@ -77,9 +78,9 @@ def adapter_download(*, version: Version, form: str, actor: Actor) -> Download:
     """A ready hPLM as a zip file of the folder that `peft` or `adapters` (`form`: "peft", "adapterhub") load
     on the checkpoint of its root, with its model card.
 
-    What was made before is taken from what is kept (see ``versiontree.transfer.archive.conversion_cache``). Otherwise a
-    process is started: each tenant has one at a time, and a machine few, and the connection to the database
-    is given back meanwhile.
+    What was made before is taken from what is kept (see ``versiontree.transfer.archive.conversion_cache``).
+    Otherwise a process is started: each tenant has one at a time, and a machine few, and the connection to
+    the database is given back meanwhile.
 
     Raises ``model_not_ready``, ``invalid_field`` (that format cannot hold it, and why), ``queue_full``,
     ``out_of_disk``.

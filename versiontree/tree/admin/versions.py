@@ -17,7 +17,6 @@ from tenants.base.admin.base import Listing, Narrowed, NotByHand, ReadOnly, acti
 from tenants.base.errors import HmiError
 from versiontree.artifact_store import ArtifactStore
 from versiontree.jobs.models import Job
-from versiontree.tree.services.version_completion import version_retry
 from versiontree.transfer.archive.download import zip_response
 from versiontree.transfer.services.version_export import version_download
 from versiontree.tree.admin.base import STATE_COLOURS, Serviced
@@ -25,6 +24,7 @@ from versiontree.tree.admin.facts import folded
 from versiontree.tree.models import Artifact, Version, VersionArtifact
 from versiontree.tree.models.version import VersionKind, VersionState
 from versiontree.tree.selectors.remarks import version_warnings
+from versiontree.tree.services.version_completion import version_retry
 
 
 class JobInline(Listing):

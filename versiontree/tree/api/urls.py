@@ -8,11 +8,9 @@ from versiontree.tree.api import (
     estimates,
     fit,
     hplms,
+    platform_actions,
     predictions,
     tree,
-)
-from versiontree.tree.api import (
-    platform_actions,
 )
 
 in_tenant = [
