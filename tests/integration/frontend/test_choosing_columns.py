@@ -85,7 +85,7 @@ def test_choosing_what_was_read_anyway_lets_what_was_kept_be_stored(
     owner.post(CHECK, fields)
     check_run(check_id=UploadCheck.unscoped.get().pk)
     monkeypatch.setattr(
-        "tenants.datasets.services.datasets.dataset_checked", lambda **_: pytest.fail("read again")
+        "tenants.datasets.services.checks.dataset_checked", lambda **_: pytest.fail("read again")
     )
     form = owner.post(NEW, {**fields, "column_tokens": "", "column_tags": ""}, follow=True)
     assert "Waiting to be checked" in form.content.decode()

@@ -135,7 +135,7 @@ def _crash(program: APIClient, key: str, monkeypatch: pytest.MonkeyPatch) -> Non
         held = key
         raise RuntimeError(CRASH) if held else AssertionError
 
-    monkeypatch.setattr("tenants.usage.selectors.quotas.quota_of", fall)
+    monkeypatch.setattr("tenants.accounts.api.tenants.quota_of", fall)
     answer = program.get(f"/api/v1/tenants/acme?key={key}", headers={"X-Api-Key": key})
     assert answer.status_code == 500
     assert key not in answer.content.decode()

@@ -217,7 +217,7 @@ def test_where_many_look_ups_wait_the_view_is_asked(loop: Loop, monkeypatch: pyt
 def test_what_nobody_foresaw_is_in_the_log_and_answered(
     loop: Loop, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr("inference.api.answers.answer_of", None)
+    monkeypatch.setattr("inference.api.infer.answer_of", None)
     [(status, answer)] = loop.ask(BODY)
     assert (status, answer["error"]["code"]) == (500, "internal")
     assert "TypeError" in caplog.text

@@ -141,11 +141,11 @@ def test_a_tenant_reads_what_the_platform_shares_and_changes_nothing_of_it(
 
 SHARED = [
     "datasets.Corpus",
+    "jobs.Job",
     "tree.Root",
     "tree.Domain",
     "tree.Version",
     "tree.VersionArtifact",
-    "jobs.Job",
 ]
 """Models of which tenants read the platform's rows."""
 

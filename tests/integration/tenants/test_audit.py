@@ -21,8 +21,10 @@ VERB = re.compile(r"""(?:verb=|_record\()\s*"([a-z_]+\.[a-z_]+)"|"([a-z_]+\.[a-z
 
 def sources() -> str:
     """All code that may write an event."""
-    folders = [Path("tenants/services"), Path("versiontree/services")]
-    return "\n".join(file.read_text() for folder in folders for file in sorted(folder.glob("*.py")))
+    files = [
+        file for app in ("tenants", "versiontree", "inference/batches") for file in Path(app).rglob("*.py")
+    ]
+    return "\n".join(file.read_text() for file in files if "services" in str(file))
 
 
 def test_every_verb_that_is_written_has_a_sentence() -> None:

@@ -156,7 +156,7 @@ def test_nothing_is_kept_of_what_was_deleted_while_it_was_read(
         assert client.delete(f"{UPLOADS}/{key}", headers=TUS).status_code == 204
         return made
 
-    monkeypatch.setattr("tenants.datasets.services.datasets.dataset_checked", slowly)
+    monkeypatch.setattr("tenants.datasets.services.checks.dataset_checked", slowly)
     assert checked(**mood(key), stores=False)["state"] == "passed"
     assert not any((upload_root / ".checked").glob("*"))
 
