@@ -119,9 +119,10 @@ class VersionJobs(JobOwner):
 
     def check_retry(self, *, job: Job, jobs: int) -> None:
         room_for_jobs(tenant=job.tenant, adding=jobs)
-        hplm_id = job.version.hplm_id
+        if (hplm_id := job.version.hplm_id) is None:
+            return
         living = Hplm.unscoped.select_for_update(no_key=True).filter(pk=hplm_id, deleted_at=None)
-        if hplm_id is not None and not living.exists():
+        if not living.exists():
             raise not_found("hPLM", param="hplm")
 
     def reopen(self, *, version_id: int) -> None:
