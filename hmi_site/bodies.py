@@ -10,7 +10,7 @@ from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import dataclass
 from typing import Any, Final
 
-from hmi_site.patience import Patience, too_slow
+from hmi_site.patience import BodyTimeout, too_slow
 from tenants.base.client_address import address_to_count, forwarded_address
 from tenants.base.errors import ErrorCode, HmiError
 from tenants.base.upload_concurrency import RETRY_AFTER_S, SMALL_BODY_BYTES, Places
@@ -130,7 +130,7 @@ class _Wait:
     """For a body: without anything for ``after_s``, then in one of its sender's places."""
 
     def __init__(self, sender: Callable[[], int | str], places: Places, *, after_s: float) -> None:
-        self._sender, self._places, self._patience = sender, places, Patience()
+        self._sender, self._places, self._patience = sender, places, BodyTimeout()
         self._after_s = after_s
         self._timer: asyncio.TimerHandle | None = None
         self._owner: int | str | None = None

@@ -14,7 +14,7 @@ from django.db import Error as DatabaseError
 
 from inference.serving.environment import SettingError, WorkerSettings
 from inference.serving.exporter import ExporterSettings
-from tenants.base.row_security import role_unheld, walls_lacking
+from tenants.base.row_security import policies_missing, role_bypass
 
 DEVICES = re.compile(r"auto|cpu|cuda(:\d+)?")
 KEY_LENGTH = 32
@@ -161,7 +161,7 @@ def check_database_role(**_: Any) -> list[CheckMessage]:
 
 def _role_complaints() -> Iterator[CheckMessage]:
     try:
-        unheld, lacking = role_unheld(), walls_lacking()
+        unheld, lacking = role_bypass(), policies_missing()
     except DatabaseError as error:
         hint = "Start it, or correct DATABASE_URL."
         yield Caution(f"DATABASE_URL does not answer: {error}", hint=hint, id="hmi.W008")

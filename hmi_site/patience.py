@@ -22,7 +22,7 @@ def too_slow() -> HmiError:
 
 
 @dataclass(slots=True)
-class Patience:
+class BodyTimeout:
     """With one sender, who is waited for no longer than ``left_s``."""
 
     left_s: float = WAIT_S

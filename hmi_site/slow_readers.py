@@ -22,7 +22,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from hmi_site.patience import Patience
+from hmi_site.patience import BodyTimeout
 
 log = logging.getLogger(__name__)
 
@@ -37,7 +37,7 @@ RESET_ON_CLOSE: Final = struct.pack("ii", 1, 0)
 class _Reader:
     taken: int
     seen_at: float
-    patience: Patience
+    patience: BodyTimeout
 
 
 class SlowReaders:
@@ -68,7 +68,7 @@ class SlowReaders:
         now, taken = self._clock(), _taken(connection)
         reader = self._readers.get(number)
         if reader is None:
-            return _Reader(taken, now, Patience())
+            return _Reader(taken, now, BodyTimeout())
         reader.patience.came(taken - reader.taken, after_s=now - reader.seen_at)
         reader.taken, reader.seen_at = taken, now
         if reader.patience.left_s:

@@ -21,7 +21,7 @@ from django.http import FileResponse, HttpResponse
 from hmi_site.bodies import BODY, DISCONNECT, Body, take_body, take_rest, too_large, truncated
 from hmi_site.body_limits import REFUSAL, SENDER, Permit
 from hmi_site.downloads import SMALL_FILE_BYTES, is_small_file
-from hmi_site.patience import Patience, too_slow
+from hmi_site.patience import BodyTimeout, too_slow
 from inference.api.hang_ups import ON_HANG_UP
 from tenants.base.errors import HmiError
 from tenants.base.upload_concurrency import release_database
@@ -134,7 +134,7 @@ class Caller:
         self.receive = receive
         self._loop, self._send = loop, send
         self._watch: asyncio.Task[None] | None = None
-        self._patience = Patience()
+        self._patience = BodyTimeout()
 
     def next_message(self) -> Message:
         """For the thread that reads a body. Raises ``body_too_slow`` where a caller sends nothing more, or

@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 
 from benchmarks.runs import bench_dir, fingerprint
-from tests.lacking import lacking
+from tests.skips import lacking
 
 INSTALL_S = 280
 READY = "ready"

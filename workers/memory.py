@@ -26,7 +26,7 @@ PROC: Final = Path("/proc")
 CGROUPS: Final = Path("/sys/fs/cgroup")
 
 
-def run_job_apart(job_id: UUID) -> int:
+def run_job_in_child(job_id: UUID) -> int:
     """Run a job in a process of its own; returns its exit code.
 
     Once it was killed for want of memory it begins with half of each batch; killed so again, it is over.

@@ -17,7 +17,7 @@ from versiontree.artifact_store import ArtifactStore, StoredArtifact
 from versiontree.jobs.errors import LeaseLost
 from versiontree.jobs.models import Job
 from versiontree.jobs.models.job import TERMINAL, JobState
-from versiontree.jobs.services.job_set_waiting import job_waits
+from versiontree.jobs.services.job_set_waiting import job_set_waiting
 from versiontree.jobs.services.lifecycle import job_cancelled, job_claim, job_fail, job_release, job_succeed
 from workers.failures import explain
 from workers.jobs.outcome import JobOutcome, plain
@@ -98,7 +98,7 @@ def _run(job_id: UUID) -> None:
 
 def _still_wanted(job_id: UUID) -> bool:
     """Whether to wait on for this machine's turn; says on the job's row that somebody does."""
-    return not is_stopping() and job_waits(job_id=job_id)
+    return not is_stopping() and job_set_waiting(job_id=job_id)
 
 
 def _store() -> ArtifactStore:

@@ -25,7 +25,7 @@ from versiontree.jobs.services.shards import (
     shard_give_back,
     shard_redo,
     shard_renew,
-    shards_nudge,
+    shards_dispatch,
     shards_plan,
     shards_retry,
 )
@@ -133,7 +133,7 @@ def share_stage(
     shards = shards_plan(job_id=job_id, stage=stage, pieces=pieces)
     for shard in _spoilt([one for one in shards if one.state == ShardState.DONE], staging, reporter):
         shard_redo(shard=shard)
-    shards_nudge(job_id=job_id, count=_open(job_id, stage) - 1)
+    shards_dispatch(job_id=job_id, count=_open(job_id, stage) - 1)
 
     so_far, helpers = _Finished(job_id, stage), _Helpers(job_id, stage)
 
@@ -238,7 +238,7 @@ class _Helpers:
         if time.monotonic() - self._asked_at < ASK_EVERY_S:
             return
         self._asked_at = time.monotonic()
-        shards_nudge(job_id=self._job_id, count=min(self._waiting.count(), ASKED_AGAIN))
+        shards_dispatch(job_id=self._job_id, count=min(self._waiting.count(), ASKED_AGAIN))
 
 
 class _Finished:

@@ -10,13 +10,13 @@ from celery import Task, shared_task
 
 from tenants.base.child_process import LONG_TASK_S, run_or_log
 from versiontree.jobs.services.dispatch import RUN_JOB_TASK
-from versiontree.jobs.services.priorities import nudge_is_stale
+from versiontree.jobs.services.priorities import message_is_stale
 from versiontree.jobs.services.shards import RUN_SHARDS_TASK
 from versiontree.tree.selectors.coverage import MEASURE_COVERAGE_TASK
 from versiontree.tree.serving_manifest import manifest_publish
 from workers import runner
 from workers.jobs.grow import counts_tidy
-from workers.memory import run_job_apart
+from workers.memory import run_job_in_child
 from workers.processes import load_training
 
 log = logging.getLogger(__name__)
@@ -29,11 +29,11 @@ def run_job(task: "Task[Any, Any]", job_id: str) -> None:
     let fall.
     """
     sent_at = (task.request.delivery_info or {}).get("priority")
-    if nudge_is_stale(job_id=UUID(job_id), priority=sent_at):
+    if message_is_stale(job_id=UUID(job_id), priority=sent_at):
         log.info("Job %s has another place in the queue by now", job_id)
         return
     load_training()
-    if code := run_job_apart(UUID(job_id)):
+    if code := run_job_in_child(UUID(job_id)):
         log.error("The process of job %s ended with %d", job_id, code)
 
 

@@ -9,7 +9,7 @@ from django.http import QueryDict
 
 from tenants.accounts.models import Tenant
 from tenants.base.errors import HmiError
-from versiontree.tree.selectors.callable_hplms import Offer, Reads, offer_of, offers_found
+from versiontree.tree.selectors.callable_hplms import CallableHplm, Reads, callable_hplm, callable_hplms
 
 MOST: Final = 4
 """hPLMs side by side."""
@@ -19,7 +19,7 @@ MOST: Final = 4
 class Choice:
     """The hPLMs that were chosen and can stand side by side, and why others cannot."""
 
-    offers: Sequence[Offer]
+    offers: Sequence[CallableHplm]
     faults: Sequence[str]
 
     @property
@@ -49,16 +49,16 @@ def choice_of(tenant: Tenant, data: QueryDict) -> Choice:
     wanted = dict.fromkeys(name for name in map(str.strip, named) if name)
     wanted.pop(data.get("drop", ""), None)
     if not wanted and "model" not in data:
-        return Choice(offers_found(tenant, limit=1), [])
+        return Choice(callable_hplms(tenant, limit=1), [])
     return _side_by_side(tenant, wanted)
 
 
 def _side_by_side(tenant: Tenant, references: Iterable[str]) -> Choice:
-    offers: list[Offer] = []
+    offers: list[CallableHplm] = []
     faults: list[str] = []
     for reference in references:
         try:
-            offer = offer_of(tenant, reference)
+            offer = callable_hplm(tenant, reference)
         except HmiError as refusal:
             faults.append(f"{reference}: {refusal.message}")
             continue

@@ -11,7 +11,7 @@ from frontend.presenters.pieces import Piece, pieces_of
 from frontend.presenters.snippets import Snippets
 from frontend.presenters.tokens import TokenText, token_texts
 from tenants.base.errors import HmiError
-from versiontree.tree.selectors.callable_hplms import Offer
+from versiontree.tree.selectors.callable_hplms import CallableHplm
 
 TIMES: Final = (
     ("queue", "Queue"),
@@ -64,7 +64,7 @@ class Column:
     """What one hPLM said, or why it did not."""
 
     number: int
-    offer: Offer
+    offer: CallableHplm
     snippets: Snippets
     answer: Answer | None = None
     refusal: HmiError | None = None
@@ -76,7 +76,7 @@ class Column:
 
 
 def column_of(
-    number: int, offer: Offer, snippets: Snippets, given: Mapping[str, str], reply: Mapping[str, Any]
+    number: int, offer: CallableHplm, snippets: Snippets, given: Mapping[str, str], reply: Mapping[str, Any]
 ) -> Column:
     """The column of an hPLM that has answered."""
     return Column(number, offer, snippets, answer_of(given, reply))

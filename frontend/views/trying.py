@@ -23,7 +23,7 @@ from tenants.accounts.models import Tenant
 from tenants.base.errors import ErrorCode, HmiError
 from tenants.datasets.models import Split
 from tenants.datasets.selectors.previews import dataset_first_rows
-from versiontree.tree.selectors.callable_hplms import Offer, dataset_behind, offers_found
+from versiontree.tree.selectors.callable_hplms import CallableHplm, callable_hplms, dataset_behind
 
 
 @require_GET
@@ -89,9 +89,9 @@ def _tried_with(tenant: Tenant, choice: Choice) -> TriedWith:
     return tried_with(dataset, dataset_first_rows(dataset, Split.TEST) if dataset else [], choice.reads)
 
 
-def _offers_beside(tenant: Tenant, choice: Choice, words: str = "") -> list[Offer]:
+def _offers_beside(tenant: Tenant, choice: Choice, words: str = "") -> list[CallableHplm]:
     chosen = {offer.reference for offer in choice.offers}
-    found = offers_found(tenant, words=words, reads=choice.reads if choice.offers else None)
+    found = callable_hplms(tenant, words=words, reads=choice.reads if choice.offers else None)
     return [offer for offer in found if offer.reference not in chosen]
 
 
@@ -109,12 +109,12 @@ def _missing(form: AskForm, choice: Choice) -> str:
     return f"Nothing to read yet: fill in {' and '.join(labels)}."
 
 
-def _ask_all(request: TenantRequest, offers: Sequence[Offer], given: dict[str, str]) -> list[Column]:
+def _ask_all(request: TenantRequest, offers: Sequence[CallableHplm], given: dict[str, str]) -> list[Column]:
     """One column for each, in their order; the slowest decides how long it takes."""
     if len(offers) == 1:
         return [_ask(request, offers[0], given, 1)]
 
-    def ask(offer: Offer, number: int) -> Column:
+    def ask(offer: CallableHplm, number: int) -> Column:
         try:
             return _ask(request, offer, given, number)
         finally:
@@ -128,7 +128,7 @@ def _ask_all(request: TenantRequest, offers: Sequence[Offer], given: dict[str, s
         return [one.result() for one in begun]
 
 
-def _ask(request: TenantRequest, offer: Offer, given: dict[str, str], number: int) -> Column:
+def _ask(request: TenantRequest, offer: CallableHplm, given: dict[str, str], number: int) -> Column:
     """The answer of one; a refusal is its own alone."""
     tenant = request.place.tenant
     input_ = given if len(given) > 1 else given["text"]

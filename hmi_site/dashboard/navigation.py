@@ -58,7 +58,7 @@ GROUPS: Final[dict[str, tuple[tuple[str, str], ...]]] = {
         ("tree.Coverage", "percent"),
         ("tree.Evaluation", "grading"),
         ("webhooks.WebhookDelivery", "outbound"),
-        ("accounts.KeptAnswer", "mark_email_read"),
+        ("accounts.IdempotentResponse", "mark_email_read"),
     ),
 }
 """Every list that there is, in one of them."""

@@ -13,7 +13,7 @@ from versiontree.tree.models import Alias, AliasMove, Artifact, Hplm, Version, V
 from versiontree.tree.models.alias import DEFAULT_ALIAS
 from versiontree.tree.models.artifact import Role
 from versiontree.tree.models.version import VersionKind, VersionState
-from versiontree.tree.services.artifact_refs import attaching_begin
+from versiontree.tree.services.artifact_refs import artifact_refs_lock
 
 REASON: Final = "Populated"
 
@@ -25,7 +25,7 @@ def hplms_register(
     """An hPLM of each of these owners, names and artifacts: one version, ready and the default, with the
     parent, configuration and metrics of the version ``like``."""
     now = timezone.now()
-    attaching_begin()
+    artifact_refs_lock()
     assert like.hplm is not None
     task = like.hplm.task
     hplms = Hplm.unscoped.bulk_create(

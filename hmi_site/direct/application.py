@@ -24,7 +24,7 @@ from inference.api.rates.spending import shares, spend
 from inference.api.soon import Call, asker
 from tenants.base.errors import HmiError
 from tenants.base.scope import nobodys_scope
-from tenants.base.ttl_cache import Forgotten, only_remembered
+from tenants.base.ttl_cache import CacheMiss, cached_only
 from tenants.base.upload_concurrency import release_database
 
 log = logging.getLogger(__name__)
@@ -95,9 +95,9 @@ class Direct:
 
     async def _asked(self, call: PlainCall, body: bytes, request_id: str) -> Question | None:
         try:
-            with only_remembered():
+            with cached_only():
                 return call.question(body, request_id)
-        except Forgotten:
+        except CacheMiss:
             if self._looking >= MOST_LOOK_UPS:
                 return None  # the view has more threads to wait in
         self._looking += 1

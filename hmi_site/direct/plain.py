@@ -36,7 +36,7 @@ class PlainCall:
 
     def question(self, body: bytes, request_id: str) -> Question | None:
         """What it asks. None for what only the view can answer. Raises HmiError for what is to be refused,
-        and Forgotten where ``only_remembered`` is in force."""
+        and Forgotten where ``cached_only`` is in force."""
         key = api_key_lately(self.key)
         if key is None:
             return None

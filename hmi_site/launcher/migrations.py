@@ -9,7 +9,7 @@ from django.db.migrations.executor import MigrationExecutor
 from rich.console import Console
 
 from hmi_site.embedded.process import ChildError
-from tenants.base.row_security import walls_put_up
+from tenants.base.row_security import policies_apply
 
 EARLIER_APPS: Final = frozenset({"tenants", "versiontree"})
 """Applications that made the tables before each subject had its own. Their migrations cannot be continued."""
@@ -32,5 +32,5 @@ def apply(console: Console) -> int:
     if count:
         with console.status(f"Preparing the database ({count} migrations)"):
             call_command("migrate", interactive=False, verbosity=0)
-    walls_put_up()
+    policies_apply()
     return count

@@ -6,9 +6,9 @@ from drf_spectacular.openapi import AutoSchema
 from drf_spectacular.utils import OpenApiParameter
 
 from tenants.accounts.api import idempotency
-from tenants.accounts.api.idempotency import AnsweredOnce
+from tenants.accounts.api.idempotency import IdempotentView
 from tenants.base.api import conditional as single
-from tenants.base.api.conditional import Single
+from tenants.base.api.conditional import ConditionalView
 
 KEY = OpenApiParameter(
     idempotency.HEADER,
@@ -42,12 +42,12 @@ class ViewSchema(AutoSchema):
     def get_override_parameters(self) -> list[Any]:
         """Beside those that the view names itself."""
         more = []
-        if self.method == "POST" and isinstance(self.view, AnsweredOnce) and self.view.makes:
+        if self.method == "POST" and isinstance(self.view, IdempotentView) and self.view.makes:
             more += [KEY, REPLAYED]
-        if isinstance(self.view, Single) and self.method in self.view.conditional:
+        if isinstance(self.view, ConditionalView) and self.method in self.view.conditional:
             more.append(TAG)
-        if isinstance(self.view, Single) and self.method in single.READS and not self.view.volatile:
+        if isinstance(self.view, ConditionalView) and self.method in single.READS and not self.view.volatile:
             more.append(KNOWN)
-        if isinstance(self.view, Single) and self.method in single.SHOWS:
+        if isinstance(self.view, ConditionalView) and self.method in single.SHOWS:
             more.append(TAG_NOW)
         return [*super().get_override_parameters(), *more]

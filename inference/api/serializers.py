@@ -10,7 +10,7 @@ from drf_spectacular.utils import (
 from rest_framework import serializers
 
 from inference.queueing.messages import MISS_POLICIES
-from tenants.base.api.strict_input import Asked
+from tenants.base.api.strict_input import StrictInput
 from tenants.base.errors import ErrorCode
 
 
@@ -32,7 +32,7 @@ class InputField(serializers.JSONField):
 
 
 @extend_schema_serializer(component_name="Infer")
-class InferRequestSerializer(Asked):
+class InferRequestSerializer(StrictInput):
     """What a client sends."""
 
     model = serializers.CharField(help_text="`hplm`, `tenant/hplm`, with `@alias` or `:version`.")

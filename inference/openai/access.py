@@ -11,7 +11,7 @@ from inference.openai.serializers import OpenAiErrorSerializer
 from tenants.accounts.api.access import TenantView
 
 
-class WhateverThereIs(DefaultContentNegotiation):
+class PermissiveNegotiation(DefaultContentNegotiation):
     """Their clients ask for ``application/binary`` where they fetch a file; who asks gets what there is."""
 
     def select_renderer(
@@ -25,7 +25,7 @@ class WhateverThereIs(DefaultContentNegotiation):
 class OpenAiView(TenantView):
     """In a tenant, its lists in their parts (`lists`), its errors in their shape (`errors`)."""
 
-    content_negotiation_class: Any = WhateverThereIs
+    content_negotiation_class: Any = PermissiveNegotiation
     pagination_class = None  # type: ignore[assignment]  # theirs
 
 

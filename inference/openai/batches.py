@@ -16,7 +16,7 @@ from inference.openai.lists import ListQuerySerializer, list_of, listed
 from inference.openai.serializers import MetadataField
 from tenants.accounts.models import Scope
 from tenants.accounts.permissions import request_actor
-from tenants.base.api.strict_input import Asked
+from tenants.base.api.strict_input import StrictInput
 from tenants.datasets.models import File
 from tenants.datasets.selectors.files import file_of
 from versiontree.jobs.api.access import asked as body_of
@@ -29,7 +29,7 @@ EXAMPLE = {
 }
 
 
-class BatchAskedSerializer(Asked):
+class BatchAskedSerializer(StrictInput):
     """A file of requests, all to one address and for one model."""
 
     input_file_id = serializers.CharField(help_text="Of a file that was sent with the purpose `batch`.")

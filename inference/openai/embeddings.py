@@ -17,7 +17,7 @@ from inference.api.answer_headers import IN_THE_SCHEMA, answer_headers
 from inference.api.asks_a_model import AsksAModel
 from inference.api.inputs import check_inputs, invalid
 from inference.api.validation import check_reference
-from inference.openai.access import WhateverThereIs, errors
+from inference.openai.access import PermissiveNegotiation, errors
 from tenants.base.api.strict_input import unknown_field
 from tenants.base.errors import ErrorCode, HmiError
 
@@ -57,7 +57,7 @@ class EmbeddingsSerializer(serializers.Serializer[Any]):
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class StrictInput:
     """A well-formed request."""
 
     model: str
@@ -69,7 +69,7 @@ class Asked:
 class EmbeddingsView(AsksAModel):
     """`POST /v1/embeddings`."""
 
-    content_negotiation_class: Any = WhateverThereIs
+    content_negotiation_class: Any = PermissiveNegotiation
 
     @extend_schema(
         operation_id="openai_embeddings",
@@ -88,7 +88,7 @@ class EmbeddingsView(AsksAModel):
         return Response(_shown(answer, asked), headers=answer_headers(answer))
 
 
-def read_asked(body: object) -> Asked:
+def read_asked(body: object) -> StrictInput:
     """What the JSON value asks for. Raises `missing_field`, `invalid_field`, `empty_text`,
     `invalid_encoding`, `too_many_inputs`."""
     if not isinstance(body, Mapping):
@@ -105,7 +105,7 @@ def read_asked(body: object) -> Asked:
     dimensions = body.get("dimensions")
     if dimensions is not None and (type(dimensions) is not int or dimensions < 1):
         raise invalid("dimensions", "This is a whole number above 0.")
-    return Asked(check_reference(body["model"]), _texts(body["input"]), encoding or FLOAT, dimensions)
+    return StrictInput(check_reference(body["model"]), _texts(body["input"]), encoding or FLOAT, dimensions)
 
 
 def shortened(vector: str, dimensions: int | None) -> str:
@@ -142,7 +142,7 @@ def _texts(given: object) -> tuple[str, ...]:
         raise
 
 
-def _shown(answer: Mapping[str, Any], asked: Asked) -> dict[str, Any]:
+def _shown(answer: Mapping[str, Any], asked: StrictInput) -> dict[str, Any]:
     vectors = [shortened(result["embedding"], asked.dimensions) for result in answer["results"]]
     model, tokens = answer["model"], answer["usage"]["tokens"]
     return {

@@ -7,7 +7,7 @@ from drf_spectacular.utils import extend_schema_field
 from rest_framework import serializers
 
 from inference.openai.serializers import MetadataField
-from tenants.base.api.strict_input import Asked
+from tenants.base.api.strict_input import StrictInput
 from tenants.base.errors import ErrorCode, HmiError
 from tenants.datasets.api.serializers import ColumnsField
 from tenants.datasets.formats.check import DEFAULT_SEPARATOR
@@ -40,7 +40,7 @@ class AutoField(serializers.Field[Any, Any, Any, Any]):
         return value
 
 
-class HyperparametersSerializer(Asked):
+class HyperparametersSerializer(StrictInput):
     """How it is trained."""
 
     n_epochs = AutoField(whole=True)
@@ -48,20 +48,20 @@ class HyperparametersSerializer(Asked):
     learning_rate_multiplier = AutoField(whole=False)
 
 
-class SupervisedSerializer(Asked):
+class SupervisedSerializer(StrictInput):
     """Of the method that there is."""
 
     hyperparameters = HyperparametersSerializer(required=False)
 
 
-class MethodSerializer(Asked):
+class MethodSerializer(StrictInput):
     """Learning from examples is the one method."""
 
     type = serializers.ChoiceField([SUPERVISED])
     supervised = SupervisedSerializer(required=False)
 
 
-class HmiOptionsSerializer(Asked):
+class HmiOptionsSerializer(StrictInput):
     """What the product takes besides."""
 
     task = serializers.ChoiceField(Task.choices, required=False)
@@ -71,7 +71,7 @@ class HmiOptionsSerializer(Asked):
     settings = serializers.DictField(required=False, help_text="Those of POST hplms; they go before.")
 
 
-class FineTuningAskedSerializer(Asked):
+class FineTuningAskedSerializer(StrictInput):
     """A fine-tuning job to be."""
 
     model = serializers.CharField(max_length=200, help_text="root, root/domain, tenant/domain or an hPLM.")

@@ -6,7 +6,7 @@ from typing import Any, Final
 from rest_framework import serializers
 
 from inference.openai.ids import FILE, UPLOAD, unix, written_id
-from tenants.base.api.strict_input import Asked
+from tenants.base.api.strict_input import StrictInput
 from tenants.base.errors import ErrorCode, HmiError
 from tenants.datasets.models import File, PartedFile
 from tenants.datasets.models.file import SENT
@@ -46,7 +46,7 @@ class OpenAiFileSerializer(serializers.Serializer[Any]):
     status = serializers.ChoiceField(["processed"])
 
 
-class FileUploadSerializer(Asked):
+class FileUploadSerializer(StrictInput):
     """A file and what it is for."""
 
     file = serializers.FileField(allow_empty_file=True)
@@ -62,14 +62,14 @@ class FileUploadSerializer(Asked):
         return super().get_fields() | life
 
 
-class ExpiresAfterSerializer(Asked):
+class ExpiresAfterSerializer(StrictInput):
     """How long a file is kept."""
 
     anchor = serializers.ChoiceField(["created_at"])
     seconds = serializers.IntegerField(min_value=SHORTEST_LIFE_S, max_value=LONGEST_LIFE_S)
 
 
-class UploadAskedSerializer(Asked):
+class UploadAskedSerializer(StrictInput):
     """A file that will come in parts."""
 
     bytes = serializers.IntegerField(min_value=1, max_value=2**53)
@@ -79,13 +79,13 @@ class UploadAskedSerializer(Asked):
     expires_after = ExpiresAfterSerializer(required=False)
 
 
-class OpenAiPartSerializer(Asked):
+class OpenAiPartSerializer(StrictInput):
     """A part of a file."""
 
     data = serializers.FileField(allow_empty_file=True)  # type: ignore[assignment]  # their name
 
 
-class CompletedSerializer(Asked):
+class CompletedSerializer(StrictInput):
     """Which parts, in their order, and what they should have together."""
 
     part_ids = serializers.ListField(child=serializers.CharField(max_length=100), max_length=100)

@@ -10,11 +10,11 @@ class AccountsConfig(AppConfig):
 
     def ready(self) -> None:
         from tenants.accounts.api import schema  # noqa: F401 - registers itself
-        from tenants.accounts.services.idempotency import answers_forget
-        from tenants.accounts.services.invitations import invitations_forget
+        from tenants.accounts.services.idempotency import idempotent_responses_expire
+        from tenants.accounts.services.invitations import invitations_expire
         from tenants.base import hooks
-        from tenants.base.row_security import walls_put_up
+        from tenants.base.row_security import policies_apply
 
-        post_migrate.connect(walls_put_up, sender=self)
-        hooks.expiry.register(invitations_forget)
-        hooks.expiry.register(answers_forget)
+        post_migrate.connect(policies_apply, sender=self)
+        hooks.expiry.register(invitations_expire)
+        hooks.expiry.register(idempotent_responses_expire)

@@ -15,7 +15,7 @@ from structlog.contextvars import bind_contextvars
 from tenants.accounts.models import ApiKey, Tenant
 from tenants.accounts.services.api_keys import api_key_touch
 from tenants.base.scope import enter_tenant, platform_scope
-from tenants.base.ttl_cache import remembered
+from tenants.base.ttl_cache import cached
 
 KEY_PATTERN = re.compile(r"[A-Za-z0-9]{8}\.[A-Za-z0-9]{32}")
 
@@ -66,7 +66,7 @@ def api_key_lately(plaintext: str) -> ApiKey | None:
     """`api_key_used`, as it was at most HMI_KEY_CACHE_S ago."""
     # Who has read the memory of this process has no key yet.
     name = f"api-key:{sha256(plaintext.encode()).hexdigest()}"
-    key = remembered(name, lambda: api_key_used(plaintext), settings.HMI_KEY_CACHE_S)
+    key = cached(name, lambda: api_key_used(plaintext), settings.HMI_KEY_CACHE_S)
     return None if key is None or key.has_expired else key
 
 

@@ -15,7 +15,7 @@ log = logging.getLogger(__name__)
 THREADS = 2
 
 
-class Afterwards:
+class BackgroundTasks:
     """Does what it is given in threads of its own, in the context of whoever gave it."""
 
     def __init__(self) -> None:
@@ -47,4 +47,4 @@ def _do(act: Callable[[], object]) -> None:
         connection.close()
 
 
-afterwards = Afterwards()
+afterwards = BackgroundTasks()

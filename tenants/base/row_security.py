@@ -34,7 +34,7 @@ Condition = Callable[[str], str]
 
 
 @dataclass(frozen=True, slots=True)
-class Wall:
+class TablePolicies:
     """One table: whose each row is, and what besides one's own may be read, as SQL."""
 
     table: str
@@ -66,30 +66,30 @@ class Wall:
         cursor.execute(f"COMMENT ON POLICY {OWN} ON \"{self.table}\" IS '{self.mark}'")
 
 
-def walls() -> list[Wall]:
+def table_policies() -> list[TablePolicies]:
     """Those of all models that are installed."""
-    return [wall for model in apps.get_models() if (wall := wall_of(model)) is not None]
+    return [wall for model in apps.get_models() if (wall := policies_of(model)) is not None]
 
 
-def wall_of(model: type[models.Model]) -> Wall | None:
+def policies_of(model: type[models.Model]) -> TablePolicies | None:
     """The wall of a model's table; none where nothing is declared."""
     table = model._meta.db_table
     if model._meta.label in OF_PLATFORM:
-        return Wall(table, "false", "true")
+        return TablePolicies(table, "false", "true")
     scoped = next((each for each in model._meta.managers if isinstance(each, TenantScopedManager)), None)
     path = ELSEWHERE.get(model._meta.label) if scoped is None else scoped.tenant_path
     if path is None:
         return None
     by_path = partial(_by_path, model, path.split("__") if path else [], f'"{table}"')
     shared = scoped is not None and scoped.shares_platform_rows
-    return Wall(
+    return TablePolicies(
         table,
         by_path(lambda column: f"{column} = {_TENANT}"),
         by_path(lambda column: f"{column} IS NULL") if shared else None,
     )
 
 
-def walls_put_up(using: str = "default", **_: Any) -> int:
+def policies_apply(using: str = "default", **_: Any) -> int:
     """Make the database have these walls and no older ones; how many tables had to be changed.
 
     Tables that are not there yet are left out. Only their owner may do this.
@@ -102,13 +102,13 @@ def walls_put_up(using: str = "default", **_: Any) -> int:
         return len(due)
 
 
-def walls_lacking() -> list[str]:
+def policies_missing() -> list[str]:
     """The tables that should have a wall and have none, or an older one."""
     with connection.cursor() as cursor:
         return [wall.table for wall in _lacking(cursor)]
 
 
-def role_unheld() -> str | None:
+def role_bypass() -> str | None:
     """Why policies do not hold the role that this process connects as, in words; none where they do."""
     with connection.cursor() as cursor:
         cursor.execute("SELECT rolsuper, rolbypassrls FROM pg_roles WHERE rolname = current_user")
@@ -131,7 +131,7 @@ def _by_path(model: type[models.Model], path: list[str], alias: str, condition: 
     return f'EXISTS (SELECT 1 FROM "{above._meta.db_table}" {other} WHERE {key} AND {leads})'  # noqa: S608
 
 
-def _lacking(cursor: CursorWrapper) -> list[Wall]:
+def _lacking(cursor: CursorWrapper) -> list[TablePolicies]:
     """By their marks, which are empty where there is no wall, or one that does not hold."""
     cursor.execute(
         """
@@ -143,7 +143,7 @@ def _lacking(cursor: CursorWrapper) -> list[Wall]:
         [OWN],
     )
     there = dict(cursor.fetchall())
-    return [wall for wall in walls() if wall.table in there and there[wall.table] != wall.mark]
+    return [wall for wall in table_policies() if wall.table in there and there[wall.table] != wall.mark]
 
 
 def _let_triggers_see_all(cursor: CursorWrapper) -> None:

@@ -14,7 +14,7 @@ Answer = TypeVar("Answer")
 MOST: Final = 50_000
 
 
-class Forgotten(Exception):
+class CacheMiss(Exception):
     """It would have to be asked, and nobody may wait for that here."""
 
 
@@ -25,7 +25,7 @@ class Kept(NamedTuple):
     seconds: float
 
 
-class Moments:
+class TtlCache:
     """Answers by name, for any number of threads, which share them: nobody changes what they are given."""
 
     def __init__(self, *, clock: Callable[[], float] = time.monotonic) -> None:
@@ -51,23 +51,23 @@ class Moments:
             self._kept.clear()
 
 
-_moments = Moments()
+_moments = TtlCache()
 _may_ask: ContextVar[bool] = ContextVar("may_ask", default=True)
 
 
-def moments() -> Moments:
+def moments() -> TtlCache:
     """Those of this process."""
     return _moments
 
 
-def remembered(name: str, ask: Callable[[], Answer], seconds: float) -> Answer:
+def cached(name: str, ask: Callable[[], Answer], seconds: float) -> Answer:
     """What ``ask`` says now, or said to this process under the same name so many seconds ago at most. None,
-    and what it raised, are not remembered. Raises Forgotten within ``only_remembered``."""
+    and what it raised, are not remembered. Raises Forgotten within ``cached_only``."""
     known = _moments.get(name) if seconds else None
     if known is not None:
         return cast("Answer", known)
     if not _may_ask.get():
-        raise Forgotten(name)
+        raise CacheMiss(name)
     answer = ask()
     if seconds and answer is not None:
         _moments.set(name, answer, seconds)
@@ -75,7 +75,7 @@ def remembered(name: str, ask: Callable[[], Answer], seconds: float) -> Answer:
 
 
 @contextmanager
-def only_remembered() -> Iterator[None]:
+def cached_only() -> Iterator[None]:
     """In here nothing is asked: for an event loop, which waits for nobody."""
     before = _may_ask.set(False)
     try:

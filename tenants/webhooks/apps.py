@@ -9,6 +9,6 @@ class WebhooksConfig(AppConfig):
 
     def ready(self) -> None:
         from tenants.base import hooks
-        from tenants.webhooks.services.delivery import deliveries_forget
+        from tenants.webhooks.services.delivery import deliveries_expire
 
-        hooks.expiry.register(deliveries_forget)
+        hooks.expiry.register(deliveries_expire)

@@ -15,7 +15,7 @@ from typing import Any
 import httpx
 from playwright.sync_api import Page
 
-from tests.lacking import lacking
+from tests.skips import lacking
 
 VERSION = "4.14.1"
 INTEGRITY = "sha512-FHfa+lmNjQZfJz1q8wKqIDwC6DExcHt/pkjNQb09a3NPjCKg2rhu5qb2S4r76ASyFNNtuFooJpZe37OgudVGtQ=="

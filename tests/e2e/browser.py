@@ -6,7 +6,7 @@ from pathlib import Path
 
 from playwright.sync_api import BrowserContext, expect
 
-from tests.lacking import lacking
+from tests.skips import lacking
 
 DEFAULT = "/usr/bin/chromium"
 ARGUMENTS = [

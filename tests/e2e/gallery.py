@@ -32,7 +32,7 @@ from tests.e2e.world import (
     versions_finish,
 )
 from tests.integration.versiontree.answered import answers_keep, label_judge
-from tests.integration.versiontree.grove import jobs_in_order
+from tests.integration.versiontree.tree_factory import jobs_in_order
 from tests.unit.tenants.files import jsonl
 from versiontree.jobs.models import Job
 from versiontree.jobs.services.lifecycle import job_event, job_fail

@@ -6,7 +6,7 @@ from playwright.sync_api import Page, expect
 
 from tests.e2e.looking import SIZES, picture
 from tests.e2e.world import WORKER, World, report, start
-from tests.integration.versiontree.grove import jobs_in_order
+from tests.integration.versiontree.tree_factory import jobs_in_order
 from versiontree.jobs.models import Job
 from versiontree.jobs.services.lifecycle import job_fail
 from versiontree.tree.services.hplms import hplm_create

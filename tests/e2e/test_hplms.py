@@ -9,7 +9,7 @@ from tenants.audit.models import AuditEvent
 from tests.e2e.measures import evaluation
 from tests.e2e.tiny_files import TinyFiles
 from tests.e2e.world import WORKER, World, report, start, versions_finish
-from tests.integration.versiontree.grove import jobs_in_order
+from tests.integration.versiontree.tree_factory import jobs_in_order
 from versiontree.jobs.services.lifecycle import job_event, job_fail, job_succeed
 from versiontree.tree.models import Version
 from versiontree.tree.services.hplms import hplm_create, hplm_update

@@ -12,7 +12,7 @@ from tenants.accounts.models import Membership
 from tenants.accounts.services.members import member_add, member_remove
 from tests.e2e.world import WORKER, World, report, start
 from tests.integration.serving_faults.servers import Web
-from tests.integration.versiontree.grove import jobs_in_order
+from tests.integration.versiontree.tree_factory import jobs_in_order
 from versiontree.jobs.models import Job
 from versiontree.jobs.selectors.queue import job_marks
 from versiontree.jobs.services.lifecycle import job_event, job_succeed

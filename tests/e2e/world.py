@@ -19,7 +19,7 @@ from tenants.datasets.services.datasets import dataset_upload
 from tenants.usage.services.usage import usage_record
 from tests.e2e.measures import evaluation
 from tests.integration.tenants.content import stream
-from tests.integration.versiontree.grove import ROLES_MADE, jobs_in_order
+from tests.integration.versiontree.tree_factory import ROLES_MADE, jobs_in_order
 from tests.unit.tenants.files import jsonl
 from versiontree.artifact_store import ArtifactStore, StoredArtifact
 from versiontree.jobs.models import Job

@@ -9,6 +9,6 @@ class JobsConfig(AppConfig):
 
     def ready(self) -> None:
         from tenants.base import hooks
-        from versiontree.jobs.services.lease_recovery import jobs_reap
+        from versiontree.jobs.services.lease_recovery import leases_recover
 
-        hooks.recovery.register(jobs_reap)
+        hooks.recovery.register(leases_recover)

@@ -8,7 +8,7 @@ from celery import shared_task
 from tenants.base.child_process import VERY_LONG_TASK_S, run_or_log
 from versiontree.transfer.services.takeout_writer import takeout_run
 from versiontree.transfer.services.takeouts import WRITE_TAKEOUT_TASK
-from versiontree.transfer.services.tenant_deletion import DELETE_TENANTS_TASK, tenants_leave
+from versiontree.transfer.services.tenant_deletion import DELETE_TENANTS_TASK, tenants_delete
 
 
 @shared_task(name=WRITE_TAKEOUT_TASK, soft_time_limit=VERY_LONG_TASK_S)
@@ -20,4 +20,4 @@ def write_takeout(takeout_id: str) -> None:
 @shared_task(name=DELETE_TENANTS_TASK, soft_time_limit=VERY_LONG_TASK_S)
 def delete_tenants() -> None:
     """Go on deleting the data of tenants that are to be deleted."""
-    run_or_log(tenants_leave, "deleting the data of tenants")
+    run_or_log(tenants_delete, "deleting the data of tenants")

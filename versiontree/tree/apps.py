@@ -13,7 +13,7 @@ class TreeConfig(AppConfig):
         from versiontree.tree.check_fit import checked_fit
         from versiontree.tree.services.compaction import domains_compact_due
         from versiontree.tree.services.files_in_use import fine_tunings_of_file
-        from versiontree.tree.services.fine_tunings import fine_tunings_nudge_lost
+        from versiontree.tree.services.fine_tunings import fine_tunings_dispatch_lost
         from versiontree.tree.services.garbage_collection import artifacts_collect
         from versiontree.tree.services.version_completion import VersionJobs
         from versiontree.tree.serving_manifest import manifest_publish_on_commit
@@ -22,6 +22,6 @@ class TreeConfig(AppConfig):
         hooks.serving_changed.register(manifest_publish_on_commit)
         hooks.check_details.register(checked_fit)
         hooks.file_users.register(fine_tunings_of_file)
-        hooks.recovery.register(fine_tunings_nudge_lost)
+        hooks.recovery.register(fine_tunings_dispatch_lost)
         hooks.expiry.register(artifacts_collect)
         hooks.expiry.register(domains_compact_due)

@@ -10,7 +10,7 @@ from django.db import connection
 from tenants.accounts.models import Tenant
 from tenants.base.errors import ErrorCode, HmiError
 from tenants.base.not_found import not_found
-from tenants.base.ttl_cache import remembered
+from tenants.base.ttl_cache import cached
 from versiontree.tree.models import Version
 from versiontree.tree.models.alias import DEFAULT_ALIAS
 from versiontree.tree.references import ModelReference, parse_reference
@@ -67,7 +67,7 @@ def resolve_model_lately(tenant: Tenant, reference: str) -> ResolvedModel:
     wanted = _own_reference(tenant, reference)
     which = f"@{wanted.alias}" if wanted.number is None else f":{wanted.number}"
     name = f"model:{tenant.pk}/{wanted.hplm}{which}"
-    return remembered(name, lambda: _resolve(tenant, wanted), settings.HMI_MODEL_CACHE_S)
+    return cached(name, lambda: _resolve(tenant, wanted), settings.HMI_MODEL_CACHE_S)
 
 
 def _own_reference(tenant: Tenant, reference: str) -> ModelReference:

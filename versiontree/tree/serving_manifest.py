@@ -21,7 +21,7 @@ from tenants.base.scope import platform_scope
 from versiontree.tree.models import Alias, Version
 from versiontree.tree.models.version import VersionKind, VersionState
 from versiontree.tree.selectors.served import Branch, Link, Served, links_by_role, upwards
-from versiontree.tree.single_flight import once_from_now
+from versiontree.tree.single_flight import single_flight
 
 log = logging.getLogger(__name__)
 
@@ -38,7 +38,7 @@ def manifest_publish() -> None:
     """
     root = Path(settings.HMI_ARTIFACT_ROOT)
     root.mkdir(parents=True, exist_ok=True)
-    once_from_now(root / ".manifest.lock", lambda: _publish(root / FILE_NAME))
+    single_flight(root / ".manifest.lock", lambda: _publish(root / FILE_NAME))
 
 
 def manifest_publish_on_commit() -> None:

@@ -11,7 +11,7 @@ COUNTS: Final = struct.Struct("<QQ")
 """What stands in the lock's file: how often the work was begun, and which of these last ended well."""
 
 
-def once_from_now(lock: Path, work: Callable[[], None]) -> None:
+def single_flight(lock: Path, work: Callable[[], None]) -> None:
     """Return when ``work`` has been done that began after this call, by this caller or by another.
 
     Callers take turns, and who finds at their turn that such work is done does none: of many that come while

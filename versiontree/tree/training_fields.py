@@ -28,7 +28,7 @@ LABELS: Final = {
     "n": "Length of a fragment",
     "norms": "Train layer norms",
     "output_adapter": "Adapter width after feed-forward",
-    "patience": "Patience",
+    "patience": "BodyTimeout",
     "ridge_tokens": "Tokens for the closed form",
     "vectors": "Vectors of the table",
 }

@@ -8,7 +8,7 @@ from django.conf import settings
 
 from inference.api.rates.shares import Limit
 from tenants.accounts.models import ApiKey, Tenant, User
-from tenants.base.ttl_cache import remembered
+from tenants.base.ttl_cache import cached
 from tenants.usage.selectors.quotas import Rates, rates_of
 
 TENANT, KEY, PERSON = "tenant", "key", "person"
@@ -28,7 +28,7 @@ class Limits:
 
 def limits_of(tenant: Tenant, key: ApiKey | None) -> Limits:
     """The tenant's, and those of the key, which has one limit for requests of all kinds."""
-    found = remembered(f"rates:{tenant.pk}", lambda: tuple(rates_of(tenant)), settings.HMI_KEY_CACHE_S)
+    found = cached(f"rates:{tenant.pk}", lambda: tuple(rates_of(tenant)), settings.HMI_KEY_CACHE_S)
     if key is None:
         return _limits_of(tenant.pk, Rates(*found))
     return _limits_of(tenant.pk, Rates(*found), key.pk, key.requests_per_minute, key.tokens_per_minute)

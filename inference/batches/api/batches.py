@@ -19,7 +19,7 @@ from inference.batches.services.deletion import batch_delete, batch_hold
 from tenants.accounts.api.access import TenantView
 from tenants.accounts.models import Scope
 from tenants.accounts.permissions import request_actor
-from tenants.base.api.conditional import Single
+from tenants.base.api.conditional import ConditionalView
 from tenants.base.upload_concurrency import FILES
 from tenants.datasets.selectors.uploads import upload_of
 from versiontree.jobs.api.access import asked, queried
@@ -61,7 +61,7 @@ class BatchesView(BatchTenantView):
         return Response(BatchSerializer(batch).data, status=status.HTTP_201_CREATED)
 
 
-class BatchView(Single, BatchTenantView):
+class BatchView(ConditionalView, BatchTenantView):
     """One batch. To delete what others may have asked for, a key needs the scope ``manage``."""
 
     @property

@@ -6,11 +6,11 @@ from drf_spectacular.utils import extend_schema_field
 from rest_framework import serializers
 
 from inference.batches.models import Batch, BatchState
-from tenants.base.api.strict_input import Asked
+from tenants.base.api.strict_input import StrictInput
 from tenants.base.errors import ErrorCode, HmiError
 
 
-class BatchAskedSerializer(Asked):
+class BatchAskedSerializer(StrictInput):
     """An hPLM, and a file of inputs for it."""
 
     model = serializers.CharField(max_length=256, help_text="`hplm`, `hplm@alias` or `hplm:3`.")

@@ -13,7 +13,7 @@ from django.db.models import F, QuerySet, Sum
 from django.utils import timezone
 
 from inference.batches.models import ACTIVE_BATCHES, Batch, BatchForm, BatchState
-from inference.batches.services.webhook_notifications import batch_tell
+from inference.batches.services.webhook_notifications import batch_notify
 from tenants.accounts.models import ApiKey, Tenant
 from tenants.audit.services import Actor, audit_record, person
 from tenants.base.dispatch import BATCHES_QUEUE, dispatch
@@ -212,7 +212,7 @@ def batch_dispatch(*, batch_id: UUID) -> None:
     dispatch(RUN_BATCH_TASK, str(batch_id), queue=BATCHES_QUEUE)
 
 
-def batches_nudge_lost() -> None:
+def batches_dispatch_lost() -> None:
     """Ask again for all that nobody works at, and for those whose time is over."""
     now = timezone.now()
     _end(Batch.unscoped.filter(state__in=ACTIVE_BATCHES, expires_at__lte=now), BatchState.EXPIRED)
@@ -225,7 +225,7 @@ def batches_nudge_lost() -> None:
             batch_dispatch(batch_id=UUID(folder.name))
 
 
-def batches_forget() -> int:
+def batches_delete_old() -> int:
     """Forget those that ended long ago, and what lies on disk of those that are gone; returns how many."""
     gone, _ = Batch.unscoped.filter(finished_at__lt=timezone.now() - KEPT_FOR).delete()
     for folder in _folders():
@@ -250,7 +250,7 @@ def _end(batches: QuerySet[Batch], state: BatchState, **why: str) -> int:
     now = timezone.now()
     ended.update(state=state, finished_at=now, nudged_at=now, **why)
     for batch in ended:
-        batch_tell(batch=batch)
+        batch_notify(batch=batch)
     return len(ended)
 
 

@@ -5,7 +5,7 @@ from typing import Final
 
 from inference.batches.models import Batch, BatchState
 from tenants.webhooks.models import EventKind
-from tenants.webhooks.services.events import endpoints_for, event_tell, links_of
+from tenants.webhooks.services.events import endpoints_for, event_create, links_of
 
 ENDS: Final[Mapping[BatchState, EventKind]] = {
     BatchState.COMPLETED: EventKind.BATCH_COMPLETED,
@@ -15,7 +15,7 @@ ENDS: Final[Mapping[BatchState, EventKind]] = {
 }
 
 
-def batch_tell(*, batch: Batch) -> None:
+def batch_notify(*, batch: Batch) -> None:
     """A batch has ended."""
     kind = ENDS[BatchState(batch.state)]
     endpoints = endpoints_for(batch.tenant_id, kind)
@@ -29,4 +29,4 @@ def batch_tell(*, batch: Batch) -> None:
         "hplm": batch.hplm_name or None,
         "version": batch.version_number,
     }
-    event_tell(endpoints=endpoints, kind=kind, data=data)
+    event_create(endpoints=endpoints, kind=kind, data=data)

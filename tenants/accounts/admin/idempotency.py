@@ -3,11 +3,11 @@
 from django.contrib import admin
 from unfold.contrib.filters.admin import AutocompleteSelectFilter
 
-from tenants.accounts.models import KeptAnswer
+from tenants.accounts.models import IdempotentResponse
 from tenants.base.admin.base import ReadOnly
 
 
-@admin.register(KeptAnswer)
+@admin.register(IdempotentResponse)
 class KeptAnswerAdmin(ReadOnly):
     """That requests with an idempotency key were answered; what was answered is sealed."""
 

@@ -17,7 +17,7 @@ from unfold.forms import AdminPasswordChangeForm, UserChangeForm, UserCreationFo
 
 from tenants.accounts.models import Membership, Tenant, User
 from tenants.accounts.services.members import member_add, member_remove, member_set_role
-from tenants.accounts.services.tenant_deletion import tenant_leave
+from tenants.accounts.services.tenant_deletion import tenant_delete
 from tenants.accounts.services.tenant_rows import owned_models, owned_rows
 from tenants.accounts.services.tenants import (
     quota_change,
@@ -110,7 +110,7 @@ class TenantAdmin(PageActions):
     )
     list_filter = (
         ("suspended_at", admin.EmptyFieldListFilter),
-        ("leaving_since", admin.EmptyFieldListFilter),
+        ("deletion_requested_at", admin.EmptyFieldListFilter),
         "shares_fragment_counts",
         "created_at",
     )
@@ -132,9 +132,9 @@ class TenantAdmin(PageActions):
     @display(description="State", ordering="suspended_at", label=STATES)  # type: ignore[untyped-decorator]
     def status(self, tenant: Tenant) -> tuple[str, str]:
         """Whether it works, and since when not; the first word has the colour."""
-        if tenant.left_at is not None:
-            return "deleted", f"deleted on {tenant.left_at:%Y-%m-%d}"
-        if tenant.leaving_since is not None:
+        if tenant.deletion_finished_at is not None:
+            return "deleted", f"deleted on {tenant.deletion_finished_at:%Y-%m-%d}"
+        if tenant.deletion_requested_at is not None:
             return "being deleted", "being deleted"
         if tenant.suspended_at is not None:
             return "suspended", f"suspended on {tenant.suspended_at:%Y-%m-%d}"
@@ -154,7 +154,7 @@ class TenantAdmin(PageActions):
 
     def offered(self, row: Any) -> tuple[str, ...]:
         """One that leaves can be nothing else any more."""
-        if row.leaving_since is not None:
+        if row.deletion_requested_at is not None:
             return ()
         return ("resume" if row.is_suspended else "suspend", "leave")
 
@@ -207,7 +207,7 @@ class TenantAdmin(PageActions):
     def leave(self, request: HttpRequest, tenants: QuerySet[Tenant]) -> None:
         """Suspends them; a worker deletes what they have."""
         for tenant in tenants:
-            begin = partial(tenant_leave, tenant=tenant, typed=tenant.slug, actor=acting(request))
+            begin = partial(tenant_delete, tenant=tenant, typed=tenant.slug, actor=acting(request))
             self.try_action(request, begin, f"All data of {tenant} is being deleted.")
 
     def try_action(self, request: HttpRequest, act: Callable[[], object], said: str) -> None:

@@ -8,7 +8,7 @@ from rest_framework.generics import GenericAPIView
 from rest_framework.permissions import SAFE_METHODS, BasePermission
 from rest_framework.request import Request
 
-from tenants.accounts.api.idempotency import AnsweredOnce
+from tenants.accounts.api.idempotency import IdempotentView
 from tenants.accounts.authentication import TenantRequest
 from tenants.accounts.models import ApiKey, Role, Scope, Tenant
 from tenants.accounts.permissions import request_tenant, require_permission, require_staff
@@ -31,7 +31,7 @@ class TenantAccess(BasePermission):
         return True
 
 
-class TenantView(AnsweredOnce, GenericAPIView[Any]):
+class TenantView(IdempotentView, GenericAPIView[Any]):
     """A view in one tenant: the key's, or the one in the path or in ``?tenant=``.
 
     ``ordering`` is that of its list (``Pages``).
@@ -66,7 +66,7 @@ class StaffOnly(BasePermission):
         return True
 
 
-class StaffView(AnsweredOnce, GenericAPIView[Any]):
+class StaffView(IdempotentView, GenericAPIView[Any]):
     """A view of what is the platform's. ``permissions``: by method those that the administration asks for, of
     which one is enough."""
 

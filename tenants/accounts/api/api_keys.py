@@ -20,7 +20,7 @@ from tenants.accounts.models import ApiKey, Role
 from tenants.accounts.permissions import request_actor
 from tenants.accounts.services.api_keys import api_key_create, api_key_revoke, api_key_rotate
 from tenants.audit.services import person
-from tenants.base.api.conditional import Single
+from tenants.base.api.conditional import ConditionalView
 
 
 class KeyView(TenantView):
@@ -51,7 +51,7 @@ class ApiKeysView(KeyView):
         return made(*api_key_create(tenant=self.tenant, created_by=maker, **asked.validated_data))
 
 
-class ApiKeyView(Single, KeyView):
+class ApiKeyView(ConditionalView, KeyView):
     """One key, by its prefix."""
 
     volatile = ("last_used_at",)

@@ -50,7 +50,7 @@ def other_body() -> HmiError:
     return HmiError(ErrorCode.INVALID_FIELD, message, param=HEADER)
 
 
-class AnsweredOnce(APIView):
+class IdempotentView(APIView):
     """A view whose POST does once what is sent several times with one Idempotency-Key.
 
     Only what succeeded is kept: after an error, whichever, the next request with the key is as good as the

@@ -18,7 +18,7 @@ from tenants.accounts.permissions import request_actor
 from tenants.accounts.selectors import invitation_of, invitations_of
 from tenants.accounts.services.invitation_mail import invitation_deliver
 from tenants.accounts.services.invitations import invitation_create, invitation_resend, invitation_withdraw
-from tenants.base.api.conditional import Single
+from tenants.base.api.conditional import ConditionalView
 
 
 class InvitingView(TenantView):
@@ -59,7 +59,7 @@ class InvitationsView(InvitingView):
         return self.made(*invitation_create(tenant=self.tenant, actor=self.person, **asked.validated_data))
 
 
-class InvitationView(Single, InvitingView):
+class InvitationView(ConditionalView, InvitingView):
     """One invitation, whatever became of it."""
 
     def found(self, *, invitation_id: int, **_: Any) -> Invitation:

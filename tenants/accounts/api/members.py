@@ -17,7 +17,7 @@ from tenants.accounts.models import Membership, Role
 from tenants.accounts.permissions import request_actor, require_role
 from tenants.accounts.selectors import member_of, members_of
 from tenants.accounts.services.members import member_hold, member_remove, member_set_role
-from tenants.base.api.conditional import Single
+from tenants.base.api.conditional import ConditionalView
 
 
 class PeopleView(TenantView):
@@ -40,7 +40,7 @@ class MembersView(PeopleView):
         return self.get_paginated_response(MemberSerializer(page, many=True).data)
 
 
-class MemberView(Single, PeopleView):
+class MemberView(ConditionalView, PeopleView):
     """One member, by the number in the list."""
 
     volatile = ("last_sign_in_at",)

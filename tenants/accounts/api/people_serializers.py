@@ -6,7 +6,7 @@ from rest_framework import serializers
 
 from tenants.accounts.models import Invitation, Membership, Role
 from tenants.accounts.services.invitation_mail import Delivery
-from tenants.base.api.strict_input import Asked
+from tenants.base.api.strict_input import StrictInput
 
 
 class MemberSerializer(serializers.ModelSerializer[Membership]):
@@ -23,7 +23,7 @@ class MemberSerializer(serializers.ModelSerializer[Membership]):
         read_only_fields = fields
 
 
-class MemberRoleSerializer(Asked):
+class MemberRoleSerializer(StrictInput):
     """Another role."""
 
     role = serializers.CharField(help_text=", ".join(Role.values))
@@ -58,7 +58,7 @@ class InvitationSerializer(serializers.ModelSerializer[Invitation]):
         read_only_fields = fields
 
 
-class InvitationCreateSerializer(Asked):
+class InvitationCreateSerializer(StrictInput):
     """Who is invited, as what."""
 
     email = serializers.CharField(max_length=1000)

@@ -6,7 +6,7 @@ from rest_framework import serializers
 
 from tenants.accounts.models import ApiKey, Tenant
 from tenants.accounts.services.api_keys import LONGEST_OVERLAP
-from tenants.base.api.strict_input import Asked
+from tenants.base.api.strict_input import StrictInput
 from tenants.usage.models import Quota
 
 
@@ -79,7 +79,7 @@ class ApiKeySerializer(serializers.ModelSerializer[ApiKey]):
         read_only_fields = fields
 
 
-class ApiKeyCreateSerializer(Asked):
+class ApiKeyCreateSerializer(StrictInput):
     """What a new key is to be."""
 
     name = serializers.CharField(max_length=50)
@@ -93,7 +93,7 @@ class ApiKeyCreateSerializer(Asked):
     )
 
 
-class ApiKeyRotateSerializer(Asked):
+class ApiKeyRotateSerializer(StrictInput):
     """For how long the old key goes on."""
 
     overlap_s = serializers.IntegerField(
@@ -114,7 +114,7 @@ class ApiKeyMadeSerializer(ApiKeySerializer):
         read_only_fields = fields
 
 
-class TenantChangeSerializer(Asked):
+class TenantChangeSerializer(StrictInput):
     """What an owner may change of the tenant."""
 
     shares_fragment_counts = serializers.BooleanField()

@@ -16,7 +16,7 @@ from tenants.accounts.models import ApiKey, Role, Tenant
 from tenants.accounts.permissions import NOBODY, request_actor
 from tenants.accounts.selectors import membership_of, tenants_joined
 from tenants.accounts.services.tenants import tenant_set_sharing
-from tenants.base.api.conditional import Single
+from tenants.base.api.conditional import ConditionalView
 from tenants.base.api.paging import Pages
 from tenants.base.errors import ErrorCode, HmiError
 from tenants.base.scope import platform_scope
@@ -51,7 +51,7 @@ class TenantsView(GenericAPIView[Tenant]):
         return self.get_paginated_response(TenantSerializer(page, many=True).data)
 
 
-class TenantDetailView(Single, TenantView):
+class TenantDetailView(ConditionalView, TenantView):
     """One tenant with its quota and how much of it is used; its owner may change what it shares."""
 
     serializer_class = TenantDetailSerializer

@@ -1,16 +1,16 @@
 """Tenants, who belongs to them, and how they sign in."""
 
 from tenants.accounts.models.api_key import ApiKey, Scope
-from tenants.accounts.models.idempotency import KeptAnswer
+from tenants.accounts.models.idempotency import IdempotentResponse
 from tenants.accounts.models.invitation import Invitation, InvitationState
 from tenants.accounts.models.tenant import Membership, Role, Tenant
 from tenants.accounts.models.user import User
 
 __all__ = [
     "ApiKey",
+    "IdempotentResponse",
     "Invitation",
     "InvitationState",
-    "KeptAnswer",
     "Membership",
     "Role",
     "Scope",

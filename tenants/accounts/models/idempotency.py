@@ -7,7 +7,7 @@ from tenants.accounts.models.tenant import Tenant
 from tenants.base.managers import TenantScopedManager
 
 
-class KeptAnswer(models.Model):
+class IdempotentResponse(models.Model):
     """An answer, for whoever sends the same request with the same key once more.
 
     ``place`` stands for who asked, where, and the key; ``body`` for what was asked; ``answer`` is sealed: it

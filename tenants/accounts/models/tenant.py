@@ -17,15 +17,16 @@ LEAST_WEIGHT, MOST_WEIGHT = 0.01, 100.0
 class Tenant(models.Model):
     """An organisation or person that owns hPLMs, domains and uploads.
 
-    ``leaving_since``: all its data is being deleted. ``left_at``: it is gone, and the row is what bills name.
+    ``deletion_requested_at``: all its data is being deleted. ``deletion_finished_at``: it is gone, and the
+    row is what bills name.
     """
 
     slug = models.SlugField(max_length=50, unique=True, help_text="Lower-case letters, digits and hyphens.")
     name = models.CharField(max_length=200)
     created_at = models.DateTimeField(auto_now_add=True, db_default=Now())
     suspended_at = models.DateTimeField(null=True, blank=True, editable=False)
-    leaving_since = models.DateTimeField(null=True, blank=True, editable=False)
-    left_at = models.DateTimeField(null=True, blank=True, editable=False)
+    deletion_requested_at = models.DateTimeField(null=True, blank=True, editable=False)
+    deletion_finished_at = models.DateTimeField(null=True, blank=True, editable=False)
     shares_fragment_counts = models.BooleanField(
         default=True,
         db_default=True,
@@ -51,8 +52,8 @@ class Tenant(models.Model):
                 condition=Q(weight__range=(LEAST_WEIGHT, MOST_WEIGHT)), name="tenant_weight_is_in_range"
             ),
             models.CheckConstraint(
-                condition=Q(leaving_since=None, left_at=None)
-                | Q(leaving_since__isnull=False, suspended_at__isnull=False),
+                condition=Q(deletion_requested_at=None, deletion_finished_at=None)
+                | Q(deletion_requested_at__isnull=False, suspended_at__isnull=False),
                 name="tenant_leaves_suspended",
             ),
         )

@@ -11,7 +11,7 @@ from typing import Any, Final
 from django.db import transaction
 from django.utils import timezone
 
-from tenants.accounts.models import KeptAnswer, Tenant
+from tenants.accounts.models import IdempotentResponse, Tenant
 from tenants.audit.services import Actor
 from tenants.base.advisory_lock import alone
 from tenants.base.encryption import seal, unseal
@@ -69,7 +69,9 @@ def answering_once(*, tenant: Tenant | None, actor: Actor, where: str, key: str,
     with alone(f"answer {place}") as ours:
         if not ours:
             raise InFlight
-        row = KeptAnswer.unscoped.filter(place=place, created_at__gt=timezone.now() - KEPT_FOR).first()
+        row = IdempotentResponse.unscoped.filter(
+            place=place, created_at__gt=timezone.now() - KEPT_FOR
+        ).first()
         if row is not None and row.body != body:
             raise OtherBody
         yield Turn(place, tenant, body, _told(row) if row else None)
@@ -78,19 +80,21 @@ def answering_once(*, tenant: Tenant | None, actor: Actor, where: str, key: str,
 @transaction.atomic
 def answer_keep(*, turn: Turn, status: int, answer: str) -> None:
     """Write an answer down, in the place of one that is too old to count."""
-    KeptAnswer.unscoped.filter(place=turn.place).delete()
-    row = KeptAnswer(place=turn.place, tenant=turn.tenant, body=turn.body, status=status, answer=answer)
+    IdempotentResponse.unscoped.filter(place=turn.place).delete()
+    row = IdempotentResponse(
+        place=turn.place, tenant=turn.tenant, body=turn.body, status=status, answer=answer
+    )
     row.save(force_insert=True)
-    own = KeptAnswer.unscoped.filter(tenant=turn.tenant).order_by("-created_at")
+    own = IdempotentResponse.unscoped.filter(tenant=turn.tenant).order_by("-created_at")
     own.filter(place__in=list(own.values_list("place", flat=True)[MOST_OF_A_TENANT:])).delete()
 
 
-def answers_forget() -> int:
+def idempotent_responses_expire() -> int:
     """Delete what is older than a day; returns how many answers went."""
-    return KeptAnswer.unscoped.filter(created_at__lte=timezone.now() - KEPT_FOR).delete()[0]
+    return IdempotentResponse.unscoped.filter(created_at__lte=timezone.now() - KEPT_FOR).delete()[0]
 
 
-def _told(row: KeptAnswer) -> Told:
+def _told(row: IdempotentResponse) -> Told:
     written = json.loads(unseal(row.answer, lost=LOST))
     return Told(row.status, written["headers"], written["data"])
 

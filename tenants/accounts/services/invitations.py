@@ -93,7 +93,7 @@ def invitation_check_open(*, invitation: Invitation) -> None:
         )
 
 
-def invitations_forget() -> int:
+def invitations_expire() -> int:
     """Delete what ended, or ran out, a month ago; how many."""
     long_ago = timezone.now() - KEPT
     return Invitation.unscoped.filter(expires_at__lt=long_ago).delete()[0]

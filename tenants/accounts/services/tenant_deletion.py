@@ -1,6 +1,6 @@
 """The end of a tenant: all its data is deleted.
 
-``tenant_leave`` suspends it and calls ``hooks.tenant_deletion``; what follows is done by a worker, step by
+``tenant_delete`` suspends it and calls ``hooks.tenant_deletion``; what follows is done by a worker, step by
 step. Each step may be done again, so a worker that is killed costs nothing but time. Files go before the
 rows that speak of them: what is left half-way is then still known.
 
@@ -27,7 +27,7 @@ AT_ONCE = 500
 
 
 @transaction.atomic
-def tenant_leave(*, tenant: Tenant, typed: str, actor: Actor) -> bool:
+def tenant_delete(*, tenant: Tenant, typed: str, actor: Actor) -> bool:
     """Begin to delete all data of a tenant, which is suspended from now on; true when this call did it.
 
     ``typed`` must be its slug: ``invalid_field``. Raises ``has_dependents`` while what is others' stands on
@@ -36,8 +36,8 @@ def tenant_leave(*, tenant: Tenant, typed: str, actor: Actor) -> bool:
     if typed.strip() != tenant.slug:
         raise HmiError(ErrorCode.INVALID_FIELD, f"Type {tenant.slug} to delete it.", param="typed")
     now = timezone.now()
-    begun = Tenant.objects.filter(pk=tenant.pk, leaving_since=None).update(
-        leaving_since=now,
+    begun = Tenant.objects.filter(pk=tenant.pk, deletion_requested_at=None).update(
+        deletion_requested_at=now,
         suspended_at=Coalesce("suspended_at", now),
         shares_fragment_counts=False,  # so that what was counted goes, too
         stopped_sharing_at=now,
@@ -51,9 +51,9 @@ def tenant_leave(*, tenant: Tenant, typed: str, actor: Actor) -> bool:
     return True
 
 
-def tenants_leaving() -> list[Tenant]:
+def tenants_being_deleted() -> list[Tenant]:
     """Those of whose data something may be left."""
-    return list(Tenant.objects.filter(leaving_since__isnull=False, left_at=None))
+    return list(Tenant.objects.filter(deletion_requested_at__isnull=False, deletion_finished_at=None))
 
 
 def tenant_names_blank(*, tenant: Tenant) -> None:
@@ -87,11 +87,11 @@ def tenant_rows_delete(*, tenant: Tenant) -> None:
 
 
 @transaction.atomic
-def tenant_left(*, tenant: Tenant) -> bool:
+def tenant_deletion_finish(*, tenant: Tenant) -> bool:
     """Note that nothing is left; false when something is, which came in meanwhile."""
-    leaving = Tenant.objects.select_for_update().filter(pk=tenant.pk, left_at=None)
+    leaving = Tenant.objects.select_for_update().filter(pk=tenant.pk, deletion_finished_at=None)
     if not leaving.exists() or any(owned_rows(model, tenant).exists() for model in owned_models()):
         return False
-    leaving.update(left_at=timezone.now(), name=tenant.slug)
+    leaving.update(deletion_finished_at=timezone.now(), name=tenant.slug)
     audit_record(verb="tenant.left", subject=tenant.slug, tenant=None, actor=None)
     return True

@@ -51,7 +51,7 @@ def tenant_suspend(*, tenant: Tenant, actor: Actor, reason: str = "") -> bool:
 def tenant_resume(*, tenant: Tenant, actor: Actor) -> bool:
     """Let a suspended tenant work again; true when this call did it. One whose data is being deleted never
     does."""
-    suspended = Tenant.objects.filter(pk=tenant.pk, suspended_at__isnull=False, leaving_since=None)
+    suspended = Tenant.objects.filter(pk=tenant.pk, suspended_at__isnull=False, deletion_requested_at=None)
     if not suspended.update(suspended_at=None):
         return False
     tenant.suspended_at = None

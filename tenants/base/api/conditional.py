@@ -25,7 +25,7 @@ SHOWS: Final = frozenset({"GET", "HEAD", "PUT", "PATCH"})
 ANY: Final = "*"
 
 
-class Single(GenericAPIView[Any]):
+class ConditionalView(GenericAPIView[Any]):
     """The view of one thing, which ``found`` finds.
 
     Its ETag stands for all that GET shows, less what changes without anybody's doing (``volatile``). PUT,

@@ -13,7 +13,7 @@ MAX_FIELD_SHOWN = 64
 NON_FIELD_ERRORS = str(api_settings.NON_FIELD_ERRORS_KEY)
 
 
-class Asked(serializers.Serializer[Any]):
+class StrictInput(serializers.Serializer[Any]):
     """A body with these fields and no others."""
 
     def to_internal_value(self, data: Any) -> dict[str, Any]:

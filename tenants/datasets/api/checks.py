@@ -10,7 +10,7 @@ from rest_framework.response import Response
 
 from tenants.accounts.api.access import TenantView
 from tenants.accounts.permissions import request_actor
-from tenants.base.api.conditional import Single
+from tenants.base.api.conditional import ConditionalView
 from tenants.datasets.api.upload_serializers import CheckAskedSerializer, CheckSerializer
 from tenants.datasets.models import CheckKind, UploadCheck
 from tenants.datasets.selectors.uploads import check_of, upload_of
@@ -43,7 +43,7 @@ class ChecksView(TenantView):
         return Response(CheckSerializer(check).data, status=done)
 
 
-class CheckView(Single, TenantView):
+class CheckView(ConditionalView, TenantView):
     """One check, with what was found."""
 
     serializer_class = CheckSerializer

@@ -10,7 +10,7 @@ from rest_framework.response import Response
 from tenants.accounts.api.access import StaffView, TenantView
 from tenants.accounts.models import Tenant
 from tenants.accounts.permissions import request_actor
-from tenants.base.api.conditional import Single
+from tenants.base.api.conditional import ConditionalView
 from tenants.base.api.multipart import FormParser
 from tenants.base.api.serializers import WordsQuerySerializer
 from tenants.base.upload_concurrency import FILES
@@ -78,7 +78,7 @@ class CorpusPreviewView(TenantView):
         return Response(corpus_preview(stream=file, filename=file.name))
 
 
-class CorpusView(Single, TenantView):
+class CorpusView(ConditionalView, TenantView):
     """One corpus."""
 
     serializer_class = CorpusSerializer

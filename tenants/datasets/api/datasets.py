@@ -9,7 +9,7 @@ from rest_framework.response import Response
 
 from tenants.accounts.api.access import TenantView
 from tenants.accounts.permissions import request_actor
-from tenants.base.api.conditional import Single
+from tenants.base.api.conditional import ConditionalView
 from tenants.base.api.multipart import FormParser
 from tenants.base.api.serializers import WordsQuerySerializer
 from tenants.base.upload_concurrency import FILES
@@ -83,7 +83,7 @@ class DatasetPreviewView(TenantView):
         return Response(dataset_preview(**_content(asked.validated_data)))
 
 
-class DatasetView(Single, TenantView):
+class DatasetView(ConditionalView, TenantView):
     """One dataset."""
 
     serializer_class = DatasetSerializer

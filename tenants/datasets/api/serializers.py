@@ -5,7 +5,7 @@ from typing import Any
 from drf_spectacular.utils import extend_schema_field
 from rest_framework import serializers
 
-from tenants.base.api.strict_input import Asked
+from tenants.base.api.strict_input import StrictInput
 from tenants.datasets.formats.check import DEFAULT_SEPARATOR
 from tenants.datasets.models import Corpus, Dataset, DatasetSplit, Task
 
@@ -33,7 +33,7 @@ class CorpusSerializer(serializers.ModelSerializer[Corpus]):
         read_only_fields = fields
 
 
-class CorpusFileSerializer(Asked):
+class CorpusFileSerializer(StrictInput):
     """A text file, one text a line, or JSON lines with ``text``."""
 
     file = serializers.FileField(allow_empty_file=True)
@@ -94,7 +94,7 @@ class ColumnsField(serializers.JSONField):
         return columns
 
 
-class DatasetFilesSerializer(Asked):
+class DatasetFilesSerializer(StrictInput):
     """The files of the splits; dev and test are taken from train when they are not given."""
 
     task = serializers.CharField(help_text=", ".join(Task.values))

@@ -4,7 +4,7 @@ from typing import Any
 
 from rest_framework import serializers
 
-from tenants.base.api.strict_input import Asked
+from tenants.base.api.strict_input import StrictInput
 from tenants.base.errors import HmiError
 from tenants.datasets.api.serializers import ColumnsField
 from tenants.datasets.append_file import arrived
@@ -33,7 +33,7 @@ class UploadSerializer(serializers.ModelSerializer[Upload]):
             return 0
 
 
-class CheckAskedSerializer(Asked):
+class CheckAskedSerializer(StrictInput):
     """Which uploads shall become what."""
 
     kind = serializers.ChoiceField(choices=CheckKind.choices)

@@ -19,7 +19,7 @@ from rest_framework.response import Response
 
 from tenants.accounts.api.access import TenantView
 from tenants.accounts.permissions import request_actor
-from tenants.base.api.conditional import Single
+from tenants.base.api.conditional import ConditionalView
 from tenants.base.errors import ErrorCode, HmiError
 from tenants.base.upload_concurrency import FILES, receiving
 from tenants.datasets.api.upload_serializers import UploadSerializer
@@ -112,7 +112,7 @@ class UploadsView(TusView):
         )
 
 
-class UploadView(Single, TusView):
+class UploadView(ConditionalView, TusView):
     """One upload."""
 
     largest_body = FILES

@@ -52,7 +52,7 @@ class Checked:
         return sum(measured.size for _, measured in self.files.values())
 
 
-def checked_keep(*, check: UploadCheck, checked: Checked) -> dict[str, dict[str, Any]] | None:
+def check_result_keep(*, check: UploadCheck, checked: Checked) -> dict[str, dict[str, Any]] | None:
     """Move the canonical files to the place of this check; what its row is to say of them, in the same
     transaction. None where the uploads have gone meanwhile, or the tenant's storage has no room for both.
 
@@ -63,7 +63,7 @@ def checked_keep(*, check: UploadCheck, checked: Checked) -> dict[str, dict[str,
     uploads = Upload.objects.for_tenant(check.tenant).filter(pk__in=keys).select_for_update()
     if len(uploads) < len(keys):
         return None
-    checked_forget(uploads=keys)
+    check_result_delete(uploads=keys)
     try:
         quota_check_storage(tenant=check.tenant, adding_bytes=checked.size)
     except HmiError:
@@ -80,17 +80,17 @@ def checked_keep(*, check: UploadCheck, checked: Checked) -> dict[str, dict[str,
     }
 
 
-def checked_rules() -> str:
+def check_rules() -> str:
     """By which rules a check of now is made."""
     return f"{RULES}/{settings.HMI_CORPUS_MIN_WORDS}"
 
 
-def checked_again(*, check: UploadCheck, workspace: Path) -> Checked | None:
+def check_result_load(*, check: UploadCheck, workspace: Path) -> Checked | None:
     """What an earlier check of the same uploads kept, its files linked into the workspace; None where there
     is nothing, or it is not what it was."""
     mine = UploadCheck.objects.for_tenant(check.tenant).filter(kind=check.kind, state=CheckState.PASSED)
     passed = mine.filter(
-        files=check.files, options=check.options, kept__isnull=False, kept_by=checked_rules()
+        files=check.files, options=check.options, kept__isnull=False, kept_by=check_rules()
     ).first()
     if passed is None or passed.kept is None:
         return None
@@ -109,7 +109,7 @@ def checked_again(*, check: UploadCheck, workspace: Path) -> Checked | None:
     return Checked(passed.found, files, passed.kept_bytes)
 
 
-def checked_forget(*, uploads: Collection[UUID | str]) -> None:
+def check_result_delete(*, uploads: Collection[UUID | str]) -> None:
     """Keep no longer what was made of any of these uploads; in the caller's transaction."""
     gone = set(map(str, uploads))
     keeping = UploadCheck.unscoped.filter(kept__isnull=False).values_list("pk", "files")
@@ -119,7 +119,7 @@ def checked_forget(*, uploads: Collection[UUID | str]) -> None:
         transaction.on_commit(lambda: _remove(keys))
 
 
-def checked_sweep() -> None:
+def check_results_sweep() -> None:
     """Remove what no row speaks of."""
     limit = time.time() - ORPHANED_AFTER_S
     keeping = {

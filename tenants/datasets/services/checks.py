@@ -23,10 +23,10 @@ from tenants.datasets.models import CheckKind, CheckState, Corpus, Dataset, Uplo
 from tenants.datasets.models.upload_check import ACTIVE_STATES
 from tenants.datasets.services.check_results import (
     Checked,
-    checked_again,
-    checked_keep,
-    checked_rules,
-    checked_sweep,
+    check_result_keep,
+    check_result_load,
+    check_results_sweep,
+    check_rules,
 )
 from tenants.datasets.services.corpora import corpus_checked, corpus_store
 from tenants.datasets.services.datasets import dataset_checked, dataset_store
@@ -79,32 +79,32 @@ def check_create(
         _check_number(tenant)
         check.save(force_insert=True)
     if _is_large(check):
-        transaction.on_commit(lambda: check_nudge(check_id=check.pk))
+        transaction.on_commit(lambda: check_dispatch(check_id=check.pk))
     else:
         _run_at_once(check)
         check.refresh_from_db()
     return check
 
 
-def check_nudge(*, check_id: UUID) -> None:
+def check_dispatch(*, check_id: UUID) -> None:
     """Ask a worker to take a check that waits, or whose worker died."""
     UploadCheck.unscoped.filter(pk=check_id).update(nudged_at=timezone.now())
     dispatch(RUN_CHECK_TASK, str(check_id), queue=UPLOADS_QUEUE)
 
 
-def checks_nudge_lost() -> None:
+def checks_dispatch_lost() -> None:
     """Ask again for all that nobody has finished; ``check_run`` leaves alone what somebody works on."""
     before = timezone.now() - timedelta(seconds=LOST_AFTER_S)
     due = Q(nudged_at__lt=before) | Q(nudged_at=None, created_at__lt=before)
     for key in UploadCheck.unscoped.filter(due, state__in=ACTIVE_STATES).values_list("pk", flat=True):
-        check_nudge(check_id=key)
+        check_dispatch(check_id=key)
 
 
 def checks_expire() -> int:
     """Forget checks that ended long ago; returns how many."""
     limit = timezone.now() - timedelta(hours=settings.HMI_UPLOAD_LIFE_H)
     forgotten, _ = UploadCheck.unscoped.filter(finished_at__lt=limit).delete()
-    checked_sweep()
+    check_results_sweep()
     return forgotten
 
 
@@ -168,8 +168,8 @@ def _look(check: UploadCheck) -> None:
         checked = _checked(check, _uploads(check), workspace)
         found = checked.found | _told_by_others(check, checked)
         with transaction.atomic():
-            kept = checked_keep(check=check, checked=checked) if _is_large(check) else None
-            about = {"kept": kept, "kept_bytes": checked.size, "kept_by": checked_rules()} if kept else {}
+            kept = check_result_keep(check=check, checked=checked) if _is_large(check) else None
+            about = {"kept": kept, "kept_bytes": checked.size, "kept_by": check_rules()} if kept else {}
             _finish(check, state=CheckState.PASSED, found=found, **about)
 
 
@@ -185,7 +185,7 @@ def _told_by_others(check: UploadCheck, checked: Checked) -> dict[str, Any]:
 def _store(check: UploadCheck) -> None:
     uploads = _uploads(check)
     with upload_store().workspace() as workspace:
-        checked = checked_again(check=check, workspace=workspace) or _checked(check, uploads, workspace)
+        checked = check_result_load(check=check, workspace=workspace) or _checked(check, uploads, workspace)
         shared: dict[str, Any] = {
             "tenant": check.tenant,
             "name": check.name,

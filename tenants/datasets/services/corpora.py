@@ -16,7 +16,7 @@ from tenants.base.errors import ErrorCode, HmiError
 from tenants.datasets.formats.corpus import corpus_report, draft_corpus
 from tenants.datasets.models import Corpus
 from tenants.datasets.services.check_results import Checked
-from tenants.datasets.services.intake import filed, files_release, take_in
+from tenants.datasets.services.intake import filed, files_release, receive_upload
 from tenants.datasets.storage import Kept, Readable, measure, upload_store
 from tenants.usage.services.quotas import quota_check_storage, quota_lock
 
@@ -50,7 +50,7 @@ def corpus_upload(
 def corpus_checked(*, workspace: Path, stream: Readable | Kept, filename: str) -> Checked:
     """Check a file, and write the canonical one to the workspace. Raises a typed error that says what is
     wrong with the file and where."""
-    source, received = take_in(stream, workspace, filename=filename, key="corpus")
+    source, received = receive_upload(stream, workspace, filename=filename, key="corpus")
     draft = draft_corpus(file=source, workspace=workspace)
     report = corpus_report(draft, least_words=settings.HMI_CORPUS_MIN_WORDS) | {"file": received}
     return Checked({"report": report, "rows": draft.preview}, {CORPUS: (draft.path, measure(draft.path))})

@@ -19,7 +19,7 @@ from tenants.datasets.formats.report import dataset_preview_rows, dataset_report
 from tenants.datasets.formats.rows import needed_columns
 from tenants.datasets.models import Dataset, DatasetSplit
 from tenants.datasets.services.check_results import Checked
-from tenants.datasets.services.intake import filed, files_release, take_in
+from tenants.datasets.services.intake import filed, files_release, receive_upload
 from tenants.datasets.storage import Kept, Readable, measure, upload_store
 from tenants.usage.services.quotas import quota_check_storage, quota_lock
 
@@ -146,7 +146,7 @@ def _draft(
     for number, (split, (filename, stream)) in enumerate(files.items()):
         with brought_by(split):
             # The splits' names are checked later: they come from the request, and are no names for files.
-            taken[split] = take_in(stream, workspace, filename=filename, key=str(number))
+            taken[split] = receive_upload(stream, workspace, filename=filename, key=str(number))
     sources = {split: source for split, (source, _) in taken.items()}
     draft = draft_dataset(
         files=sources,

@@ -15,7 +15,7 @@ from tenants.base.errors import ErrorCode, HmiError
 from tenants.base.hooks import file_users
 from tenants.datasets.formats.failures import bad_file
 from tenants.datasets.models import File, FilePurpose
-from tenants.datasets.services.intake import clean_filename, filed, files_release, take_in
+from tenants.datasets.services.intake import clean_filename, filed, files_release, receive_upload
 from tenants.datasets.storage import Kept, Measured, Readable, stored_path, upload_store
 from tenants.usage.services.quotas import quota_check_storage, quota_lock
 
@@ -43,7 +43,7 @@ def file_create(
     """
     name = clean_filename(filename)
     with upload_store().workspace() as workspace:
-        source, received = take_in(stream, workspace, filename=name, key="file", copies=True)
+        source, received = receive_upload(stream, workspace, filename=name, key="file", copies=True)
         measured = Measured(received["sha256"], received["size_bytes"])
         if not measured.size:
             raise bad_file(ErrorCode.EMPTY_FILE, "the file is empty.", file=name)

@@ -16,7 +16,7 @@ from tenants.datasets.models import Corpus, DatasetSplit, File, UploadCheck
 from tenants.datasets.storage import Kept, Measured, Readable, copied, receive, upload_store, verify
 
 
-def take_in(
+def receive_upload(
     stream: Readable | Kept, workspace: Path, *, filename: str, key: str, copies: bool = False
 ) -> tuple[Source, dict[str, Any]]:
     """Stream an upload to the workspace; where it lies, and what the report says. What is on disk is read

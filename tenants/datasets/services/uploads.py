@@ -23,7 +23,7 @@ from tenants.base.workspaces import sync
 from tenants.datasets.append_file import append, arrived, expect, pieces_of, seal, verified
 from tenants.datasets.models import Upload
 from tenants.datasets.selectors.uploads import uploads_in_use, uploads_unexpired
-from tenants.datasets.services.check_results import checked_forget
+from tenants.datasets.services.check_results import check_result_delete
 from tenants.datasets.services.intake import clean_filename
 from tenants.datasets.storage import ARRIVING, Kept, Measured, Readable, measure, upload_store
 from tenants.usage.services.quotas import quota_check_storage, quota_lock
@@ -245,7 +245,7 @@ def _from_base64(text: str, param: str) -> bytes:
 
 def _remove(keys: set[UUID]) -> int:
     removed, _ = Upload.unscoped.filter(pk__in=keys).delete()
-    checked_forget(uploads=keys)
+    check_result_delete(uploads=keys)
     transaction.on_commit(lambda: _unlink(keys))
     return removed
 

@@ -14,7 +14,7 @@ from django.db import connection
 
 from tenants.base import hooks
 from tenants.base.errors import ErrorCode, HmiError
-from tenants.base.ttl_cache import remembered
+from tenants.base.ttl_cache import cached
 from tenants.usage.models import Quota
 from tenants.usage.selectors.quotas import quota_of, requests_allowed
 from tenants.usage.services.usage import usage_counted, usage_landed, usage_settled
@@ -77,7 +77,7 @@ def quota_check_requests(*, tenant: Tenant) -> None:
     HMI_KEY_CACHE_S ago.
     """
     today = datetime.now(UTC).date()
-    limit, others = remembered(
+    limit, others = cached(
         f"allowance:{tenant.pk}:{today}", lambda: _allowance(tenant, today), settings.HMI_KEY_CACHE_S
     )
     used = others + usage_counted(tenant=tenant, day=today)

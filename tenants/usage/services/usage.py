@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING
 
 from django.conf import settings
 
-from tenants.usage.services.usage_buffer import Count, Unwritten
+from tenants.usage.services.usage_buffer import Count, UsageBuffer
 
 if TYPE_CHECKING:
     from tenants.accounts.models import Tenant
 
-_unwritten = Unwritten()
+_buffer = UsageBuffer()
 
 
 def usage_record(
@@ -35,29 +35,29 @@ def usage_record(
     not written.
     """
     count = Count(requests=1, inputs=inputs, tokens=tokens, failed=int(failed), busy_ms=busy_ms)
-    _unwritten.add(tenant.pk, day or datetime.now(UTC).date(), hplm_name, count, key_prefix)
+    _buffer.add(tenant.pk, day or datetime.now(UTC).date(), hplm_name, count, key_prefix)
     if settings.HMI_USAGE_INTERVAL_S:
-        _unwritten.write_within(settings.HMI_USAGE_INTERVAL_S)
+        _buffer.write_within(settings.HMI_USAGE_INTERVAL_S)
     else:
-        _unwritten.write()
+        _buffer.write()
 
 
 @atexit.register
 def usage_write() -> bool:
     """Write down what this process has counted, as it does before it ends; whether the database took it."""
-    return _unwritten.write_or_log()
+    return _buffer.write_or_log()
 
 
 def usage_counted(*, tenant: Tenant, day: date) -> int:
     """The tenant's requests of that day that this process has counted."""
-    return _unwritten.counted(tenant.pk, day)
+    return _buffer.counted(tenant.pk, day)
 
 
 def usage_landed(*, tenant: Tenant, day: date) -> int:
     """How many of those are written down."""
-    return _unwritten.landed(tenant.pk, day)
+    return _buffer.landed(tenant.pk, day)
 
 
 def usage_settled() -> AbstractContextManager[None]:
     """In here this process writes nothing down: what is asked of the database goes with `usage_landed`."""
-    return _unwritten.settled()
+    return _buffer.settled()

@@ -23,14 +23,14 @@ UPSERT: Final = """
     INSERT INTO {usage} AS kept
         (tenant_id, hplm_name, key_prefix, day, requests, inputs, tokens, failed, busy_ms)
     SELECT new.tenant_id,
-        CASE WHEN tenant.leaving_since IS NULL THEN new.hplm_name ELSE '' END,
-        CASE WHEN tenant.leaving_since IS NULL THEN new.key_prefix ELSE '' END,
+        CASE WHEN tenant.deletion_requested_at IS NULL THEN new.hplm_name ELSE '' END,
+        CASE WHEN tenant.deletion_requested_at IS NULL THEN new.key_prefix ELSE '' END,
         new.day,
         sum(new.requests), sum(new.inputs), sum(new.tokens), sum(new.failed), sum(new.busy_ms)
     FROM unnest(%s::bigint[], %s::text[], %s::text[], %s::date[],
                 %s::bigint[], %s::bigint[], %s::bigint[], %s::bigint[], %s::float8[])
         AS new (tenant_id, hplm_name, key_prefix, day, requests, inputs, tokens, failed, busy_ms)
-    JOIN {tenants} AS tenant ON tenant.id = new.tenant_id AND tenant.left_at IS NULL
+    JOIN {tenants} AS tenant ON tenant.id = new.tenant_id AND tenant.deletion_finished_at IS NULL
     GROUP BY 1, 2, 3, 4
     ORDER BY 1, 4, 2, 3
     ON CONFLICT (tenant_id, day, hplm_name, key_prefix) DO UPDATE SET
@@ -65,7 +65,7 @@ Counts = dict[int, dict[tuple[date, str, str], Count]]
 """By the tenant's id, then by day, hPLM and prefix of the key."""
 
 
-class Unwritten:
+class UsageBuffer:
     """What this process has counted and not written yet; for any number of threads."""
 
     def __init__(self) -> None:

@@ -4,7 +4,7 @@ from typing import Any
 
 from rest_framework import serializers
 
-from tenants.base.api.strict_input import Asked
+from tenants.base.api.strict_input import StrictInput
 from tenants.webhooks.models import (
     LONGEST_URL,
     SUBSCRIBABLE,
@@ -55,7 +55,7 @@ class WebhookMadeSerializer(WebhookSerializer):
         read_only_fields = fields
 
 
-class WebhookCreateSerializer(Asked):
+class WebhookCreateSerializer(StrictInput):
     """Where to send what."""
 
     url = serializers.CharField(max_length=LONGEST_URL, help_text="An https address on the public internet.")
@@ -65,7 +65,7 @@ class WebhookCreateSerializer(Asked):
     )
 
 
-class WebhookChangeSerializer(Asked):
+class WebhookChangeSerializer(StrictInput):
     """What is given is changed."""
 
     url = serializers.CharField(max_length=LONGEST_URL, required=False)
@@ -80,7 +80,7 @@ class WebhookChangeSerializer(Asked):
         return attrs
 
 
-class WebhookRotateSerializer(Asked):
+class WebhookRotateSerializer(StrictInput):
     """For how long the secret before signs as well."""
 
     overlap_s = serializers.IntegerField(

@@ -13,7 +13,7 @@ from rest_framework.serializers import BaseSerializer
 from tenants.accounts.api.access import TenantView
 from tenants.accounts.models import Role
 from tenants.accounts.permissions import request_actor
-from tenants.base.api.conditional import Single
+from tenants.base.api.conditional import ConditionalView
 from tenants.webhooks.api.serializers import (
     DeliverySerializer,
     WebhookChangeSerializer,
@@ -56,7 +56,7 @@ class WebhooksView(WebhookBase):
         return made(endpoint, secret, status.HTTP_201_CREATED)
 
 
-class WebhookView(Single, WebhookBase):
+class WebhookView(ConditionalView, WebhookBase):
     """One webhook."""
 
     volatile = ("failing_since",)
@@ -112,7 +112,7 @@ class DeliveriesView(WebhookBase):
         return self.get_paginated_response(DeliverySerializer(page, many=True).data)
 
 
-class DeliveryView(Single, WebhookBase):
+class DeliveryView(ConditionalView, WebhookBase):
     """One delivery."""
 
     serializer_class = DeliverySerializer

@@ -135,7 +135,7 @@ def delivery_record(*, claim: Claim, answer: Answer) -> bool:
     return True
 
 
-def deliveries_forget() -> int:
+def deliveries_expire() -> int:
     """Delete from the log what was told a month ago; how many."""
     long_ago = timezone.now() - KEPT
     return WebhookDelivery.unscoped.filter(created_at__lt=long_ago).delete()[0]

@@ -35,7 +35,7 @@ def endpoints_for(tenant_id: int, kind: EventKind) -> list[WebhookEndpoint]:
     return list(held.prefetch_related("tenant"))
 
 
-def event_tell(*, endpoints: Iterable[WebhookEndpoint], kind: EventKind, data: Mapping[str, Any]) -> None:
+def event_create(*, endpoints: Iterable[WebhookEndpoint], kind: EventKind, data: Mapping[str, Any]) -> None:
     """Have these endpoints of one tenant hear of an event; call it inside the transaction of the event.
 
     Where ``MOST_WAITING`` wait already, it is only written to the log, as failed: it can be replayed later.
@@ -58,7 +58,7 @@ def event_tell(*, endpoints: Iterable[WebhookEndpoint], kind: EventKind, data: M
     ]
     if rows:
         WebhookDelivery.unscoped.bulk_create(rows)
-        _nudge_on_commit()
+        _dispatch_on_commit()
 
 
 @transaction.atomic
@@ -70,7 +70,7 @@ def webhook_test(*, endpoint: WebhookEndpoint, actor: Actor) -> WebhookDelivery:
     found = webhook_locked(endpoint)
     _check_number(found)
     data = {**links_of(found.tenant), "webhook": str(found.pk)}
-    event_tell(endpoints=[found], kind=EventKind.TEST, data=data)
+    event_create(endpoints=[found], kind=EventKind.TEST, data=data)
     _record("webhook.test", found, actor, {})
     return WebhookDelivery.objects.for_tenant(found.tenant).filter(endpoint=found).latest("created_at")
 
@@ -93,7 +93,7 @@ def delivery_replay(*, delivery: WebhookDelivery, actor: Actor) -> WebhookDelive
     )
     again.save(force_insert=True)
     _record("webhook.replay", found, actor, {"event": delivery.event_id})
-    _nudge_on_commit()
+    _dispatch_on_commit()
     return again
 
 
@@ -133,7 +133,7 @@ def _new_id() -> str:
     return f"evt_{secrets.token_hex(16)}"
 
 
-def _nudge_on_commit() -> None:
+def _dispatch_on_commit() -> None:
     transaction.on_commit(partial(dispatch, SEND_WEBHOOKS_TASK, queue=WEBHOOKS_QUEUE))
 
 

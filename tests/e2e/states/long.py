@@ -18,7 +18,7 @@ from tenants.datasets.services.uploads import upload_create
 from tests.e2e.conftest import Enter
 from tests.e2e.measures import fine_tuning, measured
 from tests.e2e.world import World, corpus_file, nothing_of_use, start, versions_finish
-from tests.integration.versiontree.grove import jobs_in_order
+from tests.integration.versiontree.tree_factory import jobs_in_order
 from tests.unit.tenants.files import jsonl
 from versiontree.jobs.models import Job
 from versiontree.jobs.services.lifecycle import job_fail

@@ -18,9 +18,9 @@ from tenants.accounts.models import User
 from tenants.audit.models import AuditEvent
 from tenants.base.workspaces import INCOMING
 from tenants.usage.models import Quota
-from tests.integration.versiontree import grove
-from tests.integration.versiontree.grove import ROLES_MADE, Household, jobs_in_order
+from tests.integration.versiontree import tree_factory
 from tests.integration.versiontree.refusals import ROWS
+from tests.integration.versiontree.tree_factory import ROLES_MADE, TenantFixture, jobs_in_order
 from tests.unit.tiny import tiny_hplm, tiny_lower, tiny_plot, tiny_root, tiny_texts
 from versiontree.artifact_store import ArtifactStore
 from versiontree.jobs.models.job import JobKind
@@ -106,8 +106,8 @@ class Site:
     """acme's hPLM `hplm` stands on the platform's `domain`, and that on `root`; globex has nothing."""
 
     models: Models
-    acme: Household
-    globex: Household
+    acme: TenantFixture
+    globex: TenantFixture
     staff: User
     root: Version
     domain: Version
@@ -121,13 +121,13 @@ class Site:
 
 def make_site(models: Models, scratch: Path) -> Site:
     """Everything through the product's own services."""
-    acme, globex = grove.household("acme"), grove.household("globex")
+    acme, globex = tree_factory.household("acme"), tree_factory.household("globex")
     staff = User.objects.create_user("boss", is_staff=True, is_superuser=True)
     root = build(
         root_register(
             name="tiny",
-            source=grove.checkpoint(scratch / "published"),
-            corpus=grove.corpus(None, "prose"),
+            source=tree_factory.checkpoint(scratch / "published"),
+            corpus=tree_factory.corpus(None, "prose"),
             license="apache-2.0",
             source_url="https://hub.example/tiny",
             actor=staff,
@@ -137,7 +137,11 @@ def make_site(models: Models, scratch: Path) -> Site:
     )
     domain = build(
         domain_create(
-            tenant=None, parent=root, name="medicine", corpus=grove.corpus(None, "leaflets"), actor=staff
+            tenant=None,
+            parent=root,
+            name="medicine",
+            corpus=tree_factory.corpus(None, "leaflets"),
+            actor=staff,
         ),
         models.domain,
         models.pretrained,
@@ -145,7 +149,7 @@ def make_site(models: Models, scratch: Path) -> Site:
     return Site(models, acme, globex, staff, root, domain, make_hplm(acme, domain, models))
 
 
-def make_hplm(home: Household, parent: Version, models: Models, name: str = "spam") -> Version:
+def make_hplm(home: TenantFixture, parent: Version, models: Models, name: str = "spam") -> Version:
     planted = hplm_create(
         tenant=home.tenant,
         name=name,
@@ -160,7 +164,7 @@ def make_hplm(home: Household, parent: Version, models: Models, name: str = "spa
 def build(version: Version, folders: Mapping[str, Path], metrics: Mapping[str, Any] | None = None) -> Version:
     """Put these artifacts in place, as the jobs of the version would have done."""
     for job in jobs_in_order(version):
-        worker = grove.claim(job)
+        worker = tree_factory.claim(job)
         roles = [role for role in ROLES_MADE[JobKind(job.kind)] if role in folders]
         made = [(role, store().ingest(role, folders[role])) for role in roles]
         job_succeed(

@@ -19,7 +19,7 @@ from tests.integration.archives.site import Site, branch_of, everything, store
 from tests.unit.versiontree.forging import members_of
 from tests.unit.versiontree.mutations import json_changed, mutations
 from versiontree.transfer.archive.reader import archive_open
-from versiontree.transfer.services.import_plan import Stored, graft_plan, graft_plant
+from versiontree.transfer.services.import_plan import Stored, import_apply, import_plan
 from versiontree.transfer.services.version_import import version_import
 from versiontree.tree.models import Version, VersionArtifact
 
@@ -78,8 +78,8 @@ def test_what_is_accepted_is_shown(
     client.force_login(site.globex.owner)
     changed = io.BytesIO(mutate(members_of(archive[0])))
     with suppress(HmiError), archive_open(changed, most_bytes=10**9) as opened, transaction.atomic():
-        plan = graft_plan(opened.contents, tenant=tenant, parent=None)
-        version = graft_plant(plan, stored=stored, tenant=tenant, actor=None, name=None)
+        plan = import_plan(opened.contents, tenant=tenant, parent=None)
+        version = import_apply(plan, stored=stored, tenant=tenant, actor=None, name=None)
         for page in pages_of(branch_of(version)):
             assert client.get(page).status_code == 200, page
         transaction.set_rollback(True)

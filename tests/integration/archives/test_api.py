@@ -14,7 +14,7 @@ from tenants.audit.models import AuditEvent
 from tests.integration.archives.conftest import zipped
 from tests.integration.archives.site import Models, Site, everything, make_site, predictions
 from tests.integration.versiontree.callers import V1, error, with_key
-from tests.integration.versiontree.grove import Household
+from tests.integration.versiontree.tree_factory import TenantFixture
 from tests.unit.versiontree.forging import members_of
 from versiontree.tree.models import Version
 
@@ -151,7 +151,7 @@ def test_a_licence_is_said_and_said_anew(site: Site) -> None:
     assert client.get(f"{V1}/hplms/spam").json()["license"] == "mit"
 
 
-def wire(live_server: LiveServer, home: Household) -> httpx.Client:
+def wire(live_server: LiveServer, home: TenantFixture) -> httpx.Client:
     """A client outside of this process's Django, with a key of the tenant."""
     _, key = api_key_create(tenant=home.tenant, name="wire", scopes=["manage"], created_by=home.owner)
     headers = {"Authorization": f"Bearer {key}"}

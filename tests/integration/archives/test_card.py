@@ -8,7 +8,7 @@ import pytest
 
 from tests.integration.archives.conftest import zipped
 from tests.integration.archives.site import MEASURED, Site
-from tests.integration.versiontree import grove
+from tests.integration.versiontree import tree_factory
 from tests.unit.versiontree.forging import members_of
 from versiontree.tree.models import Domain, Version
 
@@ -73,7 +73,7 @@ def test_the_card_names_measures_lineage_data_and_licences(site: Site) -> None:
 
 
 def test_what_nobody_said_is_unknown(site: Site, tmp_path: Path) -> None:
-    bare = grove.ready_root(tmp_path, "bare")
+    bare = tree_factory.ready_root(tmp_path, "bare")
     card = card_of(bare)
     assert front_matter(card)["license"] == "unknown"
     assert rows_of(card, "Licences") == [["Root bare", "unknown", ""]]
@@ -81,7 +81,7 @@ def test_what_nobody_said_is_unknown(site: Site, tmp_path: Path) -> None:
 
 def test_words_of_people_are_text_and_no_markup(site: Site) -> None:
     evil = "a | b\n\n# title <script> [link](x) `code`"
-    Domain.unscoped.filter(pk=grove.domain_of(site.domain).pk).update(description=evil)
+    Domain.unscoped.filter(pk=tree_factory.domain_of(site.domain).pk).update(description=evil)
     version = Version.unscoped.get(pk=site.domain.pk)
     (line,) = (line for line in card_of(version).splitlines() if "script" in line)
     assert line.endswith("a | b # title \\<script\\> \\[link\\](x) \\`code\\`")

@@ -7,7 +7,7 @@ import pytest
 from tenants.audit.models import AuditEvent
 from tenants.base.errors import ErrorCode, HmiError
 from tests.integration.archives.site import Site, store
-from tests.integration.versiontree import grove
+from tests.integration.versiontree import tree_factory
 from versiontree.artifact_store import ArtifactDamaged
 from versiontree.transfer.services.version_export import version_download, version_export
 
@@ -15,7 +15,7 @@ pytestmark = pytest.mark.django_db
 
 
 def test_only_a_ready_version_is_exported(site: Site, tmp_path: Path) -> None:
-    building = grove.new_hplm(site.root, "fresh", site.acme)
+    building = tree_factory.new_hplm(site.root, "fresh", site.acme)
     with pytest.raises(HmiError) as caught:
         version_export(version=building, out=tmp_path / "out", actor=None)
     assert caught.value.code == ErrorCode.MODEL_NOT_READY

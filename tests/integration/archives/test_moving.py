@@ -22,7 +22,7 @@ from tests.integration.archives.site import (
     predictions,
     store,
 )
-from tests.integration.versiontree import grove
+from tests.integration.versiontree import tree_factory
 from versiontree.transfer.services.version_export import version_export
 from versiontree.transfer.services.version_import import version_import
 from versiontree.tree.models import Artifact, Version
@@ -40,7 +40,7 @@ Move = Callable[[], None]
 
 def update(site: Site) -> Version:
     """A second version of the domain."""
-    domain, corpus = grove.domain_of(site.domain), grove.corpus(None, "more")
+    domain, corpus = tree_factory.domain_of(site.domain), tree_factory.corpus(None, "more")
     return build(domain_update(domain=domain, corpus=corpus, actor=None), site.models.domain)
 
 
@@ -126,7 +126,7 @@ def test_an_hplm_moves_to_another_tenant_of_the_site(site: Site, branch: bool) -
 def test_an_hplm_comes_back_after_it_was_deleted_and_collected(site: Site, tmp_path: Path) -> None:
     said, digest = predictions(site.hplm), site.hplm.digest
     version_export(version=site.hplm, out=tmp_path / "kept", actor=None)
-    hplm_delete(hplm=grove.hplm_of(site.hplm), actor=None)
+    hplm_delete(hplm=tree_factory.hplm_of(site.hplm), actor=None)
     artifacts_collect(grace_s=0)
     assert not store().path("hplm", digest).exists()
     version = version_import(archive=tmp_path / "kept", tenant=site.acme.tenant, actor=site.acme.developer)
@@ -166,7 +166,7 @@ def test_domains_of_several_versions_keep_their_order(site: Site, another_site: 
 
 
 def test_a_later_version_of_an_hplm_moves_without_the_earlier_one(site: Site, another_site: Move) -> None:
-    planted = hplm_update(hplm=grove.hplm_of(site.hplm), dataset=site.acme.dataset, actor=None)
+    planted = hplm_update(hplm=tree_factory.hplm_of(site.hplm), dataset=site.acme.dataset, actor=None)
     newer = build(planted, site.models.hplm, MEASURED)
     assert newer.parent == site.hplm
     archive = zipped(newer, branch=True)
@@ -179,7 +179,7 @@ def test_a_later_version_of_an_hplm_moves_without_the_earlier_one(site: Site, an
 def test_a_compacted_table_stands_for_the_same_versions(site: Site, another_site: Move) -> None:
     update(site)
     compacted = build(
-        domain_compact(domain=grove.domain_of(site.domain), actor=site.staff), site.models.domain
+        domain_compact(domain=tree_factory.domain_of(site.domain), actor=site.staff), site.models.domain
     )
     hplm = make_hplm(site.acme, compacted, site.models, "after")
     read = [plot.digest for plot in build_inputs(hplm).plots]
@@ -195,7 +195,7 @@ def test_a_compacted_table_stands_for_the_same_versions(site: Site, another_site
 def test_a_version_stands_where_it_is_told_when_several_places_fit(site: Site) -> None:
     twin = build(
         domain_create(
-            tenant=None, parent=site.root, name="twin", corpus=grove.corpus(None, "twin"), actor=None
+            tenant=None, parent=site.root, name="twin", corpus=tree_factory.corpus(None, "twin"), actor=None
         ),
         site.models.domain,
     )
@@ -210,7 +210,7 @@ def test_a_version_stands_where_it_is_told_when_several_places_fit(site: Site) -
 def test_a_name_that_is_taken_gets_a_number_where_nobody_chose_it(site: Site, another_site: Move) -> None:
     archive = zipped(site.domain, branch=True)
     another_site()
-    grove.ready_root(store().root.parent, "tiny")
+    tree_factory.ready_root(store().root.parent, "tiny")
     version = version_import(archive=io.BytesIO(archive), tenant=None, actor=None)
     assert (version.root.name, version.name) == ("tiny-2", "medicine")
 

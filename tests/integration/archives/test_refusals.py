@@ -13,7 +13,7 @@ from tenants.datasets.selectors.uploads import storage_used
 from tenants.usage.models import Quota
 from tests.integration.archives.conftest import zipped
 from tests.integration.archives.site import Site, build, everything, make_hplm, store
-from tests.integration.versiontree import grove
+from tests.integration.versiontree import tree_factory
 from versiontree.transfer.archive.reader import Archive
 from versiontree.transfer.services import import_plan as grafting
 from versiontree.transfer.services.version_import import version_import
@@ -97,7 +97,7 @@ def test_a_conflict_deep_in_a_branch_leaves_no_file_of_it(
     another_site()
     version_import(archive=io.BytesIO(other), tenant=None, actor=None)
     parent = Version.unscoped.get()
-    grove.new_hplm(parent, "spam", site.globex)
+    tree_factory.new_hplm(parent, "spam", site.globex)
     assert refuses(ErrorCode.CONFLICT, archive, tenant=site.globex.tenant).param == "name"
 
 
@@ -135,7 +135,7 @@ def test_a_parent_must_be_what_the_version_stood_on(site: Site, another_site: Mo
     error = refuses(ErrorCode.INVALID_FIELD, archive, tenant=site.globex.tenant, parent=site.root)
     assert error.param == "parent"
     another_site()
-    other = grove.ready_root(store().root.parent, "other")
+    other = tree_factory.ready_root(store().root.parent, "other")
     refuses(ErrorCode.INVALID_FIELD, root, tenant=None, parent=other)
 
 
@@ -183,7 +183,7 @@ def test_every_domain_of_a_branch_counts(site: Site, refuses: Refuses) -> None:
     archive, tenant = zipped(top, branch=True), site.globex.tenant
     Quota.unscoped.update_or_create(tenant=tenant, defaults={"max_domains": 5})
     for number in range(4):
-        grove.ready_domain(site.root, f"own-{number}", home=site.globex)
+        tree_factory.ready_domain(site.root, f"own-{number}", home=site.globex)
     error = refuses(ErrorCode.QUOTA_EXCEEDED, archive, tenant=tenant)
     assert details_of(error)["quota"] == "domains"
     Quota.unscoped.filter(tenant=tenant).update(max_domains=7)
@@ -191,7 +191,7 @@ def test_every_domain_of_a_branch_counts(site: Site, refuses: Refuses) -> None:
 
 
 def test_versions_of_one_domain_count_once(site: Site) -> None:
-    tenant, domain = site.globex.tenant, grove.domain_of(private_domain(site, site.root, "one"))
+    tenant, domain = site.globex.tenant, tree_factory.domain_of(private_domain(site, site.root, "one"))
     second = build(domain_update(domain=domain, corpus=site.acme.corpus, actor=None), site.models.domain)
     Quota.unscoped.update_or_create(tenant=tenant, defaults={"max_domains": 1})
     version = version_import(archive=io.BytesIO(zipped(second, branch=True)), tenant=tenant, actor=None)

@@ -17,7 +17,7 @@ from pytest_django import Settings
 from hmi_site.services import socket_folders
 from tenants.base.errors import HmiError
 from tests.integration.archives.test_trial import wanted
-from tests.lacking import lacking
+from tests.skips import lacking
 from versiontree.transfer.archive import trial_load as trial
 from versiontree.transfer.archive.trial_load import Leaving, Trial, artifacts_try, trial_answer
 

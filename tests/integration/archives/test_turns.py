@@ -26,11 +26,11 @@ from versiontree.artifact_store import ArtifactStore, StoredArtifact
 from versiontree.transfer.archive.concurrency import AT_ONCE, Turn, machine_turn
 from versiontree.transfer.archive.reader import Archive, archive_open
 from versiontree.transfer.services import import_plan as grafting
-from versiontree.transfer.services.import_plan import graft_plan, graft_plant
+from versiontree.transfer.services.import_plan import import_apply, import_plan
 from versiontree.transfer.services.version_import import version_import
 from versiontree.tree.models import Version
 from versiontree.tree.services.version_completion import artifacts_attach, version_finish
-from versiontree.tree.services.version_create import version_plant
+from versiontree.tree.services.version_create import version_create
 
 pytestmark = pytest.mark.usefixtures("tried_here")
 
@@ -144,7 +144,7 @@ def test_two_machines_that_import_onto_one_root_number_its_versions(
     with archive_open(io.BytesIO(zipped(newer, branch=True)), most_bytes=10**9) as opened:
         contents = opened.contents
     Version.unscoped.filter(pk=newer.pk).update(state="retired")
-    plans = [graft_plan(contents, tenant=None, parent=None) for _ in range(2)]
+    plans = [import_plan(contents, tenant=None, parent=None) for _ in range(2)]
 
     def slowly(*, version: Version, metrics: Mapping[str, Any]) -> None:
         version_finish(version=version, metrics=metrics)
@@ -153,7 +153,7 @@ def test_two_machines_that_import_onto_one_root_number_its_versions(
     def plant(number: int) -> Callable[[], Version]:
         def act() -> Version:
             with transaction.atomic():
-                return graft_plant(plans[number], stored=stored, tenant=None, actor=None, name=None)
+                return import_apply(plans[number], stored=stored, tenant=None, actor=None, name=None)
 
         return act
 
@@ -167,7 +167,7 @@ def further_root(site: Site) -> Version:
     made, root = {**site.models.root, "lower": site.models.domain["lower"]}, site.root.root
     artifacts = [(role, store().ingest(role, folder)) for role, folder in made.items()]
     with transaction.atomic():
-        version = version_plant(
+        version = version_create(
             of=root, root=root, parent=site.root, tenant=None, config={}, plans=[], actor=None
         )
         artifacts_attach(version=version, artifacts=artifacts)

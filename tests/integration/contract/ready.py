@@ -19,7 +19,7 @@ from tests.integration.contract.known import Named, Special
 from tests.integration.contract.ready_openai import for_openai
 from tests.integration.foreign.made import lora_members
 from tests.integration.versiontree.answered import answers_keep, label_judge
-from tests.integration.versiontree.grove import checkpoint, domain_of, jobs_in_order
+from tests.integration.versiontree.tree_factory import checkpoint, domain_of, jobs_in_order
 from tests.unit.versiontree.forging import zip_of
 from versiontree.jobs.models import Job
 from versiontree.jobs.services.requests import job_cancel

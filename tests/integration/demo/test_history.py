@@ -7,7 +7,7 @@ import pytest
 from benchmarks.over_http.crowd import crowd
 from hmi_site.demo.history import usage_remember
 from tenants.usage.models import UsageDay
-from tests.integration.versiontree.grove import household, ready_hplm, ready_root
+from tests.integration.versiontree.tree_factory import household, ready_hplm, ready_root
 from versiontree.jobs.models import Job, JobEvent
 from versiontree.jobs.models.job import TERMINAL
 from versiontree.tree.models import Version

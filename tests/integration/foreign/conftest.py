@@ -7,7 +7,7 @@ import pytest
 from benchmarks.peers.errors import PeerUnavailable
 from tests.integration.archives.conftest import models, site, tried_here
 from tests.integration.foreign.libraries import Libraries, started
-from tests.lacking import lacking
+from tests.skips import lacking
 
 __all__ = ["libraries", "models", "site", "tried_here"]
 

@@ -23,7 +23,7 @@ from tenants.audit.models import AuditEvent
 from tests.integration.archives.site import Models, Site, make_site, store
 from tests.integration.versiontree.callers import V1, error, with_key
 from tests.unit.versiontree.forging import members_of
-from versiontree.jobs.services.lease_recovery import STALE_WORKSPACE_S, jobs_reap
+from versiontree.jobs.services.lease_recovery import STALE_WORKSPACE_S, leases_recover
 from versiontree.transfer.archive import conversion_cache as conversions
 from versiontree.transfer.archive import trial_load as trial
 from versiontree.transfer.archive.concurrency import AT_ONCE, Turn, machine_turn
@@ -172,7 +172,7 @@ def test_what_is_kept_is_of_this_version_and_goes_by_age_and_size(
         for path in (*folder.iterdir(), folder):
             os.utime(path, (0, time.time() - STALE_WORKSPACE_S - 60))
     content(taken(site))
-    jobs_reap()
+    leases_recover()
     assert len(list(kept.iterdir())) == 1
     monkeypatch.setattr(conversions, "MOST_BYTES", 1)
     Version.unscoped.filter(pk=site.hplm.pk).update(metrics={"evaluate": {"value": 0.5, "metric": "f1"}})

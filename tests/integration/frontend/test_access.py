@@ -4,7 +4,7 @@ from django.test import Client
 from django.urls import reverse
 
 from tests.e2e.world import World
-from tests.integration.versiontree.grove import jobs_in_order
+from tests.integration.versiontree.tree_factory import jobs_in_order
 
 
 def pages_of(world: World, slug: str) -> list[str]:

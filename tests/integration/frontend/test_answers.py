@@ -9,7 +9,7 @@ from django.test import Client
 from tests.e2e.measures import evaluation
 from tests.e2e.world import World, nothing_of_use, versions_finish
 from tests.integration.versiontree.answered import answers_keep, label_judge
-from tests.integration.versiontree.grove import jobs_in_order
+from tests.integration.versiontree.tree_factory import jobs_in_order
 from versiontree.jobs.models import Job
 from versiontree.tree.models import Evaluation, Version
 from versiontree.tree.services.hplms import hplm_update

@@ -5,7 +5,7 @@ import re
 from django.test import Client
 
 from tests.e2e.world import World, nothing_of_use, versions_finish
-from tests.integration.versiontree.grove import jobs_in_order
+from tests.integration.versiontree.tree_factory import jobs_in_order
 from versiontree.tree.services.hplms import hplm_update
 
 HERE = re.compile(r'<a href="[^"]+" aria-current="page">([^<]+)</a>')

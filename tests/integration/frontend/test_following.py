@@ -9,7 +9,7 @@ from tenants.accounts.models import Membership, User
 from tenants.accounts.services.members import member_remove
 from tenants.accounts.services.tenants import tenant_suspend
 from tests.e2e.world import World, world_build
-from tests.integration.versiontree.grove import jobs_in_order
+from tests.integration.versiontree.tree_factory import jobs_in_order
 
 
 @pytest.fixture

@@ -11,7 +11,7 @@ from django.utils import timezone
 
 from tests.e2e.world import WORKER, World, nothing_of_use, report, start, versions_finish
 from tests.integration.frontend.reading import Page
-from tests.integration.versiontree.grove import jobs_in_order
+from tests.integration.versiontree.tree_factory import jobs_in_order
 from versiontree.jobs.models import Job, JobEvent
 from versiontree.jobs.selectors.queue import job_marks, queue_places
 from versiontree.jobs.services.lifecycle import job_event, job_fail

@@ -14,7 +14,7 @@ from tenants.datasets.selectors.uploads import uploads_of
 from tenants.datasets.services.checks import check_create
 from tenants.datasets.services.uploads import upload_create, upload_receive
 from tests.e2e.world import World, nothing_of_use, tickets_file, versions_finish
-from tests.integration.versiontree.grove import jobs_in_order, ready_root
+from tests.integration.versiontree.tree_factory import jobs_in_order, ready_root
 from versiontree.jobs.services.lifecycle import job_claim
 from versiontree.tree.models import Coverage, Version
 from versiontree.tree.services.hplms import hplm_create

@@ -17,7 +17,7 @@ from frontend.presenters.version_page import version_context
 from tenants.datasets.services.datasets import dataset_upload
 from tests.e2e.measures import evaluation, fine_tuning
 from tests.e2e.world import World, conversion, nothing_of_use, start, versions_finish
-from tests.integration.versiontree.grove import jobs_in_order
+from tests.integration.versiontree.tree_factory import jobs_in_order
 from tests.unit.tenants.files import jsonl, texts
 from versiontree.artifact_store import ArtifactStore
 from versiontree.jobs.models import Job, JobEvent

@@ -12,8 +12,8 @@ from pathlib import Path
 import pytest
 
 from tests.integration.hmi_client.conftest import Product
-from tests.lacking import lacking
 from tests.processes import CHECKOUT
+from tests.skips import lacking
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
 SOURCES = ("pyproject.toml", "README.md", "LICENSE")

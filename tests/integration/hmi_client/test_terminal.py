@@ -13,7 +13,7 @@ from tenants.datasets.models import Dataset
 from tests.integration.hmi_client.conftest import Product
 from tests.integration.hmi_client.terminal import Terminal, hmi_in_terminal
 from tests.integration.jobs.world import Folders, mood_rows, store
-from tests.integration.versiontree.grove import jobs_in_order
+from tests.integration.versiontree.tree_factory import jobs_in_order
 from tests.unit.tenants.files import jsonl
 from tests.unit.tiny import tiny_hplm, tiny_root
 from versiontree.jobs.models import Job

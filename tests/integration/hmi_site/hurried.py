@@ -3,10 +3,10 @@
 from functools import partial
 
 from hmi_site import slow_readers
-from hmi_site.patience import Patience
+from hmi_site.patience import BodyTimeout
 
 slow_readers.EVERY_S = 0.1  # type: ignore[misc]
-setattr(slow_readers, "Patience", partial(Patience, left_s=1.0))  # noqa: B010
+setattr(slow_readers, "BodyTimeout", partial(BodyTimeout, left_s=1.0))  # noqa: B010
 
 from hmi_site.asgi import application  # noqa: E402
 

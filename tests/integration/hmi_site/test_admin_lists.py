@@ -31,7 +31,7 @@ from tenants.datasets.services.uploads import upload_create
 from tenants.usage.models import UsageMonth, UsageSum
 from tenants.usage.services.usage import usage_record
 from tests.integration.hmi_site.copies import Copies
-from tests.integration.versiontree import grove
+from tests.integration.versiontree import tree_factory
 from versiontree.artifact_store import StoredArtifact
 from versiontree.jobs.models import Job, JobShard
 from versiontree.tree.models import Alias, Coverage, Domain, Evaluation, Hplm, Root, Version
@@ -66,8 +66,10 @@ def staff(
 @pytest.fixture
 def version(staff: Client, tmp_path: Any) -> Version:
     """An hPLM's, with at least one row of everything else beside it."""
-    home = grove.household("acme")
-    version = grove.ready_hplm(grove.ready_domain(grove.ready_root(tmp_path), "medicine"), "spam", home)
+    home = tree_factory.household("acme")
+    version = tree_factory.ready_hplm(
+        tree_factory.ready_domain(tree_factory.ready_root(tmp_path), "medicine"), "spam", home
+    )
     tenant = home.tenant
     api_key_create(tenant=tenant, name="a key", scopes=["infer"], created_by=home.owner)
     upload = upload_create(tenant=tenant, filename="a.txt", size=0, actor=home.owner)
@@ -199,10 +201,10 @@ def _tenants_domain(version: Version) -> Domain:
     of = {"tenant": version.tenant, "root": version.root, "hplm": version.hplm, "parent": version.parent}
     Version.unscoped.bulk_create(Version(**ready, **of, number=number) for number in range(2, 3 * PAGE + 1))
     for owner in (None, version.tenant):
-        corpora = [grove.corpus(owner, f"more-{number}") for number in range(CHOICES)]
+        corpora = [tree_factory.corpus(owner, f"more-{number}") for number in range(CHOICES)]
     parent = Version.unscoped.get(kind="root", root=version.root_id)
     made = domain_create(tenant=version.tenant, parent=parent, name="own", corpus=corpora[0], actor=None)
-    return grove.domain_of(grove.do_jobs(made))
+    return tree_factory.domain_of(tree_factory.do_jobs(made))
 
 
 def test_no_form_has_a_list_of_choices_as_long_as_a_table(staff: Client, version: Version) -> None:
@@ -220,7 +222,7 @@ def test_no_form_has_a_list_of_choices_as_long_as_a_table(staff: Client, version
 
 def test_what_is_searched_for_a_form_is_what_it_takes(staff: Client, version: Version) -> None:
     domain, tenant = _tenants_domain(version), version.tenant
-    foreign = grove.household("globex").corpus
+    foreign = tree_factory.household("globex").corpus
     asked = {"app_label": "tree", "model_name": "version", "field_name": "corpus"}
 
     def found(term: str, **more: str) -> list[str]:

@@ -25,7 +25,7 @@ from tenants.accounts.models import Tenant, User
 from tenants.audit.models import AuditEvent
 from tenants.usage.models import Quota
 from tenants.usage.services.usage import usage_record
-from tests.integration.versiontree import grove
+from tests.integration.versiontree import tree_factory
 from tests.integration.versiontree.admin_pages import plain
 from versiontree.jobs.models import Job
 from versiontree.jobs.services.lifecycle import job_fail, job_heartbeat
@@ -46,8 +46,8 @@ def staff(client: Client, db: None, artifact_root: Any, redis_client: Redis) -> 
 @pytest.fixture
 def root(staff: Client, tmp_path: Any) -> Version:
     """With an hPLM below it."""
-    root = grove.ready_root(tmp_path)
-    grove.ready_hplm(root, "spam", grove.household("acme"))
+    root = tree_factory.ready_root(tmp_path)
+    tree_factory.ready_hplm(root, "spam", tree_factory.household("acme"))
     return Version.unscoped.get(pk=root.pk)
 
 
@@ -87,8 +87,8 @@ def test_the_dashboard_tells_what_workers_and_jobs_do_and_what_to_look_at(
 ) -> None:
     recently = Recently(312.4, 2210, 12.4, 40.0, 81.5, levels=Levels(60, 20, 15, 5))
     beat(redis_client, "w1", recently=recently, resident=9, hplms=10, slot_mismatches=2, last_error="no room")
-    job = grove.jobs_in_order(grove.new_hplm(root, "ham", grove.household("globex")))[0]
-    job_fail(job_id=job.pk, worker=grove.claim(job), code="out_of_memory", message="It did not fit.")
+    job = tree_factory.jobs_in_order(tree_factory.new_hplm(root, "ham", tree_factory.household("globex")))[0]
+    job_fail(job_id=job.pk, worker=tree_factory.claim(job), code="out_of_memory", message="It did not fit.")
     text = read(staff, "/admin/")
     for told in (
         "No inference worker serves the root bert, which has 2 hPLMs.",
@@ -145,13 +145,13 @@ def test_the_dashboard_draws_two_weeks_and_tells_what_lies_on_disk(staff: Client
 
 
 def test_a_root_tells_what_its_jobs_do_until_they_are_done(staff: Client, tmp_path: Any) -> None:
-    text = grove.corpus(None, "prose")
-    source = grove.checkpoint(tmp_path / "new")
+    text = tree_factory.corpus(None, "prose")
+    source = tree_factory.checkpoint(tmp_path / "new")
     version = root_register(name="new", source=source, corpus=text, actor=None)
-    convert = grove.jobs_in_order(version)[0]
+    convert = tree_factory.jobs_in_order(version)[0]
     page = reverse("admin:tree_root_change", args=[version.root_id])
     assert "Convert: queuedBuild PLOT: waiting" in read(staff, page)
-    worker = grove.claim(convert)
+    worker = tree_factory.claim(convert)
     job_heartbeat(job_id=convert.pk, worker=worker, lease_s=60, progress=0.37, stage="distil")
     assert "Convert: running, 37%, distil" in read(staff, page)
     job_fail(job_id=convert.pk, worker=worker, code="out_of_memory", message="It did not fit.")

@@ -18,7 +18,7 @@ from inference.queueing.status import State, WorkerStatus
 from inference.queueing.transport import RequestQueue
 from tenants.accounts.models import User
 from tests.integration.queueing.requests import ROOT, a_reply, a_request, answered
-from tests.integration.versiontree import grove
+from tests.integration.versiontree import tree_factory
 from tests.integration.world import make_user
 from versiontree.jobs.models import Job
 
@@ -138,8 +138,8 @@ def test_the_age_of_the_last_batch_is_that_of_the_last_worker_that_had_one(
 def test_jobs_are_counted_by_kind_and_state(
     client: Client, redis_client: redis.Redis, artifact_root: Path, tmp_path: Path
 ) -> None:
-    root = grove.ready_root(tmp_path)
-    grove.new_hplm(root, "mood", grove.household("acme"))
+    root = tree_factory.ready_root(tmp_path)
+    tree_factory.new_hplm(root, "mood", tree_factory.household("acme"))
     scrape = Scrape(client)
     assert scrape("hmi_jobs", kind="convert", state="succeeded") == 1
     assert scrape("hmi_jobs", kind="fine_tune", state="queued") == 1

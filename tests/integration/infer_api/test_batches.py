@@ -11,7 +11,7 @@ from rest_framework.test import APIClient
 
 from inference.batches.models import Batch
 from inference.batches.runner import batch_run
-from inference.batches.services.batches import batches_nudge_lost
+from inference.batches.services.batches import batches_dispatch_lost
 from tenants.datasets.models import File, Upload
 from tenants.datasets.services.files import file_create
 from tenants.datasets.services.uploads import upload_receive
@@ -127,7 +127,7 @@ def test_what_is_answered_when_a_batch_is_cancelled_or_fails_can_be_fetched(
     again = api.post(f"/api/v1/batches/{cancelled['id']}/cancel")
     assert (again.status_code, again.json()["error"]["code"]) == (409, "invalid_transition")
     Batch.unscoped.filter(pk=waiting["id"]).update(expires_at="2000-01-01T00:00Z")
-    batches_nudge_lost()
+    batches_dispatch_lost()
     assert [one["state"] for one in api.get("/api/v1/batches").json()["results"]] == [
         "expired",
         "failed",

@@ -6,8 +6,8 @@ import numpy as np
 
 from inference.hplm.plot import PlotChain, PlotTable
 from tests.integration.jobs.world import World, finish, store
-from tests.integration.versiontree import grove
-from tests.integration.versiontree.grove import jobs_in_order
+from tests.integration.versiontree import tree_factory
+from tests.integration.versiontree.tree_factory import jobs_in_order
 from tests.unit.tiny import fragments_of, tiny_lower, tiny_plot, tiny_root, tiny_texts
 from versiontree.jobs.models import Job
 from versiontree.tree.models import Version, VersionArtifact
@@ -27,12 +27,12 @@ def test_the_compacted_version_answers_as_the_one_before(world: World, tmp_path:
     above = world.ready_root(tmp_path / "root")
     root = tiny_root(tmp_path / "checkpoint")
     version = domain_create(
-        tenant=None, parent=above, name="medicine", corpus=grove.corpus(None, "text"), actor=None
+        tenant=None, parent=above, name="medicine", corpus=tree_factory.corpus(None, "text"), actor=None
     )
     for seed in range(3):
         if seed:
-            text = grove.corpus(None, f"text {seed}")
-            version = domain_update(domain=grove.domain_of(version), corpus=text, actor=None)
+            text = tree_factory.corpus(None, f"text {seed}")
+            version = domain_update(domain=tree_factory.domain_of(version), corpus=text, actor=None)
         folder = tmp_path / str(seed)
         lower = tiny_lower(root, seed=seed)
         lower.save(folder / "lower")
@@ -42,7 +42,7 @@ def test_the_compacted_version_answers_as_the_one_before(world: World, tmp_path:
         finish(pretrain, {"lower": folder / "lower"})
         finish(build, {"plot": folder / "plot"})
     before = Version.unscoped.get(pk=version.pk)
-    compacted = domain_compact(domain=grove.domain_of(before), actor=None)
+    compacted = domain_compact(domain=tree_factory.domain_of(before), actor=None)
     run_job(jobs_in_order(compacted)[0].pk)
     job = Job.unscoped.get(version=compacted)
     assert (job.state, job.metrics["tables"]) == ("succeeded", 3)

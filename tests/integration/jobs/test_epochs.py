@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from tests.integration.jobs.world import World
-from tests.integration.versiontree.grove import jobs_in_order
+from tests.integration.versiontree.tree_factory import jobs_in_order
 from versiontree.tree.services.hplms import hplm_create
 from workers.runner import run_job
 

@@ -9,7 +9,7 @@ from tenants.datasets.models import Dataset
 from tenants.datasets.services.datasets import dataset_delete, dataset_upload
 from tests.integration.jobs.world import World, mood_rows, store
 from tests.integration.tenants.content import stream
-from tests.integration.versiontree.grove import jobs_in_order
+from tests.integration.versiontree.tree_factory import jobs_in_order
 from tests.unit.tenants.files import jsonl
 from versiontree.jobs.models import Job
 from versiontree.tree.models import Artifact, Evaluation, Version, VersionArtifact

@@ -13,8 +13,8 @@ from inference.queueing.misses import MissCounter, missed_fragments
 from tenants.accounts.models import Tenant
 from tenants.base.errors import HmiError
 from tests.integration.jobs.world import World, finish, store
-from tests.integration.versiontree import grove
-from tests.integration.versiontree.grove import jobs_in_order
+from tests.integration.versiontree import tree_factory
+from tests.integration.versiontree.tree_factory import jobs_in_order
 from tests.unit.tiny import tiny_lower, tiny_plot, tiny_root, tiny_texts
 from versiontree.jobs.models import Job
 from versiontree.tree.models import Version, VersionArtifact
@@ -37,7 +37,7 @@ def domain(world: World, tmp_path: Path) -> Version:
     lower = tiny_lower(root, seed=1)
     lower.save(tmp_path / "lower")
     tiny_plot(tmp_path / "plot", root, lower, tiny_texts(20), all_unigrams=False, share=0.4)
-    text = grove.corpus(None, "domain text")
+    text = tree_factory.corpus(None, "domain text")
     version = domain_create(tenant=None, parent=above, name="medicine", corpus=text, actor=None)
     pretrain, build = jobs_in_order(version)
     finish(pretrain, {"lower": tmp_path / "lower"})
@@ -56,7 +56,7 @@ def miss(redis: Redis, version: Version, tenant: str, ids: tuple[int, ...], time
 
 
 def grow(version: Version) -> Job:
-    grown = domain_grow(domain=grove.domain_of(version), actor=None, settings={"minimum_count": 5})
+    grown = domain_grow(domain=tree_factory.domain_of(version), actor=None, settings={"minimum_count": 5})
     job = jobs_in_order(grown)[0]
     run_job(job.pk)
     return Job.unscoped.select_related("version").get(pk=job.pk)
@@ -124,8 +124,8 @@ def extended(domain: Version, scratch: Path, seed: int) -> Version:
     lower = tiny_lower(root, seed=seed)
     lower.save(scratch / f"lower{seed}")
     tiny_plot(scratch / f"plot{seed}", root, lower, tiny_texts(20, seed=seed), all_unigrams=False, seed=seed)
-    text = grove.corpus(None, f"text {seed}")
-    version = domain_update(domain=grove.domain_of(domain), corpus=text, actor=None)
+    text = tree_factory.corpus(None, f"text {seed}")
+    version = domain_update(domain=tree_factory.domain_of(domain), corpus=text, actor=None)
     pretrain, build = jobs_in_order(version)
     finish(pretrain, {"lower": scratch / f"lower{seed}"})
     finish(build, {"plot": scratch / f"plot{seed}"})
@@ -133,7 +133,7 @@ def extended(domain: Version, scratch: Path, seed: int) -> Version:
 
 
 def compacted(domain: Version) -> Version:
-    version = domain_compact(domain=grove.domain_of(domain), actor=None)
+    version = domain_compact(domain=tree_factory.domain_of(domain), actor=None)
     run_job(jobs_in_order(version)[0].pk)
     return Version.unscoped.get(pk=version.pk)
 
@@ -161,7 +161,7 @@ def test_a_tenant_s_domain_grows_from_what_that_tenant_missed_alone(
     """Also where its table is another domain's too, as it is after an import, or stands on it."""
     Tenant.objects.create(slug="globex", name="Globex")
     own = domain_create(
-        tenant=world.tenant, parent=domain, name="ours", corpus=grove.corpus(None, "ours"), actor=None
+        tenant=world.tenant, parent=domain, name="ours", corpus=tree_factory.corpus(None, "ours"), actor=None
     )
     pretrain, build = jobs_in_order(own)
     for job, role in ((pretrain, "lower"), (build, "plot")):
@@ -179,7 +179,7 @@ def test_a_tenant_s_domain_grows_from_what_that_tenant_missed_alone(
 def test_what_those_above_missed_does_not_count_for_a_domain(
     domain: Version, world: World, redis: Redis, tmp_path: Path
 ) -> None:
-    text = grove.corpus(None, "below")
+    text = tree_factory.corpus(None, "below")
     below = domain_create(tenant=None, parent=domain, name="below", corpus=text, actor=None)
     pretrain, build = jobs_in_order(below)
     root = tiny_root(tmp_path / "again")
@@ -197,5 +197,5 @@ def test_what_those_above_missed_does_not_count_for_a_domain(
 
 def test_a_shared_domain_never_grows_by_what_one_tenant_missed(domain: Version) -> None:
     with pytest.raises(HmiError) as refused:
-        domain_grow(domain=grove.domain_of(domain), actor=None, settings={"minimum_tenants": 1})
+        domain_grow(domain=tree_factory.domain_of(domain), actor=None, settings={"minimum_tenants": 1})
     assert (refused.value.code, refused.value.param) == ("invalid_field", "minimum_tenants")

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.integration.jobs.world import World, let_lease_run_out
-from tests.integration.versiontree.grove import jobs_in_order
+from tests.integration.versiontree.tree_factory import jobs_in_order
 from versiontree.artifact_store import ArtifactStore
 from versiontree.jobs.models import Job
 from versiontree.jobs.services.requests import job_cancel

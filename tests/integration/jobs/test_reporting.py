@@ -19,7 +19,7 @@ from tenants.base.child_process import LONG_TASK_S, run_in_child
 from tenants.base.errors import ErrorCode, HmiError
 from tenants.datasets.tasks import run_check
 from tests.integration.jobs.world import World, let_lease_run_out
-from tests.integration.versiontree.grove import jobs_in_order
+from tests.integration.versiontree.tree_factory import jobs_in_order
 from tests.processes import wait_until
 from versiontree.jobs.errors import LeaseLost
 from versiontree.jobs.models import Job, JobEvent

@@ -14,7 +14,7 @@ from tenants.base.errors import ErrorCode
 from tenants.datasets.services.datasets import dataset_upload
 from tests.integration.jobs.world import World, at_stage, make_endless, store
 from tests.integration.tenants.content import stream
-from tests.integration.versiontree.grove import jobs_in_order
+from tests.integration.versiontree.tree_factory import jobs_in_order
 from tests.processes import wait_until
 from tests.unit.tenants.files import jsonl
 from versiontree.jobs.models import Job, JobEvent

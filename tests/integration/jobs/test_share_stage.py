@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from tests.integration.jobs.world import World
-from tests.integration.versiontree.grove import jobs_in_order
+from tests.integration.versiontree.tree_factory import jobs_in_order
 from tests.unit.training.world import CancelAt, NullReporter
 from versiontree.jobs.models import Job, JobShard
 from versiontree.jobs.services.lifecycle import job_claim
@@ -31,7 +31,7 @@ def job(world: World) -> Job:
 def asked(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """How many helpers were asked for, each time."""
     counts: list[int] = []
-    monkeypatch.setattr(sharding, "shards_nudge", lambda *, job_id, count: counts.append(count))
+    monkeypatch.setattr(sharding, "shards_dispatch", lambda *, job_id, count: counts.append(count))
     return counts
 
 

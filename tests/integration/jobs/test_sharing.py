@@ -9,7 +9,7 @@ import psutil
 import pytest
 
 from tests.integration.jobs.world import World, finish, let_lease_run_out, state_of, store
-from tests.integration.versiontree.grove import jobs_in_order
+from tests.integration.versiontree.tree_factory import jobs_in_order
 from tests.processes import CeleryWorker, wait_until
 from tests.unit.tiny import tiny_lower, tiny_root
 from tests.unit.training.world import NullReporter, contents

@@ -7,7 +7,7 @@ import pytest
 from django.db import connection
 
 from tests.integration.jobs.world import World, state_of
-from tests.integration.versiontree.grove import jobs_in_order
+from tests.integration.versiontree.tree_factory import jobs_in_order
 from tests.processes import wait_until
 from versiontree.jobs.models import Job
 from versiontree.jobs.services.job_set_waiting import WAITING_FOR_TURN

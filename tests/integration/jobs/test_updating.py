@@ -4,7 +4,7 @@ from pathlib import Path
 from typing import Any
 
 from tests.integration.jobs.world import World
-from tests.integration.versiontree.grove import hplm_of, jobs_in_order
+from tests.integration.versiontree.tree_factory import hplm_of, jobs_in_order
 from versiontree.tree.models import Version
 from versiontree.tree.services.hplms import hplm_update
 from workers.runner import run_job

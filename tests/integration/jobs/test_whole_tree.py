@@ -23,7 +23,7 @@ from tenants.accounts.models import User
 from tenants.accounts.services.api_keys import api_key_create
 from tests.integration.jobs.conftest import StartWorker
 from tests.integration.jobs.world import World, store
-from tests.integration.versiontree.grove import jobs_in_order
+from tests.integration.versiontree.tree_factory import jobs_in_order
 from tests.processes import CeleryWorker, InferenceWorker, wait_until
 from tests.unit.families import published
 from versiontree.jobs.models import Job

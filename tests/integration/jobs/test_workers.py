@@ -17,10 +17,10 @@ from tests.integration.jobs.world import (
     state_of,
     store,
 )
-from tests.integration.versiontree.grove import jobs_in_order
+from tests.integration.versiontree.tree_factory import jobs_in_order
 from tests.processes import wait_until
 from versiontree.jobs.models import Job, JobEvent
-from versiontree.jobs.services.lease_recovery import jobs_reap
+from versiontree.jobs.services.lease_recovery import leases_recover
 from versiontree.jobs.services.requests import job_cancel
 from versiontree.tree.models import Version, VersionArtifact
 from workers.tasks import run_job
@@ -90,9 +90,9 @@ def test_a_job_whose_message_was_lost_is_nudged_again(
     job_cancel(job=fine_tune, actor=world.owner)
     wait_until(lambda: state_of(fine_tune) == "cancelled", worker)
     Job.unscoped.filter(pk=second.pk).update(nudged_at=timezone.now())
-    assert jobs_reap().nudged == 0
+    assert leases_recover().nudged == 0
     Job.unscoped.filter(pk=second.pk).update(nudged_at=timezone.now() - timedelta(seconds=11))
-    assert jobs_reap().nudged == 1
+    assert leases_recover().nudged == 1
     wait_until(lambda: state_of(second) == "succeeded", worker)
 
 

@@ -16,12 +16,12 @@ from tenants.datasets.models import Corpus, Dataset
 from tenants.datasets.services.corpora import corpus_upload
 from tenants.datasets.services.datasets import dataset_upload
 from tests.integration.tenants.content import stream
-from tests.integration.versiontree.grove import jobs_in_order
+from tests.integration.versiontree.tree_factory import jobs_in_order
 from tests.unit.tenants.files import jsonl
 from tests.unit.tiny import tiny_checkpoint, tiny_lower, tiny_plot, tiny_root, tiny_texts
 from versiontree.artifact_store import ArtifactStore
 from versiontree.jobs.models import Job
-from versiontree.jobs.services.lease_recovery import jobs_reap
+from versiontree.jobs.services.lease_recovery import leases_recover
 from versiontree.jobs.services.lifecycle import job_claim, job_succeed
 from versiontree.tree.models import Version
 from versiontree.tree.services.hplms import hplm_create
@@ -152,7 +152,7 @@ def state_of(job: Job) -> str:
 def let_lease_run_out(job: Job) -> None:
     """Half a minute passes, and the reaper comes by."""
     Job.unscoped.filter(pk=job.pk, state="running").update(lease_until=timezone.now())
-    jobs_reap()
+    leases_recover()
 
 
 def at_stage(job: Job, stage: str) -> bool:

@@ -12,7 +12,7 @@ from pytest_django import Settings
 
 from hmi_site.launcher import children
 from tests.integration.jobs.world import make_world, state_of
-from tests.integration.versiontree.grove import jobs_in_order
+from tests.integration.versiontree.tree_factory import jobs_in_order
 from tests.processes import wait_until
 from tests.services import running
 from versiontree.jobs.models import Job, JobEvent

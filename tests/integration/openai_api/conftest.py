@@ -11,8 +11,8 @@ from tenants.accounts.models import Tenant
 from tenants.accounts.services.api_keys import api_key_create
 from tests.integration.hmi_client.conftest import product as product
 from tests.integration.hmi_client.conftest import site as site
-from tests.integration.versiontree import grove
-from tests.integration.versiontree.grove import Household
+from tests.integration.versiontree import tree_factory
+from tests.integration.versiontree.tree_factory import TenantFixture
 from versiontree.tree.models import Version
 
 
@@ -42,27 +42,27 @@ def own_places(artifact_root: Path, upload_root: Path, redis_url: str) -> Path:
 
 
 @pytest.fixture
-def acme(db: None) -> Household:
-    return grove.household("acme")
+def acme(db: None) -> TenantFixture:
+    return tree_factory.household("acme")
 
 
 @pytest.fixture
-def globex(db: None) -> Household:
-    return grove.household("globex")
+def globex(db: None) -> TenantFixture:
+    return tree_factory.household("globex")
 
 
 @pytest.fixture
 def root(db: None, tmp_path: Path) -> Version:
-    return grove.ready_root(tmp_path)
+    return tree_factory.ready_root(tmp_path)
 
 
 @pytest.fixture
-def client(acme: Household) -> Caller:
+def client(acme: TenantFixture) -> Caller:
     """A program of acme's."""
     return Caller(acme.tenant, "manage", "infer")
 
 
 @pytest.fixture
-def stranger(globex: Household) -> Caller:
+def stranger(globex: TenantFixture) -> Caller:
     """A program of another tenant's."""
     return Caller(globex.tenant, "manage", "infer")

@@ -14,14 +14,14 @@ from tenants.datasets.services.files import files_expire
 from tenants.usage.models import Quota
 from tests.integration.openai_api.conftest import Caller
 from tests.integration.tenants.content import audit_of, stored
-from tests.integration.versiontree.grove import Household
+from tests.integration.versiontree.tree_factory import TenantFixture
 from versiontree.tree.models import Version
 
 ROWS = '{"text": "a", "label": "b"}\n'
 
 
 def test_a_file_is_sent_seen_fetched_and_deleted_by_its_tenant_alone(
-    acme: Household,
+    acme: TenantFixture,
     client: Caller,
     stranger: Caller,
     upload_root: Path,
@@ -80,7 +80,7 @@ def test_files_are_listed_in_parts_in_either_order(client: Caller) -> None:
     assert part(after=ids[0]) == ([], False)
 
 
-def test_a_file_goes_when_its_time_is_over(client: Caller, acme: Household, upload_root: Path) -> None:
+def test_a_file_goes_when_its_time_is_over(client: Caller, acme: TenantFixture, upload_root: Path) -> None:
     life: dict[str, Any] = {"expires_after[anchor]": "created_at", "expires_after[seconds]": 3600}
     file = client.sends(ROWS, **life).json()
     assert file["expires_at"] == pytest.approx(file["created_at"] + 3600, abs=1)
@@ -135,7 +135,7 @@ def test_a_file_in_use_stays_until_what_uses_it_has_ended(
 )
 def test_what_cannot_be_kept_leaves_nothing(
     client: Caller,
-    acme: Household,
+    acme: TenantFixture,
     upload_root: Path,
     sent: dict[str, Any],
     status: int,

@@ -12,8 +12,8 @@ from tenants.usage.models import Quota
 from tests.integration.openai_api.conftest import Caller
 from tests.integration.openai_api.tuning import asked, begin, now, version_of
 from tests.integration.tenants.content import stream
-from tests.integration.versiontree import grove
-from tests.integration.versiontree.grove import Household
+from tests.integration.versiontree import tree_factory
+from tests.integration.versiontree.tree_factory import TenantFixture
 from tests.unit.tenants.files import jsonl, texts
 from versiontree.jobs.models import Job
 from versiontree.jobs.services.lifecycle import job_event, job_fail
@@ -51,14 +51,14 @@ def begun(mood: dict[str, Any]) -> Version:
 @pytest.fixture
 def done(mood: dict[str, Any], begun: Version) -> dict[str, Any]:
     """The job, after its work was done: two steps in a worker that was lost, and the rest in another."""
-    tuning, evaluating = grove.jobs_in_order(begun)
-    grove.claim(tuning)
+    tuning, evaluating = tree_factory.jobs_in_order(begun)
+    tree_factory.claim(tuning)
     for step in (10, 20):
         data = {"stage": "fine-tune", "step": step, "total": 20, "loss": 1.0 / step}
         job_event(job_id=tuning.pk, kind="metrics", data=data)
     hand_back(tuning)
-    grove.do_job(tuning, test={"metric": "accuracy", "value": 0.75, "rows": 6}, labels=["bad", "good"])
-    grove.do_job(evaluating)
+    tree_factory.do_job(tuning, test={"metric": "accuracy", "value": 0.75, "rows": 6}, labels=["bad", "good"])
+    tree_factory.do_job(evaluating)
     return mood
 
 
@@ -89,20 +89,20 @@ def test_its_files_become_one_dataset_and_one_version(
 def test_it_is_at_work_until_its_last_job_is_done_and_says_when_that_may_be(
     client: Caller, mood: dict[str, Any], begun: Version
 ) -> None:
-    tuning, evaluating = grove.jobs_in_order(begun)
+    tuning, evaluating = tree_factory.jobs_in_order(begun)
     assert now(client, mood)["hmi"] == {"jobs": [str(tuning.pk), str(evaluating.pk)], "version": begun.pk}
-    grove.claim(tuning)
+    tree_factory.claim(tuning)
     assert now(client, mood)["status"] == "running"
     hand_back(tuning)
-    grove.do_job(tuning, labels=["bad", "good"])
+    tree_factory.do_job(tuning, labels=["bad", "good"])
     assert now(client, mood)["status"] == "running"
-    grove.claim(evaluating)
+    tree_factory.claim(evaluating)
     heard = timezone.now()
     Job.unscoped.filter(pk=evaluating.pk).update(heartbeat_at=heard, eta_seconds=50)
     Job.unscoped.filter(pk=tuning.pk).update(heartbeat_at=heard - timedelta(hours=1))
     assert now(client, mood)["estimated_finish"] == int(heard.timestamp() + 50)
     hand_back(evaluating)
-    grove.do_job(evaluating)
+    tree_factory.do_job(evaluating)
     shown = now(client, mood)
     assert (shown["status"], shown["fine_tuned_model"], shown["error"]) == ("succeeded", "acme/mood:1", None)
     assert shown["finished_at"] >= shown["created_at"]
@@ -159,7 +159,7 @@ def test_what_its_version_does_later_is_not_its_to_cancel(
 
 
 def test_what_a_job_was_promised_nobody_takes_before_its_turn(
-    client: Caller, root: Version, acme: Household
+    client: Caller, root: Version, acme: TenantFixture
 ) -> None:
     def hplm(name: str) -> tuple[int, str]:
         body = {"name": name, "parent": root.pk, "dataset": acme.dataset.pk}
@@ -187,10 +187,10 @@ def test_what_a_job_was_promised_nobody_takes_before_its_turn(
 def test_what_was_tuned_goes_on_to_a_further_version(client: Caller, root: Version) -> None:
     first = asked(client, suffix="mood")
     begin(first)
-    grove.do_jobs(version_of(first))
+    tree_factory.do_jobs(version_of(first))
     second = asked(client, model=now(client, first)["fine_tuned_model"])
     begin(second)
-    grove.do_jobs(version_of(second))
+    tree_factory.do_jobs(version_of(second))
     assert now(client, second)["fine_tuned_model"] == "acme/mood:2"
     assert now(client, first)["fine_tuned_model"] == "acme/mood:1"
     file = client.sends(jsonl(texts(60))).json()["id"]
@@ -218,8 +218,10 @@ def test_a_job_is_cancelled_before_and_while_it_is_at_work_and_fails_with_its_re
 
     failing = asked(client)
     begin(failing)
-    tuning = grove.jobs_in_order(version_of(failing))[0]
-    job_fail(job_id=tuning.pk, worker=grove.claim(tuning), code="training_diverged", message="It diverged.")
+    tuning = tree_factory.jobs_in_order(version_of(failing))[0]
+    job_fail(
+        job_id=tuning.pk, worker=tree_factory.claim(tuning), code="training_diverged", message="It diverged."
+    )
     shown = now(client, failing)
     assert (shown["status"], shown["error"]["code"]) == ("failed", "training_diverged")
     events = client.get(f"/v1/fine_tuning/jobs/{failing['id']}/events").json()["data"]
@@ -227,9 +229,9 @@ def test_a_job_is_cancelled_before_and_while_it_is_at_work_and_fails_with_its_re
 
 
 def test_what_is_asked_wrongly_is_refused_at_once(
-    client: Caller, stranger: Caller, root: Version, acme: Household
+    client: Caller, stranger: Caller, root: Version, acme: TenantFixture
 ) -> None:
-    grove.ready_hplm(root, "taken", acme)
+    tree_factory.ready_hplm(root, "taken", acme)
     file, theirs = client.sends(jsonl(texts(60))).json()["id"], stranger.sends("x\n").json()["id"]
     batch = client.sends("x\n", purpose="batch").json()["id"]
     supervised = {"type": "supervised", "supervised": {"hyperparameters": {"n_epochs": 1000}}}
@@ -259,7 +261,7 @@ def test_what_is_asked_wrongly_is_refused_at_once(
 
 
 def test_a_worker_that_died_over_the_files_is_followed_by_another_but_not_for_ever(
-    client: Caller, root: Version, acme: Household
+    client: Caller, root: Version, acme: TenantFixture
 ) -> None:
     def left_behind(job: dict[str, Any]) -> Dataset:
         key = job["id"].removeprefix("ftjob-")
@@ -287,7 +289,7 @@ def test_a_worker_that_died_over_the_files_is_followed_by_another_but_not_for_ev
 
 
 def test_what_waits_for_its_files_to_be_read_has_its_jobs_reserved(
-    client: Caller, root: Version, acme: Household
+    client: Caller, root: Version, acme: TenantFixture
 ) -> None:
     Quota.unscoped.update_or_create(tenant=acme.tenant, defaults={"max_active_jobs": 3})
     job = asked(client)

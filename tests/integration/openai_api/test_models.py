@@ -4,18 +4,18 @@ from django.test import Client
 
 from tests.integration.openai_api.conftest import Caller
 from tests.integration.openai_api.tuning import asked, begin
-from tests.integration.versiontree import grove
-from tests.integration.versiontree.grove import Household
+from tests.integration.versiontree import tree_factory
+from tests.integration.versiontree.tree_factory import TenantFixture
 from versiontree.jobs.models import Job
 from versiontree.tree.models import Hplm, Version
 
 
 def test_a_tenant_sees_roots_domains_and_its_own_hplms(
-    root: Version, acme: Household, globex: Household, client: Caller, stranger: Caller
+    root: Version, acme: TenantFixture, globex: TenantFixture, client: Caller, stranger: Caller
 ) -> None:
-    own = grove.ready_domain(root, "tickets", home=acme)
-    grove.ready_domain(root, "biomedicine")
-    version = grove.ready_hplm(own, "mood", acme)
+    own = tree_factory.ready_domain(root, "tickets", home=acme)
+    tree_factory.ready_domain(root, "biomedicine")
+    version = tree_factory.ready_hplm(own, "mood", acme)
     listed = client.get("/v1/models").json()
     assert listed["object"] == "list"
     assert {model["id"]: model["owned_by"] for model in listed["data"]} == {
@@ -42,8 +42,8 @@ def test_a_tenant_sees_roots_domains_and_its_own_hplms(
         assert (refused.status_code, refused.json()["error"]["code"]) == (404, "model_not_found"), name
 
 
-def test_either_scope_lists_models_and_only_manage_deletes_them(root: Version, acme: Household) -> None:
-    grove.ready_hplm(root, "mood", acme)
+def test_either_scope_lists_models_and_only_manage_deletes_them(root: Version, acme: TenantFixture) -> None:
+    tree_factory.ready_hplm(root, "mood", acme)
     reader, manager = Caller(acme.tenant, "infer"), Caller(acme.tenant, "manage")
     assert reader.get("/v1/models").status_code == manager.get("/v1/models").status_code == 200
     assert reader.get("/v1/files").json()["error"]["code"] == "forbidden"
@@ -58,7 +58,7 @@ def test_either_scope_lists_models_and_only_manage_deletes_them(root: Version, a
 
 
 def test_what_is_still_tuned_stays_and_says_by_what_ids_that_is_cancelled(
-    client: Caller, root: Version, acme: Household
+    client: Caller, root: Version, acme: TenantFixture
 ) -> None:
     job = asked(client, suffix="mood")
     begin(job)
@@ -70,7 +70,7 @@ def test_what_is_still_tuned_stays_and_says_by_what_ids_that_is_cancelled(
     assert client.asks(f"fine_tuning/jobs/{dependent['id']}/cancel").json()["status"] == "cancelled"
     assert client.delete("/v1/models/acme/mood").json()["deleted"]
 
-    evaluated = grove.ready_hplm(root, "spam", acme)
+    evaluated = tree_factory.ready_hplm(root, "spam", acme)
     later = Job.unscoped.create(kind="evaluate", tenant=acme.tenant, version=evaluated, state="queued")
     (dependent,) = client.delete("/v1/models/acme/spam").json()["error"]["details"]["dependents"]
     assert (dependent["type"], dependent["id"]) == ("job", str(later.pk))

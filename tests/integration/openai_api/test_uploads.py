@@ -18,7 +18,7 @@ from tenants.datasets.storage import upload_store
 from tenants.usage.models import Quota
 from tests.integration.openai_api.conftest import Caller
 from tests.integration.tenants.content import stored
-from tests.integration.versiontree.grove import Household
+from tests.integration.versiontree.tree_factory import TenantFixture
 
 PARTS = [b'{"text": "one", "label": "a"}\n', b'{"text": "two", "label": "b"}\n', b'{"text": "3"}\n']
 WHOLE = b"".join(PARTS)
@@ -40,7 +40,7 @@ def part(client: Caller, upload: str, data: bytes) -> Any:
 
 
 def test_parts_in_any_order_become_one_file(
-    acme: Household,
+    acme: TenantFixture,
     client: Caller,
     stranger: Caller,
     upload_root: Path,
@@ -116,7 +116,7 @@ def test_parts_are_put_together_by_one_call_at_a_time_and_only_while_they_are_he
 
 
 def test_what_is_cancelled_or_too_large_leaves_nothing(
-    acme: Household, client: Caller, upload_root: Path, django_capture_on_commit_callbacks: Any
+    acme: TenantFixture, client: Caller, upload_root: Path, django_capture_on_commit_callbacks: Any
 ) -> None:
     upload = announced(client)
     part(client, upload, PARTS[0])

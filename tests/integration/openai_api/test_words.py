@@ -12,8 +12,8 @@ from tenants.base.errors import ErrorCode, HmiError
 from tests.integration.openai_api.conftest import Caller
 from tests.integration.openai_api.test_uploads import announced, part
 from tests.integration.openai_api.tuning import asked, begin, now, version_of
-from tests.integration.versiontree import grove
-from tests.integration.versiontree.grove import Household
+from tests.integration.versiontree import tree_factory
+from tests.integration.versiontree.tree_factory import TenantFixture
 from versiontree.jobs.models import Job
 from versiontree.jobs.services.lifecycle import job_event, job_fail
 from versiontree.tree.models import FineTuning, Version
@@ -48,8 +48,8 @@ def test_files_and_uploads(client: Caller) -> None:
     assert word_of(client.asks(f"uploads/{cancelled}/cancel")) == ("upload", "cancelled")
 
 
-def test_models(client: Caller, root: Version, acme: Household) -> None:
-    grove.ready_hplm(root, "mood", acme)
+def test_models(client: Caller, root: Version, acme: TenantFixture) -> None:
+    tree_factory.ready_hplm(root, "mood", acme)
     listed = client.get("/v1/models")
     assert (word_of(listed), {model["object"] for model in listed.json()["data"]}) == ("list", {"model"})
     assert word_of(client.get("/v1/models/acme/mood")) == "model"
@@ -65,13 +65,13 @@ def test_fine_tunings_that_come_to_a_good_end(client: Caller, root: Version) -> 
     assert set(job["method"]["supervised"]["hyperparameters"].values()) == {"auto"}
     begin(job)
     words.append(now(client, job)["status"])
-    tuning, evaluating = grove.jobs_in_order(version_of(job))
-    grove.claim(tuning)
+    tuning, evaluating = tree_factory.jobs_in_order(version_of(job))
+    tree_factory.claim(tuning)
     job_event(job_id=tuning.pk, kind="metrics", data={"step": 1, "total": 1, "loss": 0.5})
     words.append(now(client, job)["status"])
     Job.unscoped.filter(pk=tuning.pk).update(state="queued", worker="", lease_until=None)
-    grove.do_job(tuning)
-    grove.do_job(evaluating)
+    tree_factory.do_job(tuning)
+    tree_factory.do_job(evaluating)
     words.append(now(client, job)["status"])
     assert words == ["validating_files", "queued", "running", "succeeded"]
 
@@ -95,8 +95,8 @@ def test_fine_tunings_that_come_to_a_good_end(client: Caller, root: Version) -> 
 def test_fine_tunings_that_do_not(client: Caller, root: Version) -> None:
     begun = asked(client, suffix="one")
     begin(begun)
-    tuning, _ = grove.jobs_in_order(version_of(begun))
-    worker = grove.claim(tuning)
+    tuning, _ = tree_factory.jobs_in_order(version_of(begun))
+    worker = tree_factory.claim(tuning)
     job_fail(job_id=tuning.pk, worker=worker, code=ErrorCode.OUT_OF_DISK, message="Full.")
     failed = now(client, begun)
     assert (failed["status"], failed["error"]) == ("failed", PROBLEM)

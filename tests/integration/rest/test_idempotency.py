@@ -12,9 +12,9 @@ from django.db import connection, transaction
 from django.utils import timezone
 from rest_framework.test import APIClient
 
-from tenants.accounts.models import KeptAnswer
+from tenants.accounts.models import IdempotentResponse
 from tenants.accounts.services import idempotency as kept_answers
-from tenants.accounts.services.idempotency import KEPT_FOR, answers_forget
+from tenants.accounts.services.idempotency import KEPT_FOR, idempotent_responses_expire
 from tenants.datasets.models import Corpus, Upload
 from tenants.usage.services.quotas import quota_lock
 from tenants.webhooks.models import WebhookEndpoint
@@ -48,7 +48,7 @@ def test_a_secret_is_shown_again_to_who_asked_and_stands_nowhere_in_the_open(wor
     assert "Idempotency-Replayed" not in first.headers
     assert again.headers["Idempotency-Replayed"] == "true"
     assert first["X-Request-Id"] != again["X-Request-Id"]
-    kept = KeptAnswer.objects.for_tenant(world.tenant).get()
+    kept = IdempotentResponse.objects.for_tenant(world.tenant).get()
     assert first.json()["secret"] not in kept.answer
     assert code_of(post(client, "webhooks", {**HOOK, "description": "b"}, "k1")) == (
         422,
@@ -70,7 +70,7 @@ def test_files_are_compared_by_their_bytes_and_errors_are_not_kept(world: World)
         return post(client, "corpora", body, "k1", format="multipart")
 
     assert send("").status_code == 422
-    assert KeptAnswer.unscoped.count() == 0
+    assert IdempotentResponse.unscoped.count() == 0
     first, again = send(CORPUS), send(CORPUS)
     assert (first.status_code, again.status_code) == (201, 201)
     assert again.content == first.content
@@ -97,15 +97,15 @@ def test_after_a_day_a_key_is_free_and_of_a_tenant_so_many_are_kept(
 ) -> None:
     client = with_key(world)
     first = post(client, "webhooks", HOOK, "k1").json()["id"]
-    KeptAnswer.unscoped.update(created_at=timezone.now() - KEPT_FOR - timedelta(seconds=1))
+    IdempotentResponse.unscoped.update(created_at=timezone.now() - KEPT_FOR - timedelta(seconds=1))
     second = post(client, "webhooks", {**HOOK, "description": "b"}, "k1").json()["id"]
     assert second != first
-    KeptAnswer.unscoped.update(created_at=timezone.now() - KEPT_FOR)
-    assert answers_forget() == 1
+    IdempotentResponse.unscoped.update(created_at=timezone.now() - KEPT_FOR)
+    assert idempotent_responses_expire() == 1
     monkeypatch.setattr(kept_answers, "MOST_OF_A_TENANT", 2)
     for key in ("k1", "k2", "k3"):
         post(client, "webhooks", HOOK, key)
-    assert KeptAnswer.unscoped.count() == 2
+    assert IdempotentResponse.unscoped.count() == 2
     assert post(client, "webhooks", HOOK, "k3").headers.get("Idempotency-Replayed") == "true"
     monkeypatch.setattr(kept_answers, "MOST_BYTES_EACH", 10)
     post(client, "webhooks", HOOK, "k4")

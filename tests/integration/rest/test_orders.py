@@ -10,7 +10,7 @@ from rest_framework.test import APIClient
 
 from tenants.datasets.models import Corpus
 from tests.e2e.world import World, world_build
-from tests.integration.versiontree.grove import jobs_in_order
+from tests.integration.versiontree.tree_factory import jobs_in_order
 from versiontree.jobs.services.priorities import PLACES
 from versiontree.jobs.services.requests import job_cancel
 from versiontree.transfer.services.takeout_writer import takeout_run

@@ -18,7 +18,7 @@ from tenants.usage.services.usage import usage_record
 from tenants.webhooks.models import WebhookEndpoint
 from tenants.webhooks.services.endpoints import webhook_create
 from tests.integration.sessions import by_itself, wait_for_a_waiting_session
-from tests.integration.versiontree import grove
+from tests.integration.versiontree import tree_factory
 from tests.integration.versiontree.callers import signed_in
 from tests.integration.world import World, make_world
 from versiontree.jobs.models import Job
@@ -95,13 +95,13 @@ def test_of_two_changes_upon_one_reading_one_is_made(transactional_db: None, upl
 def test_a_move_and_a_change_by_tag_wait_for_each_other_in_one_order(
     transactional_db: None, upload_root: Any, artifact_root: Any, redis_url: str, tmp_path: Path
 ) -> None:
-    home = grove.household("acme")
-    version = grove.ready_hplm(grove.ready_root(tmp_path), "spam", home)
-    hplm, client = grove.hplm_of(version), signed_in(home.owner)
+    home = tree_factory.household("acme")
+    version = tree_factory.ready_hplm(tree_factory.ready_root(tmp_path), "spam", home)
+    hplm, client = tree_factory.hplm_of(version), signed_in(home.owner)
     where = f"{V1}/tenants/acme/hplms/spam/aliases/live"
     alias_move(hplm=hplm, name="live", version=version, actor=None)
     old = client.get(where)["ETag"]
-    second = grove.do_jobs(hplm_update(hplm=hplm, dataset=home.dataset, actor=None))
+    second = tree_factory.do_jobs(hplm_update(hplm=hplm, dataset=home.dataset, actor=None))
     with ThreadPoolExecutor(1) as pool:
         with transaction.atomic():  # somebody else's move, halfway
             aliases_hold(hplm=hplm)
@@ -115,28 +115,30 @@ def test_a_move_and_a_change_by_tag_wait_for_each_other_in_one_order(
 def test_a_promotion_waits_its_turn_and_is_not_taken_back_by_who_had_not_seen_it(
     transactional_db: None, upload_root: Any, artifact_root: Any, redis_url: str, tmp_path: Path
 ) -> None:
-    home = grove.household("acme")
-    hplm = grove.hplm_of(grove.ready_hplm(grove.ready_root(tmp_path), "spam", home))
+    home = tree_factory.household("acme")
+    hplm = tree_factory.hplm_of(tree_factory.ready_hplm(tree_factory.ready_root(tmp_path), "spam", home))
     client, where = signed_in(home.owner), f"{V1}/tenants/acme/hplms/spam/aliases/default"
     old = client.get(where)["ETag"]
 
     def last_job() -> Job:
         """Of a new version, which it promotes; it waits for a worker."""
-        tuning, evaluating = grove.jobs_in_order(hplm_update(hplm=hplm, dataset=home.dataset, actor=None))
-        grove.do_job(tuning)
+        tuning, evaluating = tree_factory.jobs_in_order(
+            hplm_update(hplm=hplm, dataset=home.dataset, actor=None)
+        )
+        tree_factory.do_job(tuning)
         return evaluating
 
     with ThreadPoolExecutor(1) as pool:
         job = last_job()
         with transaction.atomic():  # the promotion, halfway
-            grove.do_job(job)
+            tree_factory.do_job(job)
             late = pool.submit(put, client, where, {"version": 1}, old)
             wait_for_a_waiting_session()
         assert late.result().status_code == 412
         job = last_job()
         with transaction.atomic():  # another retries it, halfway
             aliases_hold(hplm=hplm)
-            promoting = pool.submit(by_itself, grove.do_job, job)
+            promoting = pool.submit(by_itself, tree_factory.do_job, job)
             wait_for_a_waiting_session()
             version_lock(version_id=job.version_id)
         promoting.result()

@@ -7,9 +7,9 @@ from django.contrib import admin
 from django.contrib.auth.models import Group
 from django.contrib.contenttypes.models import ContentType
 
-from tenants.accounts.models import KeptAnswer, Tenant
+from tenants.accounts.models import IdempotentResponse, Tenant
 from tests.e2e.world import World
-from tests.integration.versiontree.grove import jobs_in_order
+from tests.integration.versiontree.tree_factory import jobs_in_order
 from versiontree.jobs.models import JobShard
 from versiontree.tree.models import Coverage, Evaluation
 
@@ -34,7 +34,7 @@ def _made(world: World) -> None:
     """What else there would be nothing of."""
     tenant, version = world.tenant, world.hplm
     made = version.artifact_links.earliest("pk").artifact
-    KeptAnswer.unscoped.create(tenant=tenant, place="a" * 64, body="b" * 64, status=201, answer="")
+    IdempotentResponse.unscoped.create(tenant=tenant, place="a" * 64, body="b" * 64, status=201, answer="")
     Coverage.unscoped.create(tenant=tenant, dataset=world.dataset, version=world.domain)
     Evaluation.unscoped.create(tenant=tenant, version=version, artifact=made, test="a" * 64, dataset="d")
     JobShard.objects.create(job=jobs_in_order(version)[0], stage="count", number=0, piece=[0, 10])

@@ -14,7 +14,7 @@ from tenants.datasets.services.uploads import upload_receive
 from tenants.webhooks.services.endpoints import webhook_create
 from tenants.webhooks.services.events import webhook_test
 from tests.e2e.world import World
-from tests.integration.versiontree.grove import jobs_in_order
+from tests.integration.versiontree.tree_factory import jobs_in_order
 from versiontree.transfer.services.takeout_writer import takeout_run
 from versiontree.transfer.services.takeouts import takeout_request
 from versiontree.tree.services.domains import domain_create

@@ -14,13 +14,13 @@ from django.test import Client
 
 from tenants.accounts.models import Tenant
 from tenants.accounts.services.api_keys import api_key_create
-from tenants.base.row_security import walls
+from tenants.base.row_security import table_policies
 from tenants.webhooks.services.endpoints import webhook_create
 from tests.e2e.world import World
 from tests.integration.routes.conf import PARAMETER, address
 from tests.integration.routes.conftest import Places
 from tests.integration.routes.table import API_OF_A_TENANT, OIP, OPENAI, PAGES_OF_A_TENANT, Methods
-from tests.integration.versiontree.grove import corpus, dataset
+from tests.integration.versiontree.tree_factory import corpus, dataset
 from versiontree.tree.models import Version
 from versiontree.tree.services.hplms import hplm_create
 
@@ -41,7 +41,7 @@ def umbra(world: World) -> Tenant:
     cache.clear()  # how often somebody tried is remembered by the process
     with connection.cursor() as cursor:
         cursor.execute("SET CONSTRAINTS ALL IMMEDIATE")
-        for wall in walls():
+        for wall in table_policies():
             cursor.execute(f'ALTER TABLE "{wall.table}" DISABLE ROW LEVEL SECURITY')
     return Tenant.objects.get(slug="umbra")
 

@@ -9,9 +9,9 @@ from django.db import models
 from django.utils import timezone
 
 from inference.batches.models import Batch
-from tenants.accounts.models import Invitation, KeptAnswer
+from tenants.accounts.models import IdempotentResponse, Invitation
 from tenants.accounts.services.api_keys import api_key_create
-from tenants.base.row_security import ELSEWHERE, OF_PLATFORM, wall_of
+from tenants.base.row_security import ELSEWHERE, OF_PLATFORM, policies_of
 from tenants.datasets.models import CheckKind, File, FilePurpose, PartedFile, Upload, UploadCheck
 from tenants.webhooks.services.endpoints import webhook_create
 from tenants.webhooks.services.events import webhook_test
@@ -28,7 +28,7 @@ def protected() -> list[type[models.Model]]:
     return [
         model
         for model in apps.get_models()
-        if wall_of(model) is not None and model._meta.label not in OF_PLATFORM
+        if policies_of(model) is not None and model._meta.label not in OF_PLATFORM
     ]
 
 
@@ -58,7 +58,7 @@ def fill(world: World) -> None:
     Batch.unscoped.create(**mine, filename="b", expires_at=soon)
     UploadCheck.unscoped.create(**mine, kind=CheckKind.CORPUS, stores=False, size_bytes=1)
     Takeout.unscoped.create(**mine)
-    KeptAnswer.unscoped.create(tenant=tenant, place=SHA, body=SHA, status=201, answer="")
+    IdempotentResponse.unscoped.create(tenant=tenant, place=SHA, body=SHA, status=201, answer="")
     Invitation.unscoped.create(
         tenant=tenant, email="new@example.org", role="viewer", token_hash=SHA, expires_at=soon
     )

@@ -12,7 +12,7 @@ from hmi_site.checks import check_database_role
 from hmi_site.services import EMBEDDED_ADMIN
 from tenants.accounts.models import Tenant
 from tenants.base import row_security
-from tenants.base.row_security import OF_PLATFORM, role_unheld, wall_of, walls_lacking, walls_put_up
+from tenants.base.row_security import OF_PLATFORM, policies_apply, policies_missing, policies_of, role_bypass
 from tenants.base.scope import NOTHING, PLATFORM, TENANT
 from tests.e2e.world import World
 from tests.integration.scope.conftest import Session
@@ -39,14 +39,14 @@ def ours(model: type[models.Model]) -> bool:
 
 
 def test_every_table_has_a_wall_or_is_said_to_be_no_tenants() -> None:
-    without = {model._meta.label for model in apps.get_models() if ours(model) and wall_of(model) is None}
+    without = {model._meta.label for model in apps.get_models() if ours(model) and policies_of(model) is None}
     assert without == OF_NO_TENANT.keys(), "Give it a TenantScopedManager, or say here why not."
 
 
 def test_the_role_of_the_application_is_held_by_the_walls_and_they_are_up(db: None) -> None:
-    assert role_unheld() is None
-    assert walls_lacking() == []
-    assert walls_put_up() == 0, "what is up is not touched again"
+    assert role_bypass() is None
+    assert policies_missing() == []
+    assert policies_apply() == 0, "what is up is not touched again"
 
 
 def test_a_wall_that_was_taken_down_is_missed_and_put_up_again(db: None) -> None:
@@ -58,9 +58,9 @@ def test_a_wall_that_was_taken_down_is_missed_and_put_up_again(db: None) -> None
     ):
         with connection.cursor() as cursor:
             cursor.execute(harm)
-        assert walls_lacking() == ["datasets_corpus"], harm
-        assert walls_put_up() == 1
-        assert walls_lacking() == []
+        assert policies_missing() == ["datasets_corpus"], harm
+        assert policies_apply() == 1
+        assert policies_missing() == []
 
 
 def test_the_operator_is_told_of_a_role_that_no_policy_holds_and_of_a_table_without_wall(
@@ -73,7 +73,7 @@ def test_the_operator_is_told_of_a_role_that_no_policy_holds_and_of_a_table_with
     [told] = check_database_role()
     assert told.id == "hmi.W010"
     assert "usage_quota" in told.msg
-    walls_put_up()
+    policies_apply()
     as_admin = DatabaseWrapper({**connection.settings_dict, "USER": EMBEDDED_ADMIN}, alias="admin")
     monkeypatch.setattr(row_security, "connection", as_admin)
     told = check_database_role()[0]
@@ -127,7 +127,7 @@ def test_a_tenant_gives_no_row_away(world: World, other: Tenant, session: Sessio
 def test_a_tenant_reads_what_the_platform_shares_and_changes_nothing_of_it(
     world: World, other: Tenant, session: Session
 ) -> None:
-    shared = [model for model in apps.get_models() if (wall := wall_of(model)) and wall.read is not None]
+    shared = [model for model in apps.get_models() if (wall := policies_of(model)) and wall.read is not None]
     assert [model._meta.label for model in shared] == SHARED
     for model in shared:
         path = "" if model._meta.label in OF_PLATFORM else scoped(model).tenant_path

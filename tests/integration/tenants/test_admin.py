@@ -11,7 +11,7 @@ from django.urls import reverse
 from django.utils.html import strip_tags
 
 from tenants.accounts.authentication import api_key_from
-from tenants.accounts.models import ApiKey, KeptAnswer, Membership, Tenant, User
+from tenants.accounts.models import ApiKey, IdempotentResponse, Membership, Tenant, User
 from tenants.accounts.selectors import membership_of
 from tenants.accounts.services.invitations import invitation_create
 from tenants.audit.models import AuditEvent
@@ -62,7 +62,9 @@ def furnished(world: World) -> World:
     webhook_test(endpoint=endpoint, actor=world.owner)
     File.unscoped.create(tenant=world.tenant, purpose="batch", filename="b", sha256="a" * 64, size_bytes=1)
     parted_file_create(tenant=world.tenant, purpose="batch", filename="p", size=9, actor=world.owner)
-    KeptAnswer.unscoped.create(tenant=world.tenant, place="a" * 64, body="b" * 64, status=201, answer="")
+    IdempotentResponse.unscoped.create(
+        tenant=world.tenant, place="a" * 64, body="b" * 64, status=201, answer=""
+    )
     return world
 
 
@@ -108,12 +110,12 @@ def test_nothing_is_suspended_or_deleted_before_its_slug_is_typed(world: World, 
         asked = staff.post(page(Tenant, "changelist"), sent)
         assert "acme" in asked.content.decode()
     world.tenant.refresh_from_db()
-    assert (world.tenant.suspended_at, world.tenant.leaving_since) == (None, None)
+    assert (world.tenant.suspended_at, world.tenant.deletion_requested_at) == (None, None)
     sent |= {"typed_name": "acme"}
     assert "memberships" in asked.content.decode()
     staff.post(page(Tenant, "changelist"), sent)
     world.tenant.refresh_from_db()
-    assert world.tenant.leaving_since is not None
+    assert world.tenant.deletion_requested_at is not None
     shown = staff.get(page(Tenant, "change", world.tenant.pk)).content.decode()
     assert "being deleted" in shown
     assert 'value="resume"' not in shown

@@ -14,7 +14,7 @@ from pytest_django import Settings
 from tenants.datasets.models import Corpus, Dataset, Upload, UploadCheck
 from tenants.datasets.selectors.uploads import storage_used
 from tenants.datasets.services import checks
-from tenants.datasets.services.checks import check_run, checks_expire, checks_nudge_lost
+from tenants.datasets.services.checks import check_run, checks_dispatch_lost, checks_expire
 from tenants.datasets.services.uploads import upload_create, upload_receive, uploads_expire, uploads_spend
 from tenants.usage.models import Quota
 from tests.integration.tenants.checking import ask
@@ -181,10 +181,10 @@ def test_a_check_whose_message_was_lost_is_asked_for_again(
 ) -> None:
     client = committed.client(committed.developer)
     key = UUID(ask(client, kind="corpus", name="news", files={"file": sent(client, CONTENT)}).json()["id"])
-    checks_nudge_lost()
+    checks_dispatch_lost()
     assert nudged == [key]
     UploadCheck.unscoped.update(nudged_at=timezone.now() - timedelta(seconds=31))
-    checks_nudge_lost()
+    checks_dispatch_lost()
     assert nudged == [key, key]
 
 

@@ -17,7 +17,7 @@ from tenants.accounts.services.invitations import (
     invitation_create,
     invitation_resend,
     invitation_withdraw,
-    invitations_forget,
+    invitations_expire,
 )
 from tenants.accounts.services.members import member_add
 from tenants.accounts.services.tenants import tenant_suspend
@@ -172,7 +172,7 @@ def test_it_is_forgotten_a_month_after_it_ran_out(world: World) -> None:
     old, recent = invite(world)[0], invite(world, "more@example.org")[0]
     run_out(old, timedelta(days=31))
     run_out(recent, timedelta(days=29))
-    assert invitations_forget() == 1
+    assert invitations_expire() == 1
     assert Invitation.unscoped.get() == recent
 
 

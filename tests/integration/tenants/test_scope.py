@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 from django.db import IntegrityError, connection, transaction
 
-from tenants.accounts.models import ApiKey, Invitation, KeptAnswer, Membership, Tenant
+from tenants.accounts.models import ApiKey, IdempotentResponse, Invitation, Membership, Tenant
 from tenants.audit.models import AuditEvent
 from tenants.base.managers import UnscopedQuery
 from tenants.datasets.models import Corpus, Dataset, DatasetSplit, File, PartedFile, Upload, UploadCheck
@@ -22,7 +22,7 @@ OWNED = [
     DatasetSplit,
     File,
     Invitation,
-    KeptAnswer,
+    IdempotentResponse,
     Membership,
     PartedFile,
     Quota,

@@ -24,7 +24,7 @@ from tenants.usage.services.quotas import (
     quota_lock,
 )
 from tenants.usage.services.usage import usage_record, usage_write
-from tenants.usage.services.usage_buffer import Count, Unwritten
+from tenants.usage.services.usage_buffer import Count, UsageBuffer
 from tests.integration.world import World, make_world
 from tests.processes import wait_until
 from tests.unit.tenants.files import refused
@@ -103,7 +103,7 @@ def test_what_came_within_the_interval_is_written_in_one_statement(
 
 
 def test_it_is_written_without_anybody_asking(transactional_db: None) -> None:
-    world, unwritten, day = make_world(), Unwritten(), date(2026, 1, 1)
+    world, unwritten, day = make_world(), UsageBuffer(), date(2026, 1, 1)
     for times in (1, 2):
         unwritten.add(world.tenant.pk, day, "mood", Count(times, 1, 1, 0))
         unwritten.write_within(0.05)
@@ -114,7 +114,7 @@ def test_it_is_written_without_anybody_asking(transactional_db: None) -> None:
 def test_what_could_not_be_written_then_is_written_later(
     transactional_db: None, caplog: pytest.LogCaptureFixture
 ) -> None:
-    world, unwritten, known = make_world(), Unwritten(), connection.settings_dict
+    world, unwritten, known = make_world(), UsageBuffer(), connection.settings_dict
     as_admin = {"host": known["HOST"], "user": EMBEDDED_ADMIN, "dbname": known["NAME"]}
     with psycopg.connect(**as_admin, autocommit=True) as admin:
         admin.execute(f'ALTER ROLE "{known["USER"]}" NOLOGIN')
@@ -131,7 +131,7 @@ def test_what_could_not_be_written_then_is_written_later(
 def test_a_thread_that_fails_leaves_no_connection(
     transactional_db: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    world, unwritten = make_world(), Unwritten()
+    world, unwritten = make_world(), UsageBuffer()
     unwritten.add(world.tenant.pk, date(2026, 1, 1), "mood", Count(1, 1, 1, 0))
 
     def fails(_: object) -> None:
@@ -148,7 +148,7 @@ def test_a_thread_that_fails_leaves_no_connection(
 def test_a_thread_that_could_not_start_is_not_waited_for(
     transactional_db: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    world, unwritten = make_world(), Unwritten()
+    world, unwritten = make_world(), UsageBuffer()
     unwritten.add(world.tenant.pk, date(2026, 1, 1), "mood", Count(1, 1, 1, 0))
 
     def fails(_: object) -> None:
@@ -163,7 +163,7 @@ def test_a_thread_that_could_not_start_is_not_waited_for(
 
 
 def test_what_the_database_does_not_take_is_kept(world: World, caplog: pytest.LogCaptureFixture) -> None:
-    unwritten, day = Unwritten(), date(2026, 1, 1)
+    unwritten, day = UsageBuffer(), date(2026, 1, 1)
 
     def down(*_: object) -> None:
         raise OperationalError("the server has gone away")
@@ -180,7 +180,7 @@ def test_what_the_database_does_not_take_is_kept(world: World, caplog: pytest.Lo
 
 
 def test_the_counts_of_a_tenant_that_was_deleted_keep_nobody_else_s_from_being_written(world: World) -> None:
-    unwritten, day = Unwritten(), date(2026, 1, 1)
+    unwritten, day = UsageBuffer(), date(2026, 1, 1)
     for tenant_id in (world.tenant.pk, 10**9):
         unwritten.add(tenant_id, day, "mood", Count(1, 1, 1, 0))
     unwritten.write()

@@ -20,7 +20,7 @@ from tenants.accounts.services.tenant_deletion import tenant_names_blank
 from tenants.usage.models import UsageDay, UsageMonth, UsageSum
 from tenants.usage.selectors.quotas import requests_today
 from tenants.usage.selectors.usage import SUMMED, UsageBy, usage_by, usage_parts, usage_total
-from tenants.usage.services.usage_buffer import Count, Unwritten
+from tenants.usage.services.usage_buffer import Count, UsageBuffer
 from tests.integration.world import World, make_world
 
 FIRST = date(2026, 1, 1)
@@ -60,7 +60,7 @@ def committed(transactional_db: None, upload_root: Path) -> World:
 def test_who_adds_up_waits_for_who_came_first(committed: World) -> None:
     """Else one that has this tenant's sums and wants that one's would meet another that has them the other
     way round."""
-    first, second = Unwritten(), Unwritten()
+    first, second = UsageBuffer(), UsageBuffer()
     first.add(committed.tenant.pk, FIRST, "mood", Count(1, 1, 1))
     second.add(committed.other.pk, FIRST, "mood", Count(2, 2, 2))
     done = threading.Event()
@@ -86,7 +86,7 @@ def test_nothing_is_lost_where_several_write_and_delete_at_once(committed: World
 
     def work(number: int) -> None:
         for day in range(6):
-            unwritten = Unwritten()
+            unwritten = UsageBuffer()
             for tenant in (committed.tenant, committed.other):
                 unwritten.add(
                     tenant.pk, FIRST + timedelta(days=20 * day), HPLMS[day % 2], Count(number, 1, 1)
@@ -108,7 +108,7 @@ def waiting_for_locks() -> bool:
 
 
 def count(world: World, told: list[Any]) -> None:
-    unwritten = Unwritten()
+    unwritten = UsageBuffer()
     for (other, day, hplm, key), counted in told:
         tenant = world.other if other else world.tenant
         unwritten.add(tenant.pk, day, hplm, counted, key)

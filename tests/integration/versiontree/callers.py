@@ -6,12 +6,12 @@ from rest_framework.test import APIClient
 
 from tenants.accounts.models import User
 from tenants.accounts.services.api_keys import api_key_create
-from tests.integration.versiontree.grove import Household
+from tests.integration.versiontree.tree_factory import TenantFixture
 
 V1 = "/api/v1"
 
 
-def with_key(home: Household, *scopes: str) -> APIClient:
+def with_key(home: TenantFixture, *scopes: str) -> APIClient:
     _, plaintext = api_key_create(tenant=home.tenant, name="k", scopes=scopes, created_by=home.owner)
     client = APIClient()
     client.credentials(HTTP_AUTHORIZATION=f"Bearer {plaintext}")

@@ -6,9 +6,9 @@ import pytest
 from rest_framework.test import APIClient
 
 from tenants.accounts.models import User
-from tests.integration.versiontree import grove
+from tests.integration.versiontree import tree_factory
 from tests.integration.versiontree.callers import signed_in
-from tests.integration.versiontree.grove import Household
+from tests.integration.versiontree.tree_factory import TenantFixture
 from versiontree.jobs.models import Job
 from versiontree.tree.models import Version
 
@@ -26,39 +26,39 @@ def broker(redis_url: str) -> str:
 
 
 @pytest.fixture
-def acme(db: None) -> Household:
-    return grove.household("acme")
+def acme(db: None) -> TenantFixture:
+    return tree_factory.household("acme")
 
 
 @pytest.fixture
-def globex(db: None) -> Household:
-    return grove.household("globex")
+def globex(db: None) -> TenantFixture:
+    return tree_factory.household("globex")
 
 
 @pytest.fixture
 def root(db: None, tmp_path: Path) -> Version:
-    return grove.ready_root(tmp_path)
+    return tree_factory.ready_root(tmp_path)
 
 
 @pytest.fixture
 def domain(root: Version) -> Version:
-    return grove.ready_domain(root, "biomedicine")
+    return tree_factory.ready_domain(root, "biomedicine")
 
 
 @pytest.fixture
-def model(root: Version, acme: Household) -> Version:
+def model(root: Version, acme: TenantFixture) -> Version:
     """An hPLM whose two jobs, `tuning` and `evaluating`, are still to be done."""
-    return grove.new_hplm(root, "spam", acme)
+    return tree_factory.new_hplm(root, "spam", acme)
 
 
 @pytest.fixture
 def tuning(model: Version) -> Job:
-    return grove.jobs_in_order(model)[0]
+    return tree_factory.jobs_in_order(model)[0]
 
 
 @pytest.fixture
 def evaluating(model: Version) -> Job:
-    return grove.jobs_in_order(model)[1]
+    return tree_factory.jobs_in_order(model)[1]
 
 
 @pytest.fixture

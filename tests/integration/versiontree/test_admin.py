@@ -12,9 +12,9 @@ from rest_framework_api_key.models import APIKey
 
 from inference.api.client import close_gateway
 from tenants.accounts.models import User
-from tests.integration.versiontree import grove
+from tests.integration.versiontree import tree_factory
 from tests.integration.versiontree.admin_pages import NO_INLINES, act, plain
-from tests.integration.versiontree.grove import Household
+from tests.integration.versiontree.tree_factory import TenantFixture
 from versiontree.jobs.models import Job
 from versiontree.tree.models import Alias, Domain, Hplm, Root, Version
 
@@ -29,18 +29,18 @@ def staff(db: None, client: Client) -> Iterator[Client]:
 
 
 def test_adding_a_root_registers_it(staff: Client, tmp_path: Path) -> None:
-    text = grove.corpus(None, "prose")
-    source = grove.checkpoint(tmp_path / "ckpt")
+    text = tree_factory.corpus(None, "prose")
+    source = tree_factory.checkpoint(tmp_path / "ckpt")
     form = {"name": "bert", "source": source, "corpus": text.pk, "lower": "", "alpha": "50"}
     answer = staff.post(reverse("admin:tree_root_add"), form)
     assert answer.status_code == 302, answer.content.decode()
     root = Root.objects.get(name="bert")
-    kinds = [job.kind for job in grove.jobs_in_order(Version.unscoped.get(root=root))]
+    kinds = [job.kind for job in tree_factory.jobs_in_order(Version.unscoped.get(root=root))]
     assert kinds == ["convert", "build_plot"]
 
 
 def test_a_bad_root_is_refused_at_the_form_and_leaves_nothing(staff: Client, tmp_path: Path) -> None:
-    text = grove.corpus(None, "prose")
+    text = tree_factory.corpus(None, "prose")
     folder = tmp_path / "pickled"
     folder.mkdir()
     (folder / "pytorch_model.bin").write_bytes(b"cos\nsystem")
@@ -53,12 +53,12 @@ def test_a_bad_root_is_refused_at_the_form_and_leaves_nothing(staff: Client, tmp
 
 
 def test_adding_and_saving_a_domain_make_versions_of_the_platforms(staff: Client, root: Version) -> None:
-    text = grove.corpus(None, "medicine")
+    text = tree_factory.corpus(None, "medicine")
     form = {"name": "biomedicine", "description": "", "parent": root.pk, "corpus": text.pk, "alpha": "40"}
     assert staff.post(reverse("admin:tree_domain_add"), form).status_code == 302
     domain = Domain.unscoped.get(name="biomedicine")
     assert domain.tenant is None
-    grove.do_jobs(Version.unscoped.get(domain=domain))
+    tree_factory.do_jobs(Version.unscoped.get(domain=domain))
     change = reverse("admin:tree_domain_change", args=[domain.pk])
     assert staff.post(change, {"corpus": text.pk, "alpha": "60", **NO_INLINES}).status_code == 302
     numbers = Version.unscoped.filter(domain=domain).order_by("number").values_list("number", "config__alpha")
@@ -68,7 +68,7 @@ def test_adding_and_saving_a_domain_make_versions_of_the_platforms(staff: Client
 
 
 def test_adding_an_hplm_starts_its_jobs_and_leads_to_its_version(
-    staff: Client, domain: Version, acme: Household
+    staff: Client, domain: Version, acme: TenantFixture
 ) -> None:
     form = {
         "tenant": acme.tenant.pk,
@@ -80,34 +80,34 @@ def test_adding_an_hplm_starts_its_jobs_and_leads_to_its_version(
     version = Version.unscoped.get(hplm__name="spam")
     assert (version.tenant, version.parent, version.number) == (acme.tenant, domain, 1)
     assert version.created_by == User.objects.get(username="boss")
-    assert [job.kind for job in grove.jobs_in_order(version)] == ["fine_tune", "evaluate"]
+    assert [job.kind for job in tree_factory.jobs_in_order(version)] == ["fine_tune", "evaluate"]
     assert "The jobs of acme/spam:1 are queued." in plain(answer)
     assert reverse("admin:tree_version_change", args=[version.pk]) in answer.content.decode()
 
 
-def test_saving_an_hplm_teaches_it_from_new_data(staff: Client, root: Version, acme: Household) -> None:
-    first = grove.ready_hplm(root, "spam", acme)
-    more = grove.dataset(acme.tenant, "more")
+def test_saving_an_hplm_teaches_it_from_new_data(staff: Client, root: Version, acme: TenantFixture) -> None:
+    first = tree_factory.ready_hplm(root, "spam", acme)
+    more = tree_factory.dataset(acme.tenant, "more")
     change = reverse("admin:tree_hplm_change", args=[first.hplm_id])
     answer = staff.post(change, {"chosen_dataset": more.pk, **NO_INLINES})
     assert answer.status_code == 302, plain(answer)
     second = Version.unscoped.get(hplm=first.hplm_id, number=2)
     assert (second.parent, second.dataset) == (first, more)
     assert second.config["auto_promote"] is False
-    grove.do_jobs(second)
+    tree_factory.do_jobs(second)
     assert Alias.unscoped.get().version == first
     staff.post(change, {"chosen_dataset": more.pk, "auto_promote": "on", **NO_INLINES})
-    grove.do_jobs(Version.unscoped.get(hplm=first.hplm_id, number=3))
+    tree_factory.do_jobs(Version.unscoped.get(hplm=first.hplm_id, number=3))
     assert Alias.unscoped.get().version.number == 3
 
 
 def test_what_refuses_an_hplm_stands_at_its_field(
-    staff: Client, root: Version, acme: Household, globex: Household
+    staff: Client, root: Version, acme: TenantFixture, globex: TenantFixture
 ) -> None:
-    grove.new_hplm(root, "ham", acme)
+    tree_factory.new_hplm(root, "ham", acme)
     add = reverse("admin:tree_hplm_add")
     form = {"tenant": acme.tenant.pk, "name": "spam", "parent": root.pk, "chosen_dataset": acme.dataset.pk}
-    foreign = grove.ready_domain(root, "theirs", home=globex)
+    foreign = tree_factory.ready_domain(root, "theirs", home=globex)
     refusals = {
         "name": ("ham", "There is an hPLM called 'ham' already."),
         "parent": (foreign.pk, "There is no such version of a root or domain."),
@@ -121,9 +121,9 @@ def test_what_refuses_an_hplm_stands_at_its_field(
     assert Hplm.unscoped.count() == 1
 
 
-def test_what_refuses_new_data_stands_on_the_form(staff: Client, root: Version, acme: Household) -> None:
-    version = grove.new_hplm(root, "spam", acme)
-    tags = grove.dataset(acme.tenant, "tags", task="tagging")
+def test_what_refuses_new_data_stands_on_the_form(staff: Client, root: Version, acme: TenantFixture) -> None:
+    version = tree_factory.new_hplm(root, "spam", acme)
+    tags = tree_factory.dataset(acme.tenant, "tags", task="tagging")
     change = reverse("admin:tree_hplm_change", args=[version.hplm_id])
     early = staff.post(change, {"chosen_dataset": acme.dataset.pk, **NO_INLINES})
     assert "No version of the hPLM spam is ready to go on from." in plain(early)
@@ -132,31 +132,31 @@ def test_what_refuses_new_data_stands_on_the_form(staff: Client, root: Version, 
     assert Version.unscoped.filter(hplm=version.hplm_id).count() == 1
 
 
-def test_a_deleted_hplm_is_only_looked_at(staff: Client, root: Version, acme: Household) -> None:
-    version = grove.ready_hplm(root, "spam", acme)
-    act(staff, "hplm", "stop_serving", grove.hplm_of(version), typed_name="acme/spam")
+def test_a_deleted_hplm_is_only_looked_at(staff: Client, root: Version, acme: TenantFixture) -> None:
+    version = tree_factory.ready_hplm(root, "spam", acme)
+    act(staff, "hplm", "stop_serving", tree_factory.hplm_of(version), typed_name="acme/spam")
     change = reverse("admin:tree_hplm_change", args=[version.hplm_id])
     assert staff.get(change).status_code == 200
     assert staff.post(change, {"chosen_dataset": acme.dataset.pk, **NO_INLINES}).status_code == 403
 
 
-def test_a_dataset_is_found_by_typing(staff: Client, acme: Household, globex: Household) -> None:
+def test_a_dataset_is_found_by_typing(staff: Client, acme: TenantFixture, globex: TenantFixture) -> None:
     asked = {"app_label": "tree", "model_name": "version", "field_name": "dataset", "term": "globex"}
     found = staff.get(reverse("admin:autocomplete"), asked).json()["results"]
     assert [row["text"] for row in found] == ["globex/globex-labels"]
 
 
 def test_an_hplm_leads_to_its_versions_and_these_to_their_jobs(
-    staff: Client, root: Version, acme: Household
+    staff: Client, root: Version, acme: TenantFixture
 ) -> None:
-    version = grove.ready_hplm(root, "spam", acme)
+    version = tree_factory.ready_hplm(root, "spam", acme)
     pages = {
         model: reverse(f"admin:{'jobs' if model == 'job' else 'tree'}_{model}_change", args=[pk])
         for model, pk in {
             "root": root.root_id,
             "hplm": version.hplm_id,
             "version": version.pk,
-            "job": grove.jobs_in_order(version)[0].pk,
+            "job": tree_factory.jobs_in_order(version)[0].pk,
             "artifact": version.artifact_links.get().artifact_id,
             "alias": Alias.unscoped.get().pk,
         }.items()
@@ -175,8 +175,8 @@ def test_an_hplm_leads_to_its_versions_and_these_to_their_jobs(
     assert pages["version"] not in staff.get(pages["root"]).content.decode()
 
 
-def test_a_button_that_starts_jobs_says_so(staff: Client, domain: Version, acme: Household) -> None:
-    hplm = grove.hplm_of(grove.ready_hplm(domain, "spam", acme))
+def test_a_button_that_starts_jobs_says_so(staff: Client, domain: Version, acme: TenantFixture) -> None:
+    hplm = tree_factory.hplm_of(tree_factory.ready_hplm(domain, "spam", acme))
     pages = {
         reverse("admin:tree_root_add"): "Register and convert",
         reverse("admin:tree_domain_add"): "Create and train",

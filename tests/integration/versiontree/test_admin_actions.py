@@ -9,9 +9,9 @@ from django.urls import reverse
 
 from inference.api.client import close_gateway
 from tenants.accounts.models import User
-from tests.integration.versiontree import grove
+from tests.integration.versiontree import tree_factory
 from tests.integration.versiontree.admin_pages import act, plain
-from tests.integration.versiontree.grove import Household
+from tests.integration.versiontree.tree_factory import TenantFixture
 from versiontree.jobs.models import Job
 from versiontree.jobs.models.job import JobState
 from versiontree.jobs.services.lifecycle import job_event, job_fail, job_heartbeat
@@ -30,8 +30,8 @@ def staff(db: None, client: Client) -> Iterator[Client]:
     close_gateway()  # the first page asks the queue
 
 
-def test_jobs_are_cancelled_and_retried_by_actions(staff: Client, root: Version, acme: Household) -> None:
-    job = grove.jobs_in_order(grove.new_hplm(root, "spam", acme))[0]
+def test_jobs_are_cancelled_and_retried_by_actions(staff: Client, root: Version, acme: TenantFixture) -> None:
+    job = tree_factory.jobs_in_order(tree_factory.new_hplm(root, "spam", acme))[0]
     assert "1 cancelled" in act(staff, "job", "cancel", job)
     job.refresh_from_db()
     assert job.state == JobState.CANCELLED
@@ -39,17 +39,17 @@ def test_jobs_are_cancelled_and_retried_by_actions(staff: Client, root: Version,
     assert "1 retried" in act(staff, "job", "retry", job)
     job.refresh_from_db()
     assert job.state == JobState.QUEUED
-    both = [job, grove.jobs_in_order(grove.new_hplm(root, "ham", acme))[0]]
+    both = [job, tree_factory.jobs_in_order(tree_factory.new_hplm(root, "ham", acme))[0]]
     assert '<code dir="auto">cancel 2 jobs</code>' in act(staff, "job", "cancel", *both)
     assert {one.state for one in Job.unscoped.filter(pk__in=[one.pk for one in both])} == {JobState.QUEUED}
     assert "2 cancelled" in act(staff, "job", "cancel", *both, typed_name="cancel 2 jobs")
 
 
 def test_the_page_of_a_job_tells_how_far_it_is_until_it_ends_and_folds_what_it_measured(
-    staff: Client, root: Version, acme: Household
+    staff: Client, root: Version, acme: TenantFixture
 ) -> None:
-    job = grove.jobs_in_order(grove.new_hplm(root, "spam", acme))[0]
-    worker = grove.claim(job)
+    job = tree_factory.jobs_in_order(tree_factory.new_hplm(root, "spam", acme))[0]
+    worker = tree_factory.claim(job)
     job_event(job_id=job.pk, kind="metrics", data={"loss": 2.5})
     page = reverse("admin:jobs_job_change", args=[job.pk])
     part = {"HX-Request": "true"}
@@ -79,40 +79,42 @@ def test_the_page_of_a_job_tells_how_far_it_is_until_it_ends_and_folds_what_it_m
     assert ("It did not fit." in ended, "hx-get" in ended.partition('id="job-now"')[2][:200]) == (True, False)
 
 
-def test_a_failed_version_is_retried_by_an_action(staff: Client, root: Version, acme: Household) -> None:
-    version = grove.new_hplm(root, "spam", acme)
-    job_cancel(job=grove.jobs_in_order(version)[0], actor=None)
+def test_a_failed_version_is_retried_by_an_action(staff: Client, root: Version, acme: TenantFixture) -> None:
+    version = tree_factory.new_hplm(root, "spam", acme)
+    job_cancel(job=tree_factory.jobs_in_order(version)[0], actor=None)
     assert "1 retried" in act(staff, "version", "retry", version)
 
 
 def test_a_domain_grows_from_its_traffic_by_an_action(staff: Client, domain: Version) -> None:
-    owner = grove.domain_of(domain)
+    owner = tree_factory.domain_of(domain)
     assert "1 growing" in act(staff, "domain", "grow", owner)
     grown = Version.unscoped.get(domain=owner, number=2)
     assert (grown.parent, grown.created_by) == (domain, User.objects.get(username="boss"))
-    assert [job.kind for job in grove.jobs_in_order(grown)] == ["grow"]
+    assert [job.kind for job in tree_factory.jobs_in_order(grown)] == ["grow"]
     assert "Version 2 of biomedicine is being built." in act(staff, "domain", "grow", owner)
     assert Version.unscoped.filter(domain=owner).count() == 2
 
 
 def test_the_tables_of_a_domain_are_compacted_by_an_action(staff: Client, domain: Version) -> None:
-    owner = grove.domain_of(domain)
+    owner = tree_factory.domain_of(domain)
     assert "no such chain of tables" in act(staff, "domain", "compact", owner)
-    grove.do_jobs(domain_update(domain=owner, corpus=grove.corpus(None, "more"), actor=None))
+    tree_factory.do_jobs(domain_update(domain=owner, corpus=tree_factory.corpus(None, "more"), actor=None))
     assert "1 compacting" in act(staff, "domain", "compact", owner)
     compacted = Version.unscoped.get(domain=owner, number=3)
-    assert [job.kind for job in grove.jobs_in_order(compacted)] == ["compact"]
+    assert [job.kind for job in tree_factory.jobs_in_order(compacted)] == ["compact"]
 
 
-def test_an_hplm_is_deleted_by_an_action(staff: Client, root: Version, acme: Household) -> None:
-    version = grove.ready_hplm(root, "spam", acme)
-    assert "1 deleted" in act(staff, "hplm", "stop_serving", grove.hplm_of(version), typed_name="acme/spam")
+def test_an_hplm_is_deleted_by_an_action(staff: Client, root: Version, acme: TenantFixture) -> None:
+    version = tree_factory.ready_hplm(root, "spam", acme)
+    assert "1 deleted" in act(
+        staff, "hplm", "stop_serving", tree_factory.hplm_of(version), typed_name="acme/spam"
+    )
     assert Hplm.unscoped.get().deleted_at is not None
 
 
-def test_saving_an_alias_moves_it(staff: Client, root: Version, acme: Household) -> None:
-    first = grove.ready_hplm(root, "spam", acme)
-    grove.do_jobs(hplm_update(hplm=grove.hplm_of(first), dataset=acme.dataset, actor=None))
+def test_saving_an_alias_moves_it(staff: Client, root: Version, acme: TenantFixture) -> None:
+    first = tree_factory.ready_hplm(root, "spam", acme)
+    tree_factory.do_jobs(hplm_update(hplm=tree_factory.hplm_of(first), dataset=acme.dataset, actor=None))
     alias = Alias.unscoped.get()
     change = reverse("admin:tree_alias_change", args=[alias.pk])
     refused = staff.post(change, {"version": first.pk, "reason": " "})

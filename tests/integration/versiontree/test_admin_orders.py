@@ -10,15 +10,15 @@ from django.urls import reverse
 from tenants.accounts.models import User
 from tenants.audit.models import AuditEvent
 from tenants.base.errors import HmiError
-from tests.integration.versiontree import grove
+from tests.integration.versiontree import tree_factory
 from tests.integration.versiontree.admin_pages import act, plain
-from tests.integration.versiontree.grove import Household
 from tests.integration.versiontree.test_nudges import messages
+from tests.integration.versiontree.tree_factory import TenantFixture
 from versiontree.jobs.models import Job
 from versiontree.jobs.models.job import JobState
 from versiontree.jobs.selectors.queue import queue_places
 from versiontree.jobs.services.lifecycle import job_claim, job_heartbeat
-from versiontree.jobs.services.priorities import job_prioritise, nudge_is_stale
+from versiontree.jobs.services.priorities import job_prioritise, message_is_stale
 from versiontree.tree.admin import facts
 from versiontree.tree.models import Domain, Hplm, Version
 from versiontree.tree.selectors.browsing import branches_seen_by
@@ -56,9 +56,9 @@ def verbs() -> set[str]:
 
 
 def test_nothing_is_deleted_before_its_name_is_typed_and_a_wrong_one_keeps_the_selection(
-    staff: Client, root: Version, acme: Household
+    staff: Client, root: Version, acme: TenantFixture
 ) -> None:
-    hplms = [grove.hplm_of(grove.ready_hplm(root, name, acme)) for name in ("ham", "spam")]
+    hplms = [tree_factory.hplm_of(tree_factory.ready_hplm(root, name, acme)) for name in ("ham", "spam")]
     living = Hplm.unscoped.filter(deleted_at=None)
     asked = act(staff, "hplm", "stop_serving", *hplms)
     assert "delete 2 hPLMs" in asked
@@ -74,8 +74,10 @@ def test_nothing_is_deleted_before_its_name_is_typed_and_a_wrong_one_keeps_the_s
     assert not living.exists()
 
 
-def test_of_all_pages_of_a_list_the_name_says_how_many(staff: Client, root: Version, acme: Household) -> None:
-    first, *_ = [grove.hplm_of(grove.ready_hplm(root, f"spam-{n}", acme)) for n in range(3)]
+def test_of_all_pages_of_a_list_the_name_says_how_many(
+    staff: Client, root: Version, acme: TenantFixture
+) -> None:
+    first, *_ = [tree_factory.hplm_of(tree_factory.ready_hplm(root, f"spam-{n}", acme)) for n in range(3)]
     page = act(staff, "hplm", "stop_serving", first, select_across="1")
     assert "delete 3 hPLMs" in page
     act(staff, "hplm", "stop_serving", first, select_across="1", typed_name="acme/spam-0")
@@ -85,9 +87,9 @@ def test_of_all_pages_of_a_list_the_name_says_how_many(staff: Client, root: Vers
 
 
 def test_what_is_done_on_the_page_of_a_row_leads_back_there(
-    staff: Client, root: Version, acme: Household
+    staff: Client, root: Version, acme: TenantFixture
 ) -> None:
-    hplm = grove.hplm_of(grove.ready_hplm(root, "spam", acme))
+    hplm = tree_factory.hplm_of(tree_factory.ready_hplm(root, "spam", acme))
     page = reverse("admin:tree_hplm_change", args=[hplm.pk])
     assert 'value="pin"' in staff.get(page).content.decode()
     sent = {"action": "pin", "_selected_action": hplm.pk, "page_of": hplm.pk}
@@ -97,14 +99,18 @@ def test_what_is_done_on_the_page_of_a_row_leads_back_there(
 
 
 def test_a_domain_is_retired_with_the_list_of_who_stands_on_it(
-    staff: Client, domain: Version, acme: Household, globex: Household, monkeypatch: pytest.MonkeyPatch
+    staff: Client,
+    domain: Version,
+    acme: TenantFixture,
+    globex: TenantFixture,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     for home, names in ((acme, ("ham", "spam")), (globex, ("eggs",))):
         for name in names:
-            grove.ready_hplm(domain, name, home)
-    further = grove.domain_of(heart := grove.ready_domain(domain, "cardiology"))
-    grove.ready_hplm(heart, "apart", acme)
-    owner, before = grove.domain_of(domain), manifest_content()
+            tree_factory.ready_hplm(domain, name, home)
+    further = tree_factory.domain_of(heart := tree_factory.ready_domain(domain, "cardiology"))
+    tree_factory.ready_hplm(heart, "apart", acme)
+    owner, before = tree_factory.domain_of(domain), manifest_content()
     asked = act(staff, "domain", "retire", owner)
     for line in ("acme/ham", "acme/spam", "globex/eggs", reverse(f"{DOMAIN}_change", args=[further.pk])):
         assert line in asked
@@ -128,13 +134,13 @@ def test_a_domain_is_retired_with_the_list_of_who_stands_on_it(
 
 
 def test_a_domain_with_jobs_at_work_is_not_retired(staff: Client, domain: Version) -> None:
-    owner = grove.domain_of(domain)
+    owner = tree_factory.domain_of(domain)
     act(staff, "domain", "grow", owner)
     assert "still active" in act(staff, "domain", "retire", owner, typed_name=str(owner))
     assert Version.unscoped.get(pk=domain.pk).state == "ready"
 
 
-def seen_by(home: Household) -> set[str]:
+def seen_by(home: TenantFixture) -> set[str]:
     """By which doors the tenant comes to a version of the domain."""
     tenant = home.tenant
     doors = {
@@ -147,36 +153,36 @@ def seen_by(home: Household) -> set[str]:
 
 
 def test_a_domain_that_is_kept_back_is_seen_by_nobody_until_it_is_published(
-    staff: Client, root: Version, acme: Household
+    staff: Client, root: Version, acme: TenantFixture
 ) -> None:
-    text = grove.corpus(None, "medicine")
+    text = tree_factory.corpus(None, "medicine")
     form = {"name": "draft", "description": "", "parent": root.pk, "corpus": text.pk, "alpha": "40"}
     staff.post(reverse("admin:tree_domain_add"), {**form, "kept_back": "on"})
     owner = Domain.unscoped.get()
     version = Version.unscoped.get(domain=owner)
     assert "is ready" in act(staff, "domain", "publish", owner)
-    grove.do_jobs(version)
+    tree_factory.do_jobs(version)
     assert seen_by(acme) == set()
     with pytest.raises(HmiError, match="no such version"):
         hplm_create(tenant=acme.tenant, name="spam", parent=version, dataset=acme.dataset, actor=None)
-    below = grove.ready_domain(Version.unscoped.get(pk=version.pk), "below")
-    Domain.unscoped.filter(pk=grove.domain_of(below).pk).update(published_at=None)
-    assert "publish that first" in act(staff, "domain", "publish", grove.domain_of(below))
+    below = tree_factory.ready_domain(Version.unscoped.get(pk=version.pk), "below")
+    Domain.unscoped.filter(pk=tree_factory.domain_of(below).pk).update(published_at=None)
+    assert "publish that first" in act(staff, "domain", "publish", tree_factory.domain_of(below))
     assert "1 published" in act(staff, "domain", "publish", owner)
     assert seen_by(acme) == {"domains", "parents", "tree", "branches"}
     assert "domain.publish" in verbs()
 
 
 def test_what_the_aliases_of_a_pinned_hplm_mean_is_to_stay_in_memory(
-    staff: Client, root: Version, acme: Household
+    staff: Client, root: Version, acme: TenantFixture
 ) -> None:
-    first = grove.ready_hplm(root, "spam", acme)
-    grove.ready_hplm(root, "ham", acme)
-    hplm = grove.hplm_of(first)
+    first = tree_factory.ready_hplm(root, "spam", acme)
+    tree_factory.ready_hplm(root, "ham", acme)
+    hplm = tree_factory.hplm_of(first)
     assert manifest_content()["pinned"] == []
     assert "1 pinned" in act(staff, "hplm", "pin", hplm)
     assert manifest_content()["pinned"] == [first.digest]
-    second = grove.do_jobs(hplm_update(hplm=hplm, dataset=acme.dataset, actor=None))
+    second = tree_factory.do_jobs(hplm_update(hplm=hplm, dataset=acme.dataset, actor=None))
     assert manifest_content()["pinned"] == [second.digest]
     alias_move(hplm=hplm, name="before", version=first, actor=None)
     assert manifest_content()["pinned"] == sorted([first.digest, second.digest])
@@ -186,9 +192,9 @@ def test_what_the_aliases_of_a_pinned_hplm_mean_is_to_stay_in_memory(
 
 
 @pytest.fixture
-def queue(root: Version, acme: Household, redis_client: redis.Redis) -> list[Job]:
+def queue(root: Version, acme: TenantFixture, redis_client: redis.Redis) -> list[Job]:
     redis_client.flushall()
-    return [grove.jobs_in_order(grove.new_hplm(root, f"spam-{n}", acme))[0] for n in range(3)]
+    return [tree_factory.jobs_in_order(tree_factory.new_hplm(root, f"spam-{n}", acme))[0] for n in range(3)]
 
 
 def places(jobs: list[Job]) -> list[int]:
@@ -206,8 +212,8 @@ def test_jobs_are_moved_in_the_queue_and_in_that_of_the_broker(
     assert "1 now last" in act(staff, "job", "last", queue[0])
     assert places(queue) == [3, 2, 1]
     assert messages(redis_client)[0] == repr([str(queue[2].pk)])
-    assert [nudge_is_stale(job_id=job.pk, priority=3) for job in queue] == [True, False, True]
-    assert not nudge_is_stale(job_id=queue[2].pk, priority=0)
+    assert [message_is_stale(job_id=job.pk, priority=3) for job in queue] == [True, False, True]
+    assert not message_is_stale(job_id=queue[2].pk, priority=0)
     job_claim(job_id=queue[1].pk, worker="w", lease_s=30)
     assert "cannot be moved" in act(staff, "job", "first", queue[1])
     with pytest.raises(HmiError, match="no place in the queue"):

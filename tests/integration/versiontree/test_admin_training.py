@@ -15,9 +15,9 @@ from tokenizers.pre_tokenizers import Whitespace
 from tenants.accounts.models import User
 from tenants.datasets.services.corpora import corpus_upload
 from tests.integration.tenants.content import stream
-from tests.integration.versiontree import grove
+from tests.integration.versiontree import tree_factory
 from tests.integration.versiontree.admin_pages import NO_INLINES, plain
-from tests.integration.versiontree.grove import Household
+from tests.integration.versiontree.tree_factory import TenantFixture
 from versiontree.jobs.models.job import JobKind
 from versiontree.tree.models import Hplm, Version
 from versiontree.tree.training_settings import KNOBS
@@ -40,7 +40,7 @@ def settings_shown(client: Client, address: str) -> list[str]:
 
 def readable_checkpoint(folder: Path, *, positions: int) -> str:
     """A checkpoint whose tokenizer knows two words."""
-    source = Path(grove.checkpoint(folder))
+    source = Path(tree_factory.checkpoint(folder))
     made = Tokenizer(WordLevel({"[UNK]": 0, "the": 1, "cat": 2}, unk_token="[UNK]"))
     made.pre_tokenizer = Whitespace()
     (source / "tokenizer.json").write_text(made.to_str())
@@ -50,7 +50,7 @@ def readable_checkpoint(folder: Path, *, positions: int) -> str:
 
 
 def test_the_text_of_a_root_is_held_against_its_tokenizer(
-    staff: Client, acme: Household, tmp_path: Path, upload_root: Path
+    staff: Client, acme: TenantFixture, tmp_path: Path, upload_root: Path
 ) -> None:
     text = corpus_upload(
         tenant=None, name="fables", stream=stream("the cat sat on the mat again\n" * 50), filename="a.txt"
@@ -87,7 +87,12 @@ def test_the_longest_text_that_was_asked_for_is_what_a_root_will_read(
 
 
 def test_a_root_of_the_hub_is_not_held_against_anything(staff: Client) -> None:
-    form = {"name": "bert", "source": "google-bert/bert", "corpus": grove.corpus(None, "p").pk, "alpha": "50"}
+    form = {
+        "name": "bert",
+        "source": "google-bert/bert",
+        "corpus": tree_factory.corpus(None, "p").pk,
+        "alpha": "50",
+    }
     assert staff.post(reverse("admin:tree_root_add"), form).status_code == 302
     assert "warnings" not in Version.unscoped.get(root__name="bert").config
 
@@ -96,26 +101,26 @@ def test_the_settings_of_a_root_are_folded_away_and_sent(staff: Client, tmp_path
     add = reverse("admin:tree_root_add")
     settings = settings_shown(staff, add)
     assert set(settings) == {*KNOBS[JobKind.CONVERT], "vectors"} - {"lower"}
-    text = grove.corpus(None, "prose")
+    text = tree_factory.corpus(None, "prose")
     form = {
-        "name": "bert", "source": grove.checkpoint(tmp_path / "ckpt"), "corpus": text.pk, "alpha": "50",
-        "lower": "2", "n": "4", "distil_minutes": "1.5", "vectors": "int8",
+        "name": "bert", "source": tree_factory.checkpoint(tmp_path / "ckpt"), "corpus": text.pk, "alpha":
+        "50", "lower": "2", "n": "4", "distil_minutes": "1.5", "vectors": "int8",
     }  # fmt: skip
     assert staff.post(add, form).status_code == 302
     version = Version.unscoped.get(root__name="bert")
-    convert, build = grove.jobs_in_order(version)
+    convert, build = tree_factory.jobs_in_order(version)
     chosen = {"lower": 2, "n": 4, "distil_minutes": 1.5}
     assert version.config["settings"] == convert.params["settings"] == chosen
     assert build.params["settings"] == {"vectors": "int8"}
 
 
 def test_the_settings_of_a_domain_are_folded_away_and_sent(staff: Client, root: Version) -> None:
-    text = grove.corpus(None, "medicine")
+    text = tree_factory.corpus(None, "medicine")
     add = reverse("admin:tree_domain_add")
     assert set(settings_shown(staff, add)) == {*KNOBS[JobKind.FURTHER_PRETRAIN], "vectors"}
     form = {"name": "biomedicine", "parent": root.pk, "corpus": text.pk, "alpha": "40"}
     assert staff.post(add, form | {"likeness": "2", "vectors": "int8"}).status_code == 302
-    first = grove.do_jobs(Version.unscoped.get(domain__name="biomedicine"))
+    first = tree_factory.do_jobs(Version.unscoped.get(domain__name="biomedicine"))
     assert (first.config["settings"], first.config["vectors"]) == ({"likeness": 2.0}, "int8")
     change = reverse("admin:tree_domain_change", args=[first.domain_id])
     assert "vectors" in settings_shown(staff, change)
@@ -124,18 +129,18 @@ def test_the_settings_of_a_domain_are_folded_away_and_sent(staff: Client, root: 
         assert staff.post(change, form).status_code == 302
         version = Version.unscoped.get(domain=first.domain_id, number=number)
         assert (version.config["settings"], version.config["vectors"]) == ({"tokens": 9}, stored)
-        grove.do_jobs(version)
+        tree_factory.do_jobs(version)
 
 
 def test_the_settings_of_an_hplm_are_folded_away_and_sent(
-    staff: Client, root: Version, acme: Household
+    staff: Client, root: Version, acme: TenantFixture
 ) -> None:
     add = reverse("admin:tree_hplm_add")
     assert set(settings_shown(staff, add)) == set(KNOBS[JobKind.FINE_TUNE])
     form = {"tenant": acme.tenant.pk, "name": "spam", "parent": root.pk, "chosen_dataset": acme.dataset.pk}
     asked = {"lora": "0", "adapter": "64", "biases": "false", "pooling": "cls", "dropout": "0.2"}
     assert staff.post(add, form | asked).status_code == 302
-    first = grove.do_jobs(Version.unscoped.get(hplm__name="spam"))
+    first = tree_factory.do_jobs(Version.unscoped.get(hplm__name="spam"))
     chosen = {"lora": 0, "adapter": 64, "biases": False, "pooling": "cls", "dropout": 0.2}
     assert first.config["settings"] == chosen
     change = reverse("admin:tree_hplm_change", args=[first.hplm_id])
@@ -146,7 +151,7 @@ def test_the_settings_of_an_hplm_are_folded_away_and_sent(
 
 
 def test_a_setting_out_of_bounds_is_refused_at_its_field_which_is_then_open(
-    staff: Client, root: Version, acme: Household
+    staff: Client, root: Version, acme: TenantFixture
 ) -> None:
     add = reverse("admin:tree_hplm_add")
     form = {"tenant": acme.tenant.pk, "name": "spam", "parent": root.pk, "chosen_dataset": acme.dataset.pk}

@@ -9,12 +9,12 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from tenants.base.errors import HmiError
-from tests.integration.versiontree import grove
-from tests.integration.versiontree.grove import Household
+from tests.integration.versiontree import tree_factory
+from tests.integration.versiontree.tree_factory import TenantFixture
 from versiontree.artifact_store import StoredArtifact
 from versiontree.jobs.models import Job, JobEvent
 from versiontree.jobs.models.job import LEGAL, JobState
-from versiontree.jobs.services.lease_recovery import jobs_reap
+from versiontree.jobs.services.lease_recovery import leases_recover
 from versiontree.jobs.services.lifecycle import (
     job_cancelled,
     job_claim,
@@ -33,8 +33,8 @@ _serial = count(1)
 
 
 def _expire(job: Job, _: StoredArtifact) -> None:
-    grove.expire(job)
-    jobs_reap()
+    tree_factory.expire(job)
+    leases_recover()
 
 
 def _succeed(job: Job, made: StoredArtifact) -> None:
@@ -58,23 +58,23 @@ histories = st.lists(st.tuples(st.sampled_from(sorted(ACTS)), st.integers(0, 1))
 
 @pytest.fixture
 def made() -> StoredArtifact:
-    return grove.stored("hplm")
+    return tree_factory.stored("hplm")
 
 
 @settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(history=histories)
 def test_no_history_breaks_a_job_or_its_version(
-    history: list[tuple[str, int]], root: Version, acme: Household, made: StoredArtifact
+    history: list[tuple[str, int]], root: Version, acme: TenantFixture, made: StoredArtifact
 ) -> None:
     acme.tenant.quota.max_active_jobs = acme.tenant.quota.max_hplms = 10_000
     acme.tenant.quota.save(update_fields=["max_active_jobs", "max_hplms"])
-    version = grove.new_hplm(root, f"model-{next(_serial)}", acme)
+    version = tree_factory.new_hplm(root, f"model-{next(_serial)}", acme)
     for act, place in history:
-        before = grove.jobs_in_order(version)
+        before = tree_factory.jobs_in_order(version)
         was = VersionState(Version.unscoped.get(pk=version.pk).state)
         with suppress(HmiError):
             ACTS[act](before[place], made)
-        after = grove.jobs_in_order(version)
+        after = tree_factory.jobs_in_order(version)
         for old, new in zip(before, after, strict=True):
             _check_step(old, new)
         _check_whole(version, after, was)

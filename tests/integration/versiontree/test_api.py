@@ -6,9 +6,9 @@ from typing import Any
 import pytest
 from rest_framework.test import APIClient
 
-from tests.integration.versiontree import grove
+from tests.integration.versiontree import tree_factory
 from tests.integration.versiontree.callers import V1, error, signed_in, with_key
-from tests.integration.versiontree.grove import Household
+from tests.integration.versiontree.tree_factory import TenantFixture
 from versiontree.jobs.models import Job
 from versiontree.tree.models import Hplm, Version
 
@@ -16,16 +16,16 @@ pytestmark = pytest.mark.django_db
 
 
 @pytest.fixture
-def key(acme: Household) -> APIClient:
+def key(acme: TenantFixture) -> APIClient:
     return with_key(acme, "manage")
 
 
 @pytest.fixture
-def model(domain: Version, acme: Household) -> Version:
-    return grove.ready_hplm(domain, "spam", acme)
+def model(domain: Version, acme: TenantFixture) -> Version:
+    return tree_factory.ready_hplm(domain, "spam", acme)
 
 
-def test_the_life_of_an_hplm_over_http(domain: Version, acme: Household, key: APIClient) -> None:
+def test_the_life_of_an_hplm_over_http(domain: Version, acme: TenantFixture, key: APIClient) -> None:
     body = {"name": "spam", "parent": domain.pk, "dataset": acme.dataset.pk, "settings": {"epochs": 2}}
     made = key.post(f"{V1}/hplms", body)
     assert made.status_code == 201, made.content
@@ -35,11 +35,11 @@ def test_the_life_of_an_hplm_over_http(domain: Version, acme: Household, key: AP
         ("fine_tune", "queued"),
         ("evaluate", "waiting"),
     ]
-    grove.do_jobs(Version.unscoped.get(pk=version["id"]))
+    tree_factory.do_jobs(Version.unscoped.get(pk=version["id"]))
     ready = key.get(f"{V1}/versions/{version['id']}").json()
     assert (ready["state"], ready["metrics"]["evaluate"]) == ("ready", {"done": 1})
     again = key.post(f"{V1}/hplms/spam/versions", {"dataset": acme.dataset.pk, "auto_promote": False})
-    grove.do_jobs(Version.unscoped.get(pk=again.json()["id"]))
+    tree_factory.do_jobs(Version.unscoped.get(pk=again.json()["id"]))
     assert key.get(f"{V1}/hplms/spam").json()["aliases"][0]["version"] == 1
     moved = key.put(f"{V1}/hplms/spam/aliases/default", {"version": 2, "reason": "better"})
     assert (moved.status_code, moved.json()["version"]) == (200, 2)
@@ -55,10 +55,10 @@ def test_the_life_of_an_hplm_over_http(domain: Version, acme: Household, key: AP
 
 
 def test_what_is_in_use_is_not_deleted_and_the_answer_lists_by_what(
-    model: Version, domain: Version, acme: Household, key: APIClient, monkeypatch: pytest.MonkeyPatch
+    model: Version, domain: Version, acme: TenantFixture, key: APIClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    job, after = grove.jobs_in_order(grove.new_hplm(domain, "busy", acme))
-    law = grove.ready_domain(domain, "law", home=acme)
+    job, after = tree_factory.jobs_in_order(tree_factory.new_hplm(domain, "busy", acme))
+    law = tree_factory.ready_domain(domain, "law", home=acme)
     told: dict[str, set[tuple[str, Any]]] = {
         "hplms/busy": {("job", str(one.pk)) for one in (job, after)},
         f"datasets/{acme.dataset.pk}": {("version", model.pk), ("version", job.version_id)},
@@ -77,11 +77,11 @@ def test_what_is_in_use_is_not_deleted_and_the_answer_lists_by_what(
     assert (details["count"], len(details["dependents"])) == (2, 1)
 
 
-def test_the_life_of_a_domain_over_http(root: Version, acme: Household, key: APIClient) -> None:
+def test_the_life_of_a_domain_over_http(root: Version, acme: TenantFixture, key: APIClient) -> None:
     body = {"name": "law", "parent": root.pk, "corpus": acme.corpus.pk, "alpha": 30}
     made = key.post(f"{V1}/domains", body)
     assert made.status_code == 201, made.content
-    grove.do_jobs(Version.unscoped.get(pk=made.json()["id"]))
+    tree_factory.do_jobs(Version.unscoped.get(pk=made.json()["id"]))
     domain = key.get(f"{V1}/domains").json()["results"][0]
     assert (domain["name"], domain["root"], domain["tenant"]) == ("law", "bert", "acme")
     again = key.post(f"{V1}/domains/{domain['id']}/versions", {"corpus": acme.corpus.pk})
@@ -93,9 +93,9 @@ def test_the_life_of_a_domain_over_http(root: Version, acme: Household, key: API
 
 
 def test_a_job_is_watched_cancelled_and_retried_over_http(
-    root: Version, acme: Household, key: APIClient
+    root: Version, acme: TenantFixture, key: APIClient
 ) -> None:
-    job = grove.jobs_in_order(grove.new_hplm(root, "spam", acme))[0]
+    job = tree_factory.jobs_in_order(tree_factory.new_hplm(root, "spam", acme))[0]
     at = f"{V1}/jobs/{job.pk}"
     assert key.get(at).json()["state"] == "queued"
     assert key.post(f"{at}/cancel").json()["state"] == "cancelled"
@@ -145,7 +145,7 @@ def test_a_large_tree_comes_in_parts_that_lead_to_each_other(
     assert error(key.get(f"{V1}/tree", {"limit": "0"})) == (422, "invalid_field", "limit")
 
 
-def test_a_member_names_the_tenant(root: Version, acme: Household) -> None:
+def test_a_member_names_the_tenant(root: Version, acme: TenantFixture) -> None:
     client = signed_in(acme.developer)
     body = {"name": "spam", "parent": root.pk, "dataset": acme.dataset.pk}
     assert error(client.post(f"{V1}/hplms", body)) == (422, "missing_field", "tenant")
@@ -167,16 +167,18 @@ ADDRESSES = [
 
 
 @pytest.fixture
-def private(root: Version, acme: Household) -> dict[str, Any]:
+def private(root: Version, acme: TenantFixture) -> dict[str, Any]:
     """Ids of what only acme may see."""
-    own = grove.ready_domain(root, "secret", home=acme)
-    model = grove.ready_hplm(own, "spam", acme)
+    own = tree_factory.ready_domain(root, "secret", home=acme)
+    model = tree_factory.ready_hplm(own, "spam", acme)
     job = Job.unscoped.filter(version=model).first()
     assert job is not None
     return {"domain": own.domain_id, "version": model.pk, "job": job.pk}
 
 
-def test_a_stranger_gets_404_everywhere(private: dict[str, Any], globex: Household, staff: APIClient) -> None:
+def test_a_stranger_gets_404_everywhere(
+    private: dict[str, Any], globex: TenantFixture, staff: APIClient
+) -> None:
     key, stranger = with_key(globex, "manage"), signed_in(globex.owner)
     for address in ADDRESSES:
         at = address.format(**private)
@@ -198,7 +200,9 @@ WRITES: dict[tuple[str, str], tuple[str, ...]] = {
 }
 
 
-def test_a_stranger_writes_nothing(private: dict[str, Any], acme: Household, globex: Household) -> None:
+def test_a_stranger_writes_nothing(
+    private: dict[str, Any], acme: TenantFixture, globex: TenantFixture
+) -> None:
     ids = {"parent": private["version"], "corpus": acme.corpus.pk, "dataset": acme.dataset.pk}
     said = {"name": "mine", "version": 1, **ids}
     versions = Version.unscoped.count()
@@ -213,7 +217,7 @@ def test_a_stranger_writes_nothing(private: dict[str, Any], acme: Household, glo
 
 
 def test_a_viewer_and_a_key_for_inference_only_may_not_write(
-    private: dict[str, Any], acme: Household
+    private: dict[str, Any], acme: TenantFixture
 ) -> None:
     viewer, key = signed_in(acme.viewer), with_key(acme, "infer")
     for method, address in WRITES:
@@ -224,7 +228,7 @@ def test_a_viewer_and_a_key_for_inference_only_may_not_write(
         assert error(refused)[:2] == (403, "forbidden"), (method, at)
 
 
-def test_a_viewer_reads_and_nobody_does_not(private: dict[str, Any], acme: Household) -> None:
+def test_a_viewer_reads_and_nobody_does_not(private: dict[str, Any], acme: TenantFixture) -> None:
     viewer = signed_in(acme.viewer)
     for address in ADDRESSES:
         at = address.format(**private)
@@ -233,9 +237,9 @@ def test_a_viewer_reads_and_nobody_does_not(private: dict[str, Any], acme: House
 
 
 def test_a_tenant_does_not_touch_the_platforms_jobs_and_domains(
-    domain: Version, acme: Household, key: APIClient
+    domain: Version, acme: TenantFixture, key: APIClient
 ) -> None:
-    job = grove.jobs_in_order(domain)[0]
+    job = tree_factory.jobs_in_order(domain)[0]
     assert error(key.get(f"{V1}/jobs/{job.pk}"))[:2] == (404, "not_found")
     assert error(key.post(f"{V1}/jobs/{job.pk}/cancel"))[:2] == (404, "not_found")
     more = key.post(f"{V1}/domains/{domain.domain_id}/versions", {"corpus": acme.corpus.pk})
@@ -258,7 +262,7 @@ def test_a_wrong_body_is_refused_with_its_place(
     assert error(key.post(f"{V1}/hplms", body)) == refusal
 
 
-def test_a_bad_setting_is_refused_with_its_place(root: Version, acme: Household, key: APIClient) -> None:
+def test_a_bad_setting_is_refused_with_its_place(root: Version, acme: TenantFixture, key: APIClient) -> None:
     body = {"name": "spam", "parent": root.pk, "dataset": acme.dataset.pk, "settings": {"epochs": "many"}}
     assert error(key.post(f"{V1}/hplms", body)) == (422, "invalid_field", "settings.epochs")
     body["settings"] = "many"
@@ -266,18 +270,22 @@ def test_a_bad_setting_is_refused_with_its_place(root: Version, acme: Household,
     assert not Hplm.objects.for_tenant(acme.tenant).exists()
 
 
-def test_ids_beyond_the_database_are_only_not_found(root: Version, acme: Household, key: APIClient) -> None:
+def test_ids_beyond_the_database_are_only_not_found(
+    root: Version, acme: TenantFixture, key: APIClient
+) -> None:
     huge = 10**30
     assert error(key.get(f"{V1}/versions/{huge}"))[:2] == (404, "not_found")
     body = {"name": "spam", "parent": huge, "dataset": huge}
     assert error(key.post(f"{V1}/hplms", body))[:2] == (404, "not_found")
 
 
-def test_a_domain_is_grown_and_compacted_over_http(root: Version, acme: Household, key: APIClient) -> None:
+def test_a_domain_is_grown_and_compacted_over_http(
+    root: Version, acme: TenantFixture, key: APIClient
+) -> None:
     body = {"name": "law", "parent": root.pk, "corpus": acme.corpus.pk, "vectors": "int8"}
     made = key.post(f"{V1}/domains", body)
     assert (made.status_code, made.json()["config"]["vectors"]) == (201, "int8")
-    grove.do_jobs(Version.unscoped.get(pk=made.json()["id"]))
+    tree_factory.do_jobs(Version.unscoped.get(pk=made.json()["id"]))
     domain = key.get(f"{V1}/domains").json()["results"][0]["id"]
     assert error(key.post(f"{V1}/domains/{domain}/compact"))[:2] == (404, "not_found")
     refused = key.post(f"{V1}/domains/{domain}/grow", {"settings": {"minimum_count": 0}})
@@ -285,13 +293,13 @@ def test_a_domain_is_grown_and_compacted_over_http(root: Version, acme: Househol
     grown = key.post(f"{V1}/domains/{domain}/grow", {"settings": {"minimum_count": 5}})
     assert grown.status_code == 201, grown.content
     assert [job["kind"] for job in grown.json()["jobs"]] == ["grow"]
-    grove.do_jobs(Version.unscoped.get(pk=grown.json()["id"]))
+    tree_factory.do_jobs(Version.unscoped.get(pk=grown.json()["id"]))
     compacted = key.post(f"{V1}/domains/{domain}/compact")
     assert compacted.status_code == 201, compacted.content
     assert [job["kind"] for job in compacted.json()["jobs"]] == ["compact"]
     assert error(key.post(f"{V1}/platform/domains/{domain}/compact"))[0] == 401
 
 
-def test_vectors_of_an_unknown_kind_are_refused(root: Version, acme: Household, key: APIClient) -> None:
+def test_vectors_of_an_unknown_kind_are_refused(root: Version, acme: TenantFixture, key: APIClient) -> None:
     body = {"name": "law", "parent": root.pk, "corpus": acme.corpus.pk, "vectors": "float64"}
     assert error(key.post(f"{V1}/domains", body)) == (422, "invalid_field", "settings.vectors")

@@ -20,16 +20,16 @@ from tenants.datasets.models import File
 from tenants.datasets.selectors.uploads import storage_used
 from tenants.datasets.services.files import file_create
 from tests.integration.tenants.content import stored
-from tests.integration.versiontree import grove
+from tests.integration.versiontree import tree_factory
 from tests.integration.versiontree.admin_pages import act
 from tests.integration.versiontree.callers import V1, error, with_key
-from tests.integration.versiontree.grove import Household
+from tests.integration.versiontree.tree_factory import TenantFixture
 from versiontree.tree.models import Version
 
 pytestmark = pytest.mark.usefixtures("upload_root")
 
 
-def sent(home: Household, name: str = "in") -> Batch:
+def sent(home: TenantFixture, name: str = "in") -> Batch:
     """A batch of one line."""
     line = io.BytesIO(f'"{name}"\n'.encode())
     return batch_send(
@@ -51,11 +51,13 @@ def answered(batch: Batch) -> Batch:
 
 
 @pytest.fixture
-def model(root: Version, acme: Household) -> Version:
-    return grove.ready_hplm(root, "spam", acme)
+def model(root: Version, acme: TenantFixture) -> Version:
+    return tree_factory.ready_hplm(root, "spam", acme)
 
 
-def test_answers_are_saved_to_a_file_and_never_shown(model: Version, acme: Household, client: Client) -> None:
+def test_answers_are_saved_to_a_file_and_never_shown(
+    model: Version, acme: TenantFixture, client: Client
+) -> None:
     batch = answered(sent(acme))
     client.force_login(acme.owner)
     for kind in ("results", "errors"):
@@ -70,8 +72,8 @@ def test_answers_are_saved_to_a_file_and_never_shown(model: Version, acme: House
 
 def test_a_batch_is_deleted_with_its_files_once_it_has_ended(
     model: Version,
-    acme: Household,
-    globex: Household,
+    acme: TenantFixture,
+    globex: TenantFixture,
     upload_root: Path,
     django_capture_on_commit_callbacks: Any,
 ) -> None:
@@ -93,7 +95,7 @@ def test_a_batch_is_deleted_with_its_files_once_it_has_ended(
     assert AuditEvent.unscoped.filter(verb="batch.delete", subject="in.jsonl").exists()
 
 
-def test_what_others_read_or_was_there_before_stays(model: Version, acme: Household) -> None:
+def test_what_others_read_or_was_there_before_stays(model: Version, acme: TenantFixture) -> None:
     first = answered(sent(acme))
     shared = first.input
     assert shared is not None
@@ -110,7 +112,9 @@ def test_what_others_read_or_was_there_before_stays(model: Version, acme: Househ
     assert not File.unscoped.exists()
 
 
-def test_a_cancelled_batch_is_deleted_when_its_worker_has_let_it_go(model: Version, acme: Household) -> None:
+def test_a_cancelled_batch_is_deleted_when_its_worker_has_let_it_go(
+    model: Version, acme: TenantFixture
+) -> None:
     client, batch = with_key(acme, "infer", "manage"), sent(acme)
     where = f"{V1}/batches/{batch.pk}"
     client.post(f"{where}/cancel")
@@ -133,7 +137,7 @@ def test_a_cancelled_batch_is_deleted_when_its_worker_has_let_it_go(model: Versi
 
 
 def test_people_and_administrators_delete_and_cancel_them_too(
-    model: Version, acme: Household, client: Client
+    model: Version, acme: TenantFixture, client: Client
 ) -> None:
     page = "/t/acme/batches/"
     waiting, done, old = sent(acme, "waiting"), answered(sent(acme, "done")), answered(sent(acme, "old"))

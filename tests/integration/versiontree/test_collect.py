@@ -14,8 +14,8 @@ from django.core.management import call_command
 from django.utils import timezone
 from pytest_django import DjangoAssertNumQueries
 
-from tests.integration.versiontree import grove
-from tests.integration.versiontree.grove import Household, do_job, do_jobs, jobs_in_order
+from tests.integration.versiontree import tree_factory
+from tests.integration.versiontree.tree_factory import TenantFixture, do_job, do_jobs, jobs_in_order
 from versiontree.artifact_store import ArtifactDamaged, ArtifactStore
 from versiontree.jobs.services.lifecycle import job_succeed
 from versiontree.jobs.services.requests import job_cancel, job_retry
@@ -53,13 +53,13 @@ def collect(*, dry_run: bool = False) -> list[str]:
 
 def test_nothing_of_a_living_tree_is_collected(domain: Version, model: Version) -> None:
     do_jobs(model)
-    grove.new_hplm(domain, "building", grove.household("third"))
+    tree_factory.new_hplm(domain, "building", tree_factory.household("third"))
     assert collect() == []
 
 
-def test_a_deleted_hplm_gives_its_artifact_back_and_only_that(root: Version, acme: Household) -> None:
-    version = grove.ready_hplm(root, "spam", acme)
-    hplm_delete(hplm=grove.hplm_of(version), actor=None)
+def test_a_deleted_hplm_gives_its_artifact_back_and_only_that(root: Version, acme: TenantFixture) -> None:
+    version = tree_factory.ready_hplm(root, "spam", acme)
+    hplm_delete(hplm=tree_factory.hplm_of(version), actor=None)
     digest = version.digest
     assert collect(dry_run=True) == [f"hplm/{digest[:12]}"]
     assert store().path("hplm", digest).is_dir()
@@ -71,9 +71,9 @@ def test_a_deleted_hplm_gives_its_artifact_back_and_only_that(root: Version, acm
     assert (version.state, version.digest) == ("retired", digest)
 
 
-def test_what_is_young_stays(root: Version, acme: Household) -> None:
-    version = grove.ready_hplm(root, "spam", acme)
-    hplm_delete(hplm=grove.hplm_of(version), actor=None)
+def test_what_is_young_stays(root: Version, acme: TenantFixture) -> None:
+    version = tree_factory.ready_hplm(root, "spam", acme)
+    hplm_delete(hplm=tree_factory.hplm_of(version), actor=None)
     assert artifacts_collect(grace_s=60).artifacts == []
     Artifact.objects.filter(digest=version.digest)  # its row is young as well
     assert store().path("hplm", version.digest).is_dir()
@@ -89,10 +89,10 @@ def years_later(monkeypatch: pytest.MonkeyPatch) -> datetime:
 
 
 def test_an_hplm_s_files_stay_for_a_while_after_it_was_deleted_however_old_they_are(
-    root: Version, acme: Household, years_later: datetime
+    root: Version, acme: TenantFixture, years_later: datetime
 ) -> None:
-    version = grove.ready_hplm(root, "spam", acme)
-    hplm_delete(hplm=grove.hplm_of(version), actor=None)
+    version = tree_factory.ready_hplm(root, "spam", acme)
+    hplm_delete(hplm=tree_factory.hplm_of(version), actor=None)
     for seconds, collected in ((3500, []), (3700, [f"hplm/{version.digest[:12]}"])):
         deleted_at = years_later - timedelta(seconds=seconds)
         Hplm.unscoped.filter(versions=version).update(deleted_at=deleted_at)
@@ -100,10 +100,10 @@ def test_an_hplm_s_files_stay_for_a_while_after_it_was_deleted_however_old_they_
 
 
 def test_what_a_deleted_hplm_stands_on_stays_as_long_as_it(
-    domain: Version, acme: Household, years_later: datetime
+    domain: Version, acme: TenantFixture, years_later: datetime
 ) -> None:
-    version = grove.ready_hplm(domain, "spam", acme)
-    hplm_delete(hplm=grove.hplm_of(version), actor=None)
+    version = tree_factory.ready_hplm(domain, "spam", acme)
+    hplm_delete(hplm=tree_factory.hplm_of(version), actor=None)
     version_move(version_id=domain.pk, from_state=VersionState.READY, to=VersionState.RETIRED)
     Hplm.unscoped.filter(versions=version).update(deleted_at=years_later - timedelta(seconds=60))
     assert artifacts_collect(grace_s=3600).artifacts == []
@@ -112,13 +112,13 @@ def test_what_a_deleted_hplm_stands_on_stays_as_long_as_it(
 
 @pytest.mark.parametrize("many", [1, 12])
 def test_however_many_are_removed_it_takes_as_many_queries_and_one_lock(
-    root: Version, acme: Household, django_assert_num_queries: DjangoAssertNumQueries, many: int
+    root: Version, acme: TenantFixture, django_assert_num_queries: DjangoAssertNumQueries, many: int
 ) -> None:
     gone = []
     for number in range(many):
-        version = grove.ready_hplm(root, f"spam{number}", acme)
-        hplm_delete(hplm=grove.hplm_of(version), actor=None)
-        gone += [f"hplm/{version.digest[:12]}", f"plot/{grove.stored('plot').digest[:12]}"]
+        version = tree_factory.ready_hplm(root, f"spam{number}", acme)
+        hplm_delete(hplm=tree_factory.hplm_of(version), actor=None)
+        gone += [f"hplm/{version.digest[:12]}", f"plot/{tree_factory.stored('plot').digest[:12]}"]
     with django_assert_num_queries(QUERIES) as made:
         found = artifacts_collect(grace_s=0)
     assert sorted(found.artifacts) == sorted(gone)
@@ -126,10 +126,10 @@ def test_however_many_are_removed_it_takes_as_many_queries_and_one_lock(
 
 
 def test_more_than_one_lock_s_worth_is_removed_in_batches(
-    root: Version, acme: Household, monkeypatch: pytest.MonkeyPatch
+    root: Version, acme: TenantFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(collect_module, "AT_ONCE", 2)
-    lone = [grove.stored("plot") for _ in range(5)]
+    lone = [tree_factory.stored("plot") for _ in range(5)]
     assert sorted(collect()) == sorted(f"plot/{one.digest[:12]}" for one in lone)
     assert not any(store().path("plot", one.digest).exists() for one in lone)
 
@@ -143,11 +143,11 @@ def test_nothing_is_locked_where_nothing_is_to_be_removed(
 
 
 def test_when_removing_fails_everything_is_where_it_was(
-    root: Version, acme: Household, monkeypatch: pytest.MonkeyPatch
+    root: Version, acme: TenantFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    versions = [grove.ready_hplm(root, name, acme) for name in ("spam", "mood")]
+    versions = [tree_factory.ready_hplm(root, name, acme) for name in ("spam", "mood")]
     for version in versions:
-        hplm_delete(hplm=grove.hplm_of(version), actor=None)
+        hplm_delete(hplm=tree_factory.hplm_of(version), actor=None)
     names = iter([uuid4()])  # for one folder only
     with monkeypatch.context() as broken:
         broken.setattr(collect_module, "uuid4", lambda: next(names))
@@ -163,8 +163,8 @@ def test_what_is_needed_or_made_again_by_the_time_of_the_lock_stays(
     root: Version, model: Version, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     tuning = jobs_in_order(model)[0]
-    worker = grove.claim(tuning)
-    attached, again = grove.stored("hplm"), grove.stored("plot")
+    worker = tree_factory.claim(tuning)
+    attached, again = tree_factory.stored("hplm"), tree_factory.stored("plot")
     old = time.time() - 7200
     for one in (attached, again):
         os.utime(store().path(one.kind, one.digest), (old, old))
@@ -173,7 +173,7 @@ def test_what_is_needed_or_made_again_by_the_time_of_the_lock_stays(
         job_succeed(job_id=tuning.pk, worker=worker, metrics={}, artifacts=[("hplm", attached)])
         os.utime(store().path("plot", again.digest))
 
-    monkeypatch.setattr(collect_module, "collecting_begin", meanwhile)
+    monkeypatch.setattr(collect_module, "garbage_collection_lock", meanwhile)
     assert artifacts_collect(grace_s=3600).artifacts == []
     assert kept_roles(model) == {"hplm"}
     store().verify("plot", again.digest)
@@ -189,17 +189,19 @@ def test_folders_that_go_while_they_are_looked_at_are_no_error(
     assert (found.size, found.staging) == (0, [str(job)])
 
 
-def test_a_retired_domain_stays_as_long_as_something_stands_on_it(domain: Version, acme: Household) -> None:
-    version = grove.ready_hplm(domain, "spam", acme)
+def test_a_retired_domain_stays_as_long_as_something_stands_on_it(
+    domain: Version, acme: TenantFixture
+) -> None:
+    version = tree_factory.ready_hplm(domain, "spam", acme)
     version_move(version_id=domain.pk, from_state=VersionState.READY, to=VersionState.RETIRED)
     assert collect() == []
-    hplm_delete(hplm=grove.hplm_of(version), actor=None)
+    hplm_delete(hplm=tree_factory.hplm_of(version), actor=None)
     assert len(collect()) == 3
     assert kept_roles(domain) == set()
 
 
 def test_a_failed_version_keeps_what_its_retry_needs(root: Version) -> None:
-    text = grove.corpus(None, "text")
+    text = tree_factory.corpus(None, "text")
     version = domain_create(tenant=None, parent=root, name="half", corpus=text, actor=None)
     do_job(jobs_in_order(version)[0])
     job_cancel(job=jobs_in_order(version)[1], actor=None)
@@ -212,9 +214,9 @@ def test_a_failed_version_keeps_what_its_retry_needs(root: Version) -> None:
 def test_tables_are_kept_until_they_are_compacted_and_then_only_for_those_who_read_them(
     domain: Version,
 ) -> None:
-    text = grove.corpus(None, "more text")
-    tip = do_jobs(domain_update(domain=grove.domain_of(domain), corpus=text, actor=None))
-    compacted = domain_compact(domain=grove.domain_of(tip), actor=None)
+    text = tree_factory.corpus(None, "more text")
+    tip = do_jobs(domain_update(domain=tree_factory.domain_of(domain), corpus=text, actor=None))
+    compacted = domain_compact(domain=tree_factory.domain_of(tip), actor=None)
     for version in (domain, tip):
         version_move(version_id=version.pk, from_state=VersionState.READY, to=VersionState.RETIRED)
     assert collect() == []
@@ -225,7 +227,7 @@ def test_tables_are_kept_until_they_are_compacted_and_then_only_for_those_who_re
 
 
 def test_files_that_nobody_speaks_of_are_removed_when_they_are_old(root: Version) -> None:
-    lone = grove.stored("plot")
+    lone = tree_factory.stored("plot")
     folder = store().path("plot", lone.digest)
     assert artifacts_collect(grace_s=3600).artifacts == []
     old = time.time() - 7200
@@ -235,7 +237,7 @@ def test_files_that_nobody_speaks_of_are_removed_when_they_are_old(root: Version
 
 
 def test_what_is_made_again_is_young_again(root: Version, tmp_path: Path) -> None:
-    lone = grove.stored("plot")
+    lone = tree_factory.stored("plot")
     folder = store().path("plot", lone.digest)
     old = time.time() - 7200
     os.utime(folder, (old, old))
@@ -249,8 +251,8 @@ def test_what_is_made_again_is_young_again(root: Version, tmp_path: Path) -> Non
 
 def test_a_job_cannot_attach_what_was_collected_meanwhile(model: Version) -> None:
     tuning = jobs_in_order(model)[0]
-    worker = grove.claim(tuning)
-    made = grove.stored("hplm")
+    worker = tree_factory.claim(tuning)
+    made = tree_factory.stored("hplm")
     assert collect() == [f"hplm/{made.digest[:12]}"]
     with pytest.raises(ArtifactDamaged):
         job_succeed(job_id=tuning.pk, worker=worker, metrics={}, artifacts=[("hplm", made)])
@@ -266,9 +268,9 @@ def test_staging_folders_go_with_their_jobs(model: Version, domain: Version) -> 
     assert not staging_folder(store().root, ended).exists()
 
 
-def test_the_command_says_what_it_would_do(root: Version, acme: Household) -> None:
-    version = grove.ready_hplm(root, "spam", acme)
-    hplm_delete(hplm=grove.hplm_of(version), actor=None)
+def test_the_command_says_what_it_would_do(root: Version, acme: TenantFixture) -> None:
+    version = tree_factory.ready_hplm(root, "spam", acme)
+    hplm_delete(hplm=tree_factory.hplm_of(version), actor=None)
     out = StringIO()
     call_command("collect_artifacts", "--dry-run", "--grace-hours", "0", stdout=out)
     assert f"Would remove hplm/{version.digest[:12]}" in out.getvalue()

@@ -10,8 +10,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from tenants.base.errors import HmiError
-from tests.integration.versiontree import grove
-from tests.integration.versiontree.grove import Household, do_job, do_jobs, jobs_in_order
+from tests.integration.versiontree import tree_factory
+from tests.integration.versiontree.tree_factory import TenantFixture, do_job, do_jobs, jobs_in_order
 from versiontree.artifact_store import ArtifactStore
 from versiontree.jobs.models import Job
 from versiontree.jobs.services.requests import job_cancel, job_retry
@@ -38,48 +38,48 @@ def _pick(place: int, *kinds: str) -> Version | None:
     return ready[place % len(ready)] if ready else None
 
 
-def _new_domain(place: int, home: Household) -> None:
+def _new_domain(place: int, home: TenantFixture) -> None:
     above = _pick(place, "root", "domain")
     if above is not None:
-        text = grove.corpus(None, f"text{next(_serial)}")
+        text = tree_factory.corpus(None, f"text{next(_serial)}")
         do_jobs(domain_create(tenant=None, parent=above, name=f"d{next(_serial)}", corpus=text, actor=None))
 
 
-def _update_domain(place: int, home: Household) -> None:
+def _update_domain(place: int, home: TenantFixture) -> None:
     version = _pick(place, "domain")
     if version is not None:
-        text = grove.corpus(None, f"text{next(_serial)}")
-        do_jobs(domain_update(domain=grove.domain_of(version), corpus=text, actor=None))
+        text = tree_factory.corpus(None, f"text{next(_serial)}")
+        do_jobs(domain_update(domain=tree_factory.domain_of(version), corpus=text, actor=None))
 
 
-def _compact(place: int, home: Household) -> None:
+def _compact(place: int, home: TenantFixture) -> None:
     version = _pick(place, "domain")
     if version is not None:
-        do_jobs(domain_compact(domain=grove.domain_of(version), actor=None))
+        do_jobs(domain_compact(domain=tree_factory.domain_of(version), actor=None))
 
 
-def _grow(place: int, home: Household) -> None:
+def _grow(place: int, home: TenantFixture) -> None:
     version = _pick(place, "domain")
     if version is not None:
-        do_jobs(domain_grow(domain=grove.domain_of(version), actor=None))
+        do_jobs(domain_grow(domain=tree_factory.domain_of(version), actor=None))
 
 
-def _half_a_domain(place: int, home: Household) -> None:
+def _half_a_domain(place: int, home: TenantFixture) -> None:
     """The lower layers are there, the table is still being built."""
     above = _pick(place, "root", "domain")
     if above is not None:
-        text = grove.corpus(None, f"text{next(_serial)}")
+        text = tree_factory.corpus(None, f"text{next(_serial)}")
         version = domain_create(tenant=None, parent=above, name=f"d{next(_serial)}", corpus=text, actor=None)
         do_job(jobs_in_order(version)[0])
 
 
-def _fail_job(place: int, home: Household) -> None:
+def _fail_job(place: int, home: TenantFixture) -> None:
     queued = Job.unscoped.filter(state="queued").order_by("created_at")
     if queued:
         job_cancel(job=queued[place % len(queued)], actor=None)
 
 
-def _new_hplm(place: int, home: Household) -> None:
+def _new_hplm(place: int, home: TenantFixture) -> None:
     above = _pick(place, "root", "domain")
     if above is not None:
         version = hplm_create(
@@ -89,25 +89,25 @@ def _new_hplm(place: int, home: Household) -> None:
             do_jobs(version)
 
 
-def _update_hplm(place: int, home: Household) -> None:
+def _update_hplm(place: int, home: TenantFixture) -> None:
     version = _pick(place, "hplm")
     if version is not None:
-        do_jobs(hplm_update(hplm=grove.hplm_of(version), dataset=home.dataset, actor=None))
+        do_jobs(hplm_update(hplm=tree_factory.hplm_of(version), dataset=home.dataset, actor=None))
 
 
-def _delete_hplm(place: int, home: Household) -> None:
+def _delete_hplm(place: int, home: TenantFixture) -> None:
     version = _pick(place, "hplm")
     if version is not None:
-        hplm_delete(hplm=grove.hplm_of(version), actor=None)
+        hplm_delete(hplm=tree_factory.hplm_of(version), actor=None)
 
 
-def _retire_domain(place: int, home: Household) -> None:
+def _retire_domain(place: int, home: TenantFixture) -> None:
     version = _pick(place, "domain")
     if version is not None:
         version_move(version_id=version.pk, from_state=VersionState.READY, to=VersionState.RETIRED)
 
 
-GROWTH: dict[str, Callable[[int, Household], None]] = {
+GROWTH: dict[str, Callable[[int, TenantFixture], None]] = {
     "new domain": _new_domain,
     "update domain": _update_domain,
     "compact": _compact,
@@ -125,7 +125,7 @@ trees = st.lists(st.tuples(st.sampled_from(sorted(GROWTH)), st.integers(0, 5)), 
 @settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(tree=trees)
 def test_whatever_the_tree_all_that_lives_can_still_be_read_built_upon_and_retried(
-    tree: list[tuple[str, int]], root: Version, acme: Household
+    tree: list[tuple[str, int]], root: Version, acme: TenantFixture
 ) -> None:
     acme.tenant.quota.max_active_jobs = acme.tenant.quota.max_hplms = 10_000
     acme.tenant.quota.save(update_fields=["max_active_jobs", "max_hplms"])

@@ -5,8 +5,8 @@ from collections.abc import Callable
 import pytest
 
 from tenants.base.errors import ErrorCode, HmiError
-from tests.integration.versiontree import grove
-from tests.integration.versiontree.grove import Household, do_jobs, jobs_in_order
+from tests.integration.versiontree import tree_factory
+from tests.integration.versiontree.tree_factory import TenantFixture, do_jobs, jobs_in_order
 from versiontree.jobs.models.job import JobKind
 from versiontree.jobs.services.requests import job_cancel
 from versiontree.tree.models import Artifact, Version, VersionArtifact
@@ -14,7 +14,7 @@ from versiontree.tree.selectors.versions import build_inputs
 from versiontree.tree.services.compaction import LONGEST_CHAIN, domain_compact, domains_compact_due
 from versiontree.tree.services.domains import domain_update
 from versiontree.tree.services.growth import domain_grow
-from versiontree.tree.services.version_create import JobPlan, version_plant
+from versiontree.tree.services.version_create import JobPlan, version_create
 from versiontree.tree.serving_manifest import manifest_content
 
 pytestmark = pytest.mark.django_db
@@ -23,8 +23,8 @@ pytestmark = pytest.mark.django_db
 def longer(version: Version, tables: int) -> Version:
     """Update a domain until it reads so many tables of its own."""
     for number in range(tables - len(plots(version)) + 1):
-        text = grove.corpus(None, f"{version.name}-more-{number}-{version.pk}")
-        version = do_jobs(domain_update(domain=grove.domain_of(version), corpus=text, actor=None))
+        text = tree_factory.corpus(None, f"{version.name}-more-{number}-{version.pk}")
+        version = do_jobs(domain_update(domain=tree_factory.domain_of(version), corpus=text, actor=None))
     return version
 
 
@@ -39,18 +39,18 @@ def own_plot(version: Version) -> str:
 def test_the_new_version_reads_its_own_table_and_the_roots(root: Version, domain: Version) -> None:
     tip = longer(domain, 3)
     before = plots(tip)
-    compacted = do_jobs(domain_compact(domain=grove.domain_of(tip), actor=None))
+    compacted = do_jobs(domain_compact(domain=tree_factory.domain_of(tip), actor=None))
     assert jobs_in_order(compacted)[0].params["plots"] == before[:-1]
     assert plots(compacted) == [own_plot(compacted), own_plot(root)]
     assert plots(tip) == before
 
 
-def test_a_model_keeps_its_tables_and_a_new_one_gets_fewer(domain: Version, acme: Household) -> None:
+def test_a_model_keeps_its_tables_and_a_new_one_gets_fewer(domain: Version, acme: TenantFixture) -> None:
     tip = longer(domain, 3)
-    old = grove.ready_hplm(tip, "old", acme)
+    old = tree_factory.ready_hplm(tip, "old", acme)
     served = manifest_content()["hplms"]["acme/old:1"]["plots"]
-    compacted = do_jobs(domain_compact(domain=grove.domain_of(tip), actor=None))
-    new = grove.ready_hplm(compacted, "new", acme)
+    compacted = do_jobs(domain_compact(domain=tree_factory.domain_of(tip), actor=None))
+    new = tree_factory.ready_hplm(compacted, "new", acme)
     found = manifest_content()["hplms"]
     assert found["acme/old:1"]["plots"] == served == plots(old)
     assert found["acme/new:1"]["plots"] == plots(new) == plots(compacted)
@@ -58,9 +58,9 @@ def test_a_model_keeps_its_tables_and_a_new_one_gets_fewer(domain: Version, acme
 
 
 def test_an_update_on_top_of_a_compacted_version_adds_one_table(domain: Version) -> None:
-    compacted = do_jobs(domain_compact(domain=grove.domain_of(longer(domain, 3)), actor=None))
-    text = grove.corpus(None, "even more")
-    updated = do_jobs(domain_update(domain=grove.domain_of(compacted), corpus=text, actor=None))
+    compacted = do_jobs(domain_compact(domain=tree_factory.domain_of(longer(domain, 3)), actor=None))
+    text = tree_factory.corpus(None, "even more")
+    updated = do_jobs(domain_update(domain=tree_factory.domain_of(compacted), corpus=text, actor=None))
     assert plots(updated) == [own_plot(updated), *plots(compacted)]
 
 
@@ -85,7 +85,7 @@ def test_a_compaction_that_failed_is_not_begun_again_and_again(domain: Version) 
 
 def test_one_table_is_nothing_to_compact(domain: Version) -> None:
     with pytest.raises(HmiError) as refused:
-        domain_compact(domain=grove.domain_of(domain), actor=None)
+        domain_compact(domain=tree_factory.domain_of(domain), actor=None)
     assert refused.value.code == ErrorCode.NOT_FOUND
     assert Artifact.objects.count() == 5
 
@@ -96,8 +96,8 @@ def test_a_version_made_here_says_nothing_that_was_said_of_the_one_before(
 ) -> None:
     """Not where it was imported from, what was amiss with its text, or how it grew."""
     said = {"imported": {"name": "x", "number": 3}, "warnings": ["short"], "grown": {"most": 1}, "alpha": 50}
-    tip = version_plant(
-        of=grove.domain_of(domain),
+    tip = version_create(
+        of=tree_factory.domain_of(domain),
         root=domain.root,
         parent=domain,
         tenant=None,
@@ -106,7 +106,7 @@ def test_a_version_made_here_says_nothing_that_was_said_of_the_one_before(
         actor=None,
     )
     do_jobs(tip)
-    made = make(domain=grove.domain_of(tip), actor=None)
+    made = make(domain=tree_factory.domain_of(tip), actor=None)
     assert made.parent == tip
     assert made.config.get("grown") != said["grown"]
     kept = {name: value for name, value in made.config.items() if name not in ("grown", "compacts")}

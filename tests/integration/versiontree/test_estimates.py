@@ -18,9 +18,9 @@ from inference.hplm.hplm import FIXED_LABELS, Hplm
 from inference.hplm.pets import PetSpec, PetWeights, Shape
 from tenants.audit.models import AuditEvent
 from tenants.datasets.models import Dataset
-from tests.integration.versiontree import grove
+from tests.integration.versiontree import tree_factory
 from tests.integration.versiontree.callers import signed_in
-from tests.integration.versiontree.grove import Household
+from tests.integration.versiontree.tree_factory import TenantFixture
 from versiontree.artifact_store import ArtifactStore
 from versiontree.jobs.models import Job
 from versiontree.jobs.models.job import JobKind, JobState
@@ -33,21 +33,23 @@ from versiontree.tree.weight_sizes import UpperShape, table_row_bytes, weights_b
 HIDDEN, INNER, LAYERS = 16, 40, 3
 
 
-def estimate(parent: Version, home: Household, **chosen: Any) -> Estimate:
+def estimate(parent: Version, home: TenantFixture, **chosen: Any) -> Estimate:
     return hplm_estimate(parent=parent, dataset=home.dataset, settings=chosen)
 
 
-def done(parent: Version, home: Household, name: str, seconds: float, evaluating: float = 2.0) -> None:
+def done(parent: Version, home: TenantFixture, name: str, seconds: float, evaluating: float = 2.0) -> None:
     """An hPLM whose jobs took so long."""
     now = timezone.now()
-    version = grove.new_hplm(parent, name, home)
-    for job, took in zip(grove.jobs_in_order(version), (seconds, evaluating), strict=True):
+    version = tree_factory.new_hplm(parent, name, home)
+    for job, took in zip(tree_factory.jobs_in_order(version), (seconds, evaluating), strict=True):
         Job.unscoped.filter(pk=job.pk).update(
             state=JobState.SUCCEEDED, attempt=1, started_at=now - timedelta(seconds=took), finished_at=now
         )
 
 
-def test_without_past_jobs_a_model_of_cost_speaks_and_doubts_itself(root: Version, acme: Household) -> None:
+def test_without_past_jobs_a_model_of_cost_speaks_and_doubts_itself(
+    root: Version, acme: TenantFixture
+) -> None:
     guess = estimate(root, acme)
     assert guess.jobs == 0
     assert guess.seconds.high >= 8 * guess.seconds.low > 0
@@ -56,7 +58,7 @@ def test_without_past_jobs_a_model_of_cost_speaks_and_doubts_itself(root: Versio
 
 
 def test_past_jobs_on_the_same_root_say_how_long_it_takes(
-    root: Version, acme: Household, globex: Household
+    root: Version, acme: TenantFixture, globex: TenantFixture
 ) -> None:
     """Whoever's they were; what is four times the work takes four times as long, within doubt."""
     for number, home in enumerate((acme, globex, acme, globex)):
@@ -69,7 +71,7 @@ def test_past_jobs_on_the_same_root_say_how_long_it_takes(
 
 
 def test_a_domain_is_estimated_by_its_text_its_coverage_and_what_past_ones_took(
-    root: Version, acme: Household, globex: Household
+    root: Version, acme: TenantFixture, globex: TenantFixture
 ) -> None:
     shape = {"lower": 3, "n": 3, "architecture": {"layers": 6, "hidden": HIDDEN, "inner": INNER}}
 
@@ -88,7 +90,9 @@ def test_a_domain_is_estimated_by_its_text_its_coverage_and_what_past_ones_took(
         acme.corpus.size_bytes * 0.51 / 5 * table_row_bytes(shape, "float16")
     )
     for number, home in enumerate((acme, globex, acme)):
-        learned(grove.ready_domain(root, f"past-{number}", home=home), seconds=(300, 100), table=1_000_000)
+        learned(
+            tree_factory.ready_domain(root, f"past-{number}", home=home), seconds=(300, 100), table=1_000_000
+        )
     told = guess()
     assert (told.jobs, told.storage_is_rough) == (3, False)
     assert told.storage_bytes == lower + 1_000_000
@@ -103,7 +107,7 @@ def test_a_domain_is_estimated_by_its_text_its_coverage_and_what_past_ones_took(
 def learned(version: Version, *, seconds: tuple[float, float], table: int) -> None:
     """As if the jobs of a domain had taken so long, and its table had so many bytes."""
     now = timezone.now()
-    for job, took in zip(grove.jobs_in_order(version), seconds, strict=True):
+    for job, took in zip(tree_factory.jobs_in_order(version), seconds, strict=True):
         Job.unscoped.filter(pk=job.pk).update(
             attempt=1,
             started_at=now - timedelta(seconds=took),
@@ -112,11 +116,11 @@ def learned(version: Version, *, seconds: tuple[float, float], table: int) -> No
         )
 
 
-def test_what_waits_before_it_counts(root: Version, acme: Household) -> None:
+def test_what_waits_before_it_counts(root: Version, acme: TenantFixture) -> None:
     for number in range(3):
         done(root, acme, f"past-{number}", 60)
     for number in range(2):
-        grove.new_hplm(root, f"queued-{number}", acme)
+        tree_factory.new_hplm(root, f"queued-{number}", acme)
     queue = estimate(root, acme).queue
     assert (queue.place, queue.wait_s) == (3, 120)
 
@@ -168,7 +172,7 @@ def test_storage_is_exactly_that_of_what_training_makes(
     assert told == made.to("cpu", torch.float16).bytes
 
 
-def test_storage_is_told_where_the_root_s_own_file_is_there(root: Version, acme: Household) -> None:
+def test_storage_is_told_where_the_root_s_own_file_is_there(root: Version, acme: TenantFixture) -> None:
     assert estimate(root, acme).storage_bytes is None
     shape = {"lower": 3, "architecture": {"layers": 6, "hidden": HIDDEN, "inner": INNER}}
     folder = ArtifactStore(Path(settings.HMI_ARTIFACT_ROOT)).path("root", root.digest)
@@ -177,7 +181,7 @@ def test_storage_is_told_where_the_root_s_own_file_is_there(root: Version, acme:
     assert told == weights_bytes(UpperShape(3, HIDDEN, INNER), acme.dataset, {})
 
 
-def test_the_api_estimates_and_writes_nothing(root: Version, acme: Household) -> None:
+def test_the_api_estimates_and_writes_nothing(root: Version, acme: TenantFixture) -> None:
     caller: APIClient = signed_in(acme.owner)
     body = {"name": "spam", "parent": root.pk, "dataset": acme.dataset.pk, "settings": {"epochs": 2}}
     counted = (Version.unscoped.count(), Job.unscoped.count(), AuditEvent.unscoped.count())
@@ -195,7 +199,7 @@ def test_the_api_estimates_and_writes_nothing(root: Version, acme: Household) ->
     [({"name": "No"}, "name"), ({"parent": 0}, "parent"), ({"settings": {"epochs": 0}}, "settings.epochs")],
 )
 def test_the_api_refuses_what_creating_would_refuse(
-    root: Version, acme: Household, wrong: dict[str, Any], param: str
+    root: Version, acme: TenantFixture, wrong: dict[str, Any], param: str
 ) -> None:
     body = {"name": "spam", "parent": root.pk, "dataset": acme.dataset.pk, **wrong}
     answers = [
@@ -207,10 +211,10 @@ def test_the_api_refuses_what_creating_would_refuse(
 
 
 def test_the_api_estimates_domains_as_it_would_make_them_and_makes_none(
-    root: Version, domain: Version, acme: Household, staff: APIClient
+    root: Version, domain: Version, acme: TenantFixture, staff: APIClient
 ) -> None:
-    own = grove.ready_domain(root, "surgery", home=acme)
-    text = grove.corpus(None, "of all")
+    own = tree_factory.ready_domain(root, "surgery", home=acme)
+    text = tree_factory.corpus(None, "of all")
     counted = (Version.unscoped.count(), Job.unscoped.count(), AuditEvent.unscoped.count())
     caller = signed_in(acme.developer)
     for client, place, corpus, grown in (

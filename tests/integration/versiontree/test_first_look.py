@@ -12,9 +12,9 @@ from tenants.datasets.models import UploadCheck
 from tenants.datasets.services.checks import check_create, check_run
 from tenants.datasets.services.uploads import upload_receive
 from tests.integration.tenants.content import stream
-from tests.integration.versiontree import grove
-from tests.integration.versiontree.grove import Household
+from tests.integration.versiontree import tree_factory
 from tests.integration.versiontree.test_fit import corpus, labelled, reader
+from tests.integration.versiontree.tree_factory import TenantFixture
 from tests.unit.tenants.files import jsonl
 from versiontree.artifact_store import ArtifactStore
 from versiontree.tree import check_fit as first_look
@@ -26,7 +26,7 @@ pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("upload_root")]
 __all__ = ["reader"]
 
 
-def looked_at(home: Household, kind: str, content: str, **options: str) -> UploadCheck:
+def looked_at(home: TenantFixture, kind: str, content: str, **options: str) -> UploadCheck:
     """A check of a file, which stores nothing."""
     name = "rows.txt" if kind == "corpus" else "rows.jsonl"
     upload = upload_receive(
@@ -38,7 +38,9 @@ def looked_at(home: Household, kind: str, content: str, **options: str) -> Uploa
     )
 
 
-def test_a_check_says_how_much_of_the_rows_the_root_would_cut_off(reader: Version, acme: Household) -> None:
+def test_a_check_says_how_much_of_the_rows_the_root_would_cut_off(
+    reader: Version, acme: TenantFixture
+) -> None:
     check = looked_at(acme, "dataset", jsonl(labelled("cat", 20)), task="classification")
     fit = check.found["fit"]
     assert (fit["root"], fit["why"]) == ("bert", "the only root that is ready")
@@ -50,7 +52,7 @@ def test_a_check_says_how_much_of_the_rows_the_root_would_cut_off(reader: Versio
 
 
 def test_of_a_large_file_a_worker_reads_a_part_for_it_and_the_report_says_which(
-    reader: Version, acme: Household, settings: Settings, monkeypatch: pytest.MonkeyPatch
+    reader: Version, acme: TenantFixture, settings: Settings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     settings.HMI_CHECK_INLINE_BYTES = 100
     monkeypatch.setattr(sampling.sample, "__kwdefaults__", {"most_rows": 5, "most_bytes": 10**6})
@@ -64,7 +66,7 @@ def test_of_a_large_file_a_worker_reads_a_part_for_it_and_the_report_says_which(
 
 
 def test_a_root_that_cannot_be_asked_spoils_no_check_and_only_what_is_our_fault_is_logged(
-    reader: Version, acme: Household, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+    reader: Version, acme: TenantFixture, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     (ArtifactStore(Path(settings.HMI_ARTIFACT_ROOT)).path("root", reader.digest) / "root.json").unlink()
     check = looked_at(acme, "corpus", "the cat\n" * 20)
@@ -76,9 +78,9 @@ def test_a_root_that_cannot_be_asked_spoils_no_check_and_only_what_is_our_fault_
 
 
 def test_the_root_with_most_of_an_upload_comes_first_and_else_the_one_with_the_longest_texts(
-    reader: Version, acme: Household, tmp_path: Path
+    reader: Version, acme: TenantFixture, tmp_path: Path
 ) -> None:
-    other = grove.ready_root(tmp_path, "other")
+    other = tree_factory.ready_root(tmp_path, "other")
     text = corpus(acme.tenant, ["the cat sat"] * 10)
 
     def told() -> tuple[str, str]:

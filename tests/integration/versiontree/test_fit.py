@@ -18,9 +18,9 @@ from tenants.datasets.services.corpora import corpus_upload
 from tenants.datasets.services.datasets import dataset_upload
 from tenants.datasets.storage import stored_path
 from tests.integration.tenants.content import stream
-from tests.integration.versiontree import grove
+from tests.integration.versiontree import tree_factory
 from tests.integration.versiontree.callers import V1, error, signed_in, with_key
-from tests.integration.versiontree.grove import Household
+from tests.integration.versiontree.tree_factory import TenantFixture
 from tests.unit.tenants.files import jsonl
 from versiontree.artifact_store import ArtifactStore
 from versiontree.jobs.models import Job
@@ -36,8 +36,8 @@ KNOWN = ("the cat sat", "the cat sat on the mat")
 @pytest.fixture
 def reader(tmp_path: Path) -> Version:
     """A ready root, ``bert``, that knows five words and reads six tokens."""
-    source = grove.checkpoint(tmp_path / "ckpt")
-    prose = grove.corpus(None, "prose")
+    source = tree_factory.checkpoint(tmp_path / "ckpt")
+    prose = tree_factory.corpus(None, "prose")
     version = root_register(name="bert", source=source, corpus=prose, actor=None)
     store = ArtifactStore(Path(settings.HMI_ARTIFACT_ROOT))
     with store.workspace("root") as folder:
@@ -47,14 +47,14 @@ def reader(tmp_path: Path) -> Version:
         made.save(str(folder / "tokenizer.json"))
         (folder / "root.json").write_text(json.dumps({"max_tokens": 6}))
         made_root = store.ingest("root", folder)
-    convert = grove.jobs_in_order(version)[0]
-    artifacts = [("root", made_root), ("lower", grove.stored("lower"))]
-    job_succeed(job_id=convert.pk, worker=grove.claim(convert), metrics={}, artifacts=artifacts)
-    return grove.do_jobs(version)
+    convert = tree_factory.jobs_in_order(version)[0]
+    artifacts = [("root", made_root), ("lower", tree_factory.stored("lower"))]
+    job_succeed(job_id=convert.pk, worker=tree_factory.claim(convert), metrics={}, artifacts=artifacts)
+    return tree_factory.do_jobs(version)
 
 
 @pytest.fixture
-def key(acme: Household) -> APIClient:
+def key(acme: TenantFixture) -> APIClient:
     return with_key(acme, "manage")
 
 
@@ -64,7 +64,7 @@ def corpus(tenant: Tenant | None, lines: list[str]) -> Corpus:
 
 
 def dataset(
-    home: Household, splits: dict[str, list[dict[str, Any]]], task: str = "classification"
+    home: TenantFixture, splits: dict[str, list[dict[str, Any]]], task: str = "classification"
 ) -> Dataset:
     files = {split: (f"{split}.jsonl", stream(jsonl(rows))) for split, rows in splits.items()}
     return dataset_upload(tenant=home.tenant, name="mood", task=task, files=files)
@@ -76,7 +76,7 @@ def labelled(start: str, rows: int) -> list[dict[str, Any]]:
 
 
 def test_a_corpus_in_another_language_is_noticed_before_a_job_is_queued(
-    reader: Version, acme: Household, key: APIClient
+    reader: Version, acme: TenantFixture, key: APIClient
 ) -> None:
     text = corpus(acme.tenant, [*KNOWN, "кошка сидела на коврике", "die Katze sass"] * 5)
     jobs = Job.unscoped.count()
@@ -95,7 +95,7 @@ def test_a_corpus_in_another_language_is_noticed_before_a_job_is_queued(
 
 
 def test_what_was_found_stands_at_the_version_that_is_built_all_the_same(
-    reader: Version, acme: Household, key: APIClient
+    reader: Version, acme: TenantFixture, key: APIClient
 ) -> None:
     foreign = [{"text": f"Hund {'Katze ' * row}", "label": ("bad", "good")[row % 2]} for row in range(7)]
     data = dataset(acme, {"train": labelled("cat", 8), "dev": labelled("sat", 3), "test": foreign})
@@ -109,7 +109,7 @@ def test_what_was_found_stands_at_the_version_that_is_built_all_the_same(
     assert made.json()["config"]["warnings"] == found["warnings"]
 
 
-def test_every_split_is_read(reader: Version, acme: Household, key: APIClient) -> None:
+def test_every_split_is_read(reader: Version, acme: TenantFixture, key: APIClient) -> None:
     foreign = [{"text": f"Hund {'Katze ' * row}", "label": "good"} for row in range(1, 4)]
     data = dataset(acme, {"train": labelled("sat", 4), "dev": labelled("on", 3), "test": foreign})
     found = key.get(f"{V1}/datasets/{data.pk}/fit", {"root": "bert"}).json()
@@ -118,7 +118,9 @@ def test_every_split_is_read(reader: Version, acme: Household, key: APIClient) -
     assert "(rows 1, 2, 3 of test)" in found["warnings"][0]
 
 
-def test_of_a_large_corpus_a_part_is_read_and_said(reader: Version, acme: Household, key: APIClient) -> None:
+def test_of_a_large_corpus_a_part_is_read_and_said(
+    reader: Version, acme: TenantFixture, key: APIClient
+) -> None:
     text = corpus(acme.tenant, ["the cat"] * 5_200 + ["Hund"] * 5_200)
     found = key.get(f"{V1}/corpora/{text.pk}/fit", {"root": "bert"}).json()
     assert (found["rows"], found["rows_read"], found["unknown"]["rows"]) == (10_400, 3_467, 1_733)
@@ -126,7 +128,9 @@ def test_of_a_large_corpus_a_part_is_read_and_said(reader: Version, acme: Househ
     assert found["warnings"][0].endswith("This is from 3,467 of 10,400 rows, evenly drawn.")
 
 
-def test_long_contexts_of_questions_are_read_whole(reader: Version, acme: Household, key: APIClient) -> None:
+def test_long_contexts_of_questions_are_read_whole(
+    reader: Version, acme: TenantFixture, key: APIClient
+) -> None:
     rows = [
         {"question": "the cat", "context": "the cat sat " * n, "answers": [{"text": "cat", "start": 4}]}
         for n in range(1, 21)
@@ -138,13 +142,13 @@ def test_long_contexts_of_questions_are_read_whole(reader: Version, acme: Househ
 
 
 @pytest.fixture
-def addresses(reader: Version, acme: Household) -> list[str]:
+def addresses(reader: Version, acme: TenantFixture) -> list[str]:
     text, data = corpus(acme.tenant, list(KNOWN)), dataset(acme, {"train": labelled("sat", 30)})
     return [f"corpora/{text.pk}/fit", f"datasets/{data.pk}/fit"]
 
 
 def test_another_tenants_uploads_are_not_found(
-    addresses: list[str], acme: Household, globex: Household
+    addresses: list[str], acme: TenantFixture, globex: TenantFixture
 ) -> None:
     for at in addresses:
         assert signed_in(acme.viewer).get(f"{V1}/tenants/acme/{at}", {"root": "bert"}).status_code == 200
@@ -163,7 +167,10 @@ def test_the_root_is_one_that_is_there_and_ready(
     addresses: list[str], key: APIClient, tmp_path: Path
 ) -> None:
     root_register(
-        name="later", source=grove.checkpoint(tmp_path / "b"), corpus=grove.corpus(None, "b"), actor=None
+        name="later",
+        source=tree_factory.checkpoint(tmp_path / "b"),
+        corpus=tree_factory.corpus(None, "b"),
+        actor=None,
     )
     for at in addresses:
         assert error(key.get(f"{V1}/{at}")) == (422, "missing_field", "root")
@@ -171,14 +178,16 @@ def test_the_root_is_one_that_is_there_and_ready(
         assert error(key.get(f"{V1}/{at}", {"root": "later"})) == (409, "model_not_ready", "root")
 
 
-def test_an_upload_whose_file_is_gone_is_not_found(reader: Version, acme: Household, key: APIClient) -> None:
+def test_an_upload_whose_file_is_gone_is_not_found(
+    reader: Version, acme: TenantFixture, key: APIClient
+) -> None:
     text = corpus(acme.tenant, list(KNOWN))
     stored_path(text.sha256).unlink()
     assert error(key.get(f"{V1}/corpora/{text.pk}/fit", {"root": "bert"}))[:2] == (404, "not_found")
 
 
 def test_the_platforms_corpora_are_everybodys_to_ask_about(
-    reader: Version, acme: Household, key: APIClient, staff: APIClient
+    reader: Version, acme: TenantFixture, key: APIClient, staff: APIClient
 ) -> None:
     shared, own = corpus(None, ["Hund"] * 8), corpus(acme.tenant, list(KNOWN))
     asked: list[tuple[Callable[..., Any], str]] = [(key.get, "corpora"), (staff.get, "platform/corpora")]

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 from django.db import DatabaseError, IntegrityError, connection, transaction
 
-from tests.integration.versiontree import grove
-from tests.integration.versiontree.grove import Household
+from tests.integration.versiontree import tree_factory
+from tests.integration.versiontree.tree_factory import TenantFixture
 from versiontree.jobs.models import Job
 from versiontree.tree.models import Alias, Artifact, Domain, Hplm, Root, Version, VersionArtifact
 from versiontree.tree.services.hplms import hplm_update
@@ -25,8 +25,8 @@ def refused(act: Callable[[], object], words: str) -> None:
 
 
 @pytest.fixture
-def model(domain: Version, acme: Household) -> Version:
-    return grove.ready_hplm(domain, "spam", acme)
+def model(domain: Version, acme: TenantFixture) -> Version:
+    return tree_factory.ready_hplm(domain, "spam", acme)
 
 
 def birth(parent: Version, **changes: Any) -> Callable[[], Version]:
@@ -37,51 +37,51 @@ def birth(parent: Version, **changes: Any) -> Callable[[], Version]:
 
 
 def test_a_version_does_not_grow_from_another_tenants(
-    root: Version, acme: Household, globex: Household
+    root: Version, acme: TenantFixture, globex: TenantFixture
 ) -> None:
-    private = grove.ready_domain(root, "secret", home=acme)
+    private = tree_factory.ready_domain(root, "secret", home=acme)
     theirs = Hplm.unscoped.create(tenant=globex.tenant, name="theirs", task="classification")
     refused(birth(private, hplm=theirs, tenant=globex.tenant), "its tenant or to the platform")
 
 
-def test_a_platform_domain_does_not_grow_from_a_tenants(root: Version, acme: Household) -> None:
-    private = grove.ready_domain(root, "secret", home=acme)
+def test_a_platform_domain_does_not_grow_from_a_tenants(root: Version, acme: TenantFixture) -> None:
+    private = tree_factory.ready_domain(root, "secret", home=acme)
     public = Domain.unscoped.create(root=root.root, name="public")
     refused(birth(private, kind="domain", domain=public), "its tenant or to the platform")
 
 
-def test_a_version_does_not_change_roots(domain: Version, acme: Household, tmp_path: Any) -> None:
-    other = grove.ready_root(tmp_path, "other")
+def test_a_version_does_not_change_roots(domain: Version, acme: TenantFixture, tmp_path: Any) -> None:
+    other = tree_factory.ready_root(tmp_path, "other")
     mine = Hplm.unscoped.create(tenant=acme.tenant, name="mine", task="classification")
     refused(birth(domain, hplm=mine, tenant=acme.tenant, root=other.root), "one root")
 
 
 def test_a_version_is_not_given_to_another_tenant_than_its_hplm(
-    domain: Version, acme: Household, globex: Household
+    domain: Version, acme: TenantFixture, globex: TenantFixture
 ) -> None:
     mine = Hplm.unscoped.create(tenant=acme.tenant, name="mine", task="classification")
     refused(birth(domain, hplm=mine, tenant=globex.tenant), "what it is a version of")
 
 
-def test_an_hplm_does_not_grow_from_another_hplm(model: Version, acme: Household) -> None:
+def test_an_hplm_does_not_grow_from_another_hplm(model: Version, acme: TenantFixture) -> None:
     mine = Hplm.unscoped.create(tenant=acme.tenant, name="mine", task="classification")
     refused(birth(model, hplm=mine, tenant=acme.tenant), "only its own newer versions")
 
 
-def test_nothing_grows_from_an_unfinished_version(root: Version, acme: Household) -> None:
-    unfinished = grove.new_hplm(root, "spam", acme)
+def test_nothing_grows_from_an_unfinished_version(root: Version, acme: TenantFixture) -> None:
+    unfinished = tree_factory.new_hplm(root, "spam", acme)
     refused(birth(unfinished, hplm=unfinished.hplm, tenant=acme.tenant), "is ready")
 
 
 def test_a_version_does_not_learn_from_another_tenants_data(
-    domain: Version, acme: Household, globex: Household
+    domain: Version, acme: TenantFixture, globex: TenantFixture
 ) -> None:
     mine = Hplm.unscoped.create(tenant=acme.tenant, name="mine", task="classification")
     refused(birth(domain, hplm=mine, tenant=acme.tenant, dataset=globex.dataset), "data of its own tenant")
     refused(birth(domain, hplm=mine, tenant=acme.tenant, corpus=globex.corpus), "data of its own tenant")
 
 
-def test_only_a_first_root_version_has_no_parent(root: Version, acme: Household) -> None:
+def test_only_a_first_root_version_has_no_parent(root: Version, acme: TenantFixture) -> None:
     mine = Hplm.unscoped.create(tenant=acme.tenant, name="mine", task="classification")
     orphan = {"root": root.root, "number": 1, "parent": None}
     refused(
@@ -92,7 +92,7 @@ def test_only_a_first_root_version_has_no_parent(root: Version, acme: Household)
     refused(lambda: Version.unscoped.create(kind="root", **second), "version_has_a_parent")
 
 
-def test_a_version_is_of_exactly_one_thing(domain: Version, acme: Household) -> None:
+def test_a_version_is_of_exactly_one_thing(domain: Version, acme: TenantFixture) -> None:
     refused(birth(domain, tenant=None), "version_is_of_one_thing")
 
 
@@ -135,21 +135,21 @@ def test_a_version_with_children_is_not_deleted(model: Version, domain: Version)
         refused(lambda: cursor.execute(sql, [domain.pk]), "stand below")
 
 
-def test_a_ready_version_has_a_digest(root: Version, acme: Household) -> None:
-    unfinished = grove.new_hplm(root, "spam", acme)
+def test_a_ready_version_has_a_digest(root: Version, acme: TenantFixture) -> None:
+    unfinished = tree_factory.new_hplm(root, "spam", acme)
     refused(
         lambda: Version.unscoped.filter(pk=unfinished.pk).update(state="ready", ready_at=NOW),
         "version_digest_when_ready",
     )
 
 
-def test_an_alias_points_at_its_own_hplm(model: Version, domain: Version, acme: Household) -> None:
-    other = grove.ready_hplm(domain, "other", acme)
+def test_an_alias_points_at_its_own_hplm(model: Version, domain: Version, acme: TenantFixture) -> None:
+    other = tree_factory.ready_hplm(domain, "other", acme)
     refused(lambda: Alias.unscoped.filter(hplm=other.hplm).update(version=model), "its own hPLM")
 
 
-def test_an_alias_points_at_a_ready_version(model: Version, acme: Household) -> None:
-    unfinished = hplm_update(hplm=grove.hplm_of(model), dataset=acme.dataset, actor=None)
+def test_an_alias_points_at_a_ready_version(model: Version, acme: TenantFixture) -> None:
+    unfinished = hplm_update(hplm=tree_factory.hplm_of(model), dataset=acme.dataset, actor=None)
     refused(lambda: Alias.unscoped.filter(hplm=model.hplm).update(version=unfinished), "ready version")
 
 
@@ -163,22 +163,24 @@ def test_artifacts_never_change(model: Version) -> None:
     )
 
 
-def test_an_artifact_is_used_in_the_role_of_its_kind(root: Version, acme: Household) -> None:
-    unfinished = grove.new_hplm(root, "spam", acme)
+def test_an_artifact_is_used_in_the_role_of_its_kind(root: Version, acme: TenantFixture) -> None:
+    unfinished = tree_factory.new_hplm(root, "spam", acme)
     plot = Artifact.objects.filter(kind="plot").earliest("pk")
     refused(
         lambda: VersionArtifact.unscoped.create(version=unfinished, artifact=plot, role="hplm"), "of its kind"
     )
 
 
-def test_an_artifact_of_a_version_is_of_its_tenant(root: Version, acme: Household, globex: Household) -> None:
-    unfinished, made = grove.new_hplm(root, "spam", acme), Artifact.objects.create(**ANY)
+def test_an_artifact_of_a_version_is_of_its_tenant(
+    root: Version, acme: TenantFixture, globex: TenantFixture
+) -> None:
+    unfinished, made = tree_factory.new_hplm(root, "spam", acme), Artifact.objects.create(**ANY)
     link = partial(VersionArtifact.unscoped.create, version=unfinished, artifact=made, role="hplm")
     refused(link, "of the tenant of the version")
     refused(partial(link, tenant=globex.tenant), "of the tenant of the version")
 
 
-def test_a_job_belongs_to_the_tenant_of_its_version(model: Version, globex: Household) -> None:
+def test_a_job_belongs_to_the_tenant_of_its_version(model: Version, globex: TenantFixture) -> None:
     refused(
         lambda: Job.unscoped.create(kind="evaluate", version=model, tenant=globex.tenant, state="queued"),
         "tenant of its version",
@@ -214,7 +216,7 @@ def test_a_running_job_has_a_worker_and_a_lease_and_no_other_job_has(model: Vers
     refused(lambda: mine.update(state="running", lease_until=NOW, worker=""), "job_lease_while_running")
 
 
-def test_names_are_slugs_in_the_database_too(acme: Household) -> None:
+def test_names_are_slugs_in_the_database_too(acme: TenantFixture) -> None:
     for name in ("", "Upper", "-x", "x-", "a b", "ä", "x" * 64, "a/b", "x\n"):
         with pytest.raises(DatabaseError), transaction.atomic():
             Root.objects.create(name=name, source="x")

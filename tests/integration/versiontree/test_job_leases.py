@@ -5,11 +5,11 @@ from datetime import timedelta
 import pytest
 
 from tenants.base.errors import ErrorCode
-from tests.integration.versiontree import grove
+from tests.integration.versiontree import tree_factory
 from versiontree.jobs.errors import LeaseLost
 from versiontree.jobs.models import Job
 from versiontree.jobs.models.job import JobState
-from versiontree.jobs.services.lease_recovery import jobs_reap
+from versiontree.jobs.services.lease_recovery import leases_recover
 from versiontree.jobs.services.lifecycle import (
     job_cancelled,
     job_claim,
@@ -25,14 +25,14 @@ pytestmark = pytest.mark.django_db
 
 
 def test_a_second_delivery_of_a_job_does_nothing(tuning: Job) -> None:
-    grove.claim(tuning)
+    tree_factory.claim(tuning)
     assert job_claim(job_id=tuning.pk, worker="second", lease_s=30) is None
     tuning.refresh_from_db()
     assert (tuning.attempt, tuning.worker != "second") == (1, True)
 
 
 def test_a_late_delivery_of_a_finished_job_does_nothing(tuning: Job) -> None:
-    grove.do_job(tuning)
+    tree_factory.do_job(tuning)
     assert job_claim(job_id=tuning.pk, worker="late", lease_s=30) is None
 
 
@@ -45,7 +45,7 @@ def test_a_delivery_for_a_job_that_is_gone_does_nothing(db: None) -> None:
 
 
 def test_a_heartbeat_renews_the_lease_and_writes_progress(tuning: Job) -> None:
-    worker = grove.claim(tuning, lease_s=1)
+    worker = tree_factory.claim(tuning, lease_s=1)
     before = Job.unscoped.get(pk=tuning.pk).lease_until
     wanted_stopped = job_heartbeat(
         job_id=tuning.pk,
@@ -70,21 +70,23 @@ def test_a_heartbeat_renews_the_lease_and_writes_progress(tuning: Job) -> None:
 
 
 def test_progress_outside_its_bounds_is_clipped(tuning: Job) -> None:
-    worker = grove.claim(tuning)
+    worker = tree_factory.claim(tuning)
     job_heartbeat(job_id=tuning.pk, worker=worker, lease_s=30, progress=1.0000001)
     tuning.refresh_from_db()
     assert tuning.progress == 1.0
 
 
 def test_a_worker_whose_lease_ran_out_can_write_nothing_more(tuning: Job, model: Version) -> None:
-    old = grove.claim(tuning)
-    grove.expire(tuning)
-    assert jobs_reap().requeued == 1
-    new = grove.claim(tuning)
+    old = tree_factory.claim(tuning)
+    tree_factory.expire(tuning)
+    assert leases_recover().requeued == 1
+    new = tree_factory.claim(tuning)
     with pytest.raises(LeaseLost):
         job_heartbeat(job_id=tuning.pk, worker=old, lease_s=30)
     with pytest.raises(LeaseLost):
-        job_succeed(job_id=tuning.pk, worker=old, metrics={}, artifacts=[("hplm", grove.stored("hplm"))])
+        job_succeed(
+            job_id=tuning.pk, worker=old, metrics={}, artifacts=[("hplm", tree_factory.stored("hplm"))]
+        )
     with pytest.raises(LeaseLost):
         job_fail(job_id=tuning.pk, worker=old, code="job_crashed", message="no")
     with pytest.raises(LeaseLost):
@@ -96,17 +98,17 @@ def test_a_worker_whose_lease_ran_out_can_write_nothing_more(tuning: Job, model:
 
 
 def test_the_reaper_leaves_a_living_lease_alone(tuning: Job) -> None:
-    grove.claim(tuning)
-    assert jobs_reap().requeued == 0
+    tree_factory.claim(tuning)
+    assert leases_recover().requeued == 0
     tuning.refresh_from_db()
     assert tuning.state == JobState.RUNNING
 
 
 def test_a_job_whose_worker_dies_every_time_is_given_up(tuning: Job, model: Version, evaluating: Job) -> None:
     for _ in range(3):
-        grove.claim(tuning)
-        grove.expire(tuning)
-        report = jobs_reap()
+        tree_factory.claim(tuning)
+        tree_factory.expire(tuning)
+        report = leases_recover()
     tuning.refresh_from_db()
     model.refresh_from_db()
     evaluating.refresh_from_db()
@@ -115,24 +117,24 @@ def test_a_job_whose_worker_dies_every_time_is_given_up(tuning: Job, model: Vers
 
 
 def test_a_dead_worker_that_was_asked_to_stop_leaves_a_cancelled_job(tuning: Job, model: Version) -> None:
-    grove.claim(tuning)
+    tree_factory.claim(tuning)
     job_cancel(job=tuning, actor=None)
-    grove.expire(tuning)
-    assert jobs_reap().cancelled == 1
+    tree_factory.expire(tuning)
+    assert leases_recover().cancelled == 1
     tuning.refresh_from_db()
     model.refresh_from_db()
     assert (tuning.state, model.state) == (JobState.CANCELLED, "failed")
 
 
 def test_a_worker_that_shuts_down_hands_its_job_back_at_no_cost(tuning: Job) -> None:
-    worker = grove.claim(tuning)
+    worker = tree_factory.claim(tuning)
     job_release(job_id=tuning.pk, worker=worker)
     tuning.refresh_from_db()
     assert (tuning.state, tuning.attempt, tuning.lease_until) == (JobState.QUEUED, 0, None)
 
 
 def test_a_worker_that_shuts_down_after_a_cancel_request_cancels(tuning: Job) -> None:
-    worker = grove.claim(tuning)
+    worker = tree_factory.claim(tuning)
     job_cancel(job=tuning, actor=None)
     job_release(job_id=tuning.pk, worker=worker)
     tuning.refresh_from_db()

@@ -6,8 +6,8 @@ import pytest
 from pytest_django import Settings
 
 from tenants.base.errors import ErrorCode, HmiError
-from tests.integration.versiontree import grove
-from tests.integration.versiontree.grove import Household
+from tests.integration.versiontree import tree_factory
+from tests.integration.versiontree.tree_factory import TenantFixture
 from versiontree.jobs.models import Job, JobEvent
 from versiontree.jobs.models.job import JobState
 from versiontree.jobs.services.lifecycle import (
@@ -29,11 +29,11 @@ def test_jobs_run_one_after_the_other_and_the_last_makes_the_version_ready(
     model: Version, tuning: Job, evaluating: Job
 ) -> None:
     assert (tuning.state, evaluating.state) == (JobState.QUEUED, JobState.WAITING)
-    grove.do_job(tuning)
+    tree_factory.do_job(tuning)
     evaluating.refresh_from_db()
     model.refresh_from_db()
     assert (evaluating.state, model.state, model.digest) == (JobState.QUEUED, "building", "")
-    grove.do_job(evaluating, macro_f1=0.9)
+    tree_factory.do_job(evaluating, macro_f1=0.9)
     model.refresh_from_db()
     made = VersionArtifact.unscoped.get(version=model, role="hplm")
     assert (model.state, model.digest) == ("ready", made.artifact.digest)
@@ -44,7 +44,7 @@ def test_jobs_run_one_after_the_other_and_the_last_makes_the_version_ready(
 def test_a_failed_job_fails_its_version_and_cancels_what_waited(
     tuning: Job, model: Version, evaluating: Job
 ) -> None:
-    worker = grove.claim(tuning)
+    worker = tree_factory.claim(tuning)
     job_fail(job_id=tuning.pk, worker=worker, code="too_few_rows", message="Too few rows.", traceback="…")
     for row in (tuning, model, evaluating):
         row.refresh_from_db()
@@ -58,28 +58,28 @@ def test_a_failed_job_fails_its_version_and_cancels_what_waited(
 
 
 def test_a_retry_runs_the_whole_chain_again(
-    tuning: Job, model: Version, evaluating: Job, acme: Household
+    tuning: Job, model: Version, evaluating: Job, acme: TenantFixture
 ) -> None:
-    worker = grove.claim(tuning)
+    worker = tree_factory.claim(tuning)
     job_fail(job_id=tuning.pk, worker=worker, code="job_crashed", message="Boom.")
     job_retry(job=tuning, actor=acme.developer)
     for row in (tuning, model, evaluating):
         row.refresh_from_db()
     assert (tuning.state, tuning.error_message, tuning.attempt) == (JobState.QUEUED, "", 0)
     assert (model.state, evaluating.state) == ("building", JobState.WAITING)
-    assert grove.do_jobs(model).state == "ready"
+    assert tree_factory.do_jobs(model).state == "ready"
 
 
 def test_a_retry_of_the_second_job_does_not_repeat_the_first(
     model: Version, tuning: Job, evaluating: Job
 ) -> None:
-    grove.do_job(tuning)
-    worker = grove.claim(evaluating)
+    tree_factory.do_job(tuning)
+    worker = tree_factory.claim(evaluating)
     job_fail(job_id=evaluating.pk, worker=worker, code="job_crashed", message="Boom.")
     version_retry(version=model, actor=None)
     tuning.refresh_from_db()
     assert tuning.state == JobState.SUCCEEDED
-    assert grove.do_jobs(model).state == "ready"
+    assert tree_factory.do_jobs(model).state == "ready"
 
 
 def test_cancelling_a_waiting_job_and_retrying_it_waits_again(
@@ -91,7 +91,7 @@ def test_cancelling_a_waiting_job_and_retrying_it_waits_again(
     job_retry(job=evaluating, actor=None)
     evaluating.refresh_from_db()
     assert evaluating.state == JobState.WAITING
-    assert grove.do_jobs(model).state == "ready"
+    assert tree_factory.do_jobs(model).state == "ready"
 
 
 def test_a_job_behind_a_cancelled_one_is_not_retried_alone(tuning: Job, evaluating: Job) -> None:
@@ -115,7 +115,7 @@ def test_cancelling_a_queued_job_ends_it_at_once(tuning: Job, model: Version, ev
 
 
 def test_cancelling_a_running_job_asks_its_worker(tuning: Job, model: Version) -> None:
-    worker = grove.claim(tuning)
+    worker = tree_factory.claim(tuning)
     job_cancel(job=tuning, actor=None)
     job_cancel(job=tuning, actor=None)  # impatience changes nothing
     tuning.refresh_from_db()
@@ -131,10 +131,10 @@ def test_cancelling_a_running_job_asks_its_worker(tuning: Job, model: Version) -
 def test_a_job_that_finishes_after_a_cancel_request_counts_as_cancelled(
     tuning: Job, model: Version, evaluating: Job
 ) -> None:
-    worker = grove.claim(tuning)
+    worker = tree_factory.claim(tuning)
     job_cancel(job=tuning, actor=None)
     ended = job_succeed(
-        job_id=tuning.pk, worker=worker, metrics={}, artifacts=[("hplm", grove.stored("hplm"))]
+        job_id=tuning.pk, worker=worker, metrics={}, artifacts=[("hplm", tree_factory.stored("hplm"))]
     )
     evaluating.refresh_from_db()
     assert (ended.state, evaluating.state) == (JobState.CANCELLED, JobState.CANCELLED)
@@ -143,7 +143,7 @@ def test_a_job_that_finishes_after_a_cancel_request_counts_as_cancelled(
 
 @pytest.mark.parametrize("act", [job_cancel, job_retry])
 def test_a_job_that_succeeded_is_done(act: object, tuning: Job) -> None:
-    grove.do_job(tuning)
+    tree_factory.do_job(tuning)
     with pytest.raises(HmiError) as refused:
         act(job=tuning, actor=None)  # type: ignore[operator]
     assert refused.value.code == ErrorCode.INVALID_TRANSITION
@@ -163,8 +163,8 @@ def test_an_active_job_is_not_retried(tuning: Job) -> None:
 
 
 def test_an_artifact_changed_on_disk_is_not_accepted(tuning: Job, model: Version, settings: Settings) -> None:
-    worker = grove.claim(tuning)
-    made = grove.stored("hplm")
+    worker = tree_factory.claim(tuning)
+    made = tree_factory.stored("hplm")
     folder = Path(settings.HMI_ARTIFACT_ROOT) / "hplm" / made.digest[:2] / made.digest
     (folder / "hplm.json").unlink()
     (folder / "hplm.json").write_text("something else")
@@ -179,10 +179,10 @@ def test_an_artifact_changed_on_disk_is_not_accepted(tuning: Job, model: Version
 def test_a_version_without_all_its_artifacts_does_not_become_ready(
     model: Version, tuning: Job, evaluating: Job
 ) -> None:
-    worker = grove.claim(tuning)
+    worker = tree_factory.claim(tuning)
     job_succeed(job_id=tuning.pk, worker=worker, metrics={}, artifacts=[])
     evaluating.refresh_from_db()
-    last = grove.claim(evaluating)
+    last = tree_factory.claim(evaluating)
     with pytest.raises(HmiError) as refused:
         job_succeed(job_id=evaluating.pk, worker=last, metrics={}, artifacts=[])
     assert refused.value.code == ErrorCode.INTERNAL
@@ -192,8 +192,8 @@ def test_a_version_without_all_its_artifacts_does_not_become_ready(
 
 
 def test_every_change_of_state_leaves_an_event(tuning: Job) -> None:
-    worker = grove.claim(tuning)
+    worker = tree_factory.claim(tuning)
     job_release(job_id=tuning.pk, worker=worker)
-    grove.do_job(tuning)
+    tree_factory.do_job(tuning)
     kinds = list(JobEvent.unscoped.filter(job=tuning).order_by("pk").values_list("kind", flat=True))
     assert kinds == ["queued", "running", "queued", "running", "succeeded"]

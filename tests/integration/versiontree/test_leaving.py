@@ -13,11 +13,11 @@ from django.db import connection
 from django.db.models import Model
 
 from inference.batches.services.batches import batch_create
-from tenants.accounts.models import KeptAnswer, Tenant
+from tenants.accounts.models import IdempotentResponse, Tenant
 from tenants.accounts.selectors import membership_of
 from tenants.accounts.services.api_keys import api_key_create
 from tenants.accounts.services.invitations import invitation_create
-from tenants.accounts.services.tenant_deletion import tenant_leave, tenant_names_blank
+from tenants.accounts.services.tenant_deletion import tenant_delete, tenant_names_blank
 from tenants.accounts.services.tenant_rows import KEPT, owned_models, owned_rows
 from tenants.accounts.services.tenants import tenant_create, tenant_resume, tenant_suspend
 from tenants.audit.models import AuditEvent
@@ -30,10 +30,10 @@ from tenants.datasets.services.uploads import upload_receive
 from tenants.datasets.storage import upload_store
 from tenants.usage.models import UsageDay, UsageMonth, UsageSum
 from tenants.usage.services.usage import usage_record
-from tenants.usage.services.usage_buffer import Count, Unwritten
+from tenants.usage.services.usage_buffer import Count, UsageBuffer
 from tenants.webhooks.services.endpoints import webhook_create
 from tests.e2e.world import World, tickets_file, world_build
-from tests.integration.versiontree.grove import claim, jobs_in_order
+from tests.integration.versiontree.tree_factory import claim, jobs_in_order
 from tests.unit.tenants.files import refused
 from versiontree.jobs.models import Job
 from versiontree.jobs.models.job import JobState
@@ -41,7 +41,7 @@ from versiontree.jobs.services.transitions import job_move
 from versiontree.transfer.models import Takeout, TakeoutState
 from versiontree.transfer.services import tenant_deletion as leaving
 from versiontree.transfer.services.takeouts import takeout_path, takeout_request
-from versiontree.transfer.services.tenant_deletion import tenant_leave_on
+from versiontree.transfer.services.tenant_deletion import tenant_delete_step
 from versiontree.tree.models import Artifact, Coverage, Domain, Hplm, Version
 from versiontree.tree.models.evaluation import Evaluation
 from versiontree.tree.services.aliases import alias_move
@@ -97,7 +97,7 @@ def world(db: None, artifact_root: Path, upload_root: Path, settings: Any) -> Wo
     hplm_update(hplm=hplm(world), dataset=world.dataset, actor=owner)
     webhook_create(tenant=tenant, url="https://example.org/", kinds=["alias.moved"], actor=owner)
     alias_move(hplm=hplm(world), name="live", version=world.hplm, actor=owner)
-    KeptAnswer.unscoped.create(tenant=tenant, place="a" * 64, body="b" * 64, status=201, answer="")
+    IdempotentResponse.unscoped.create(tenant=tenant, place="a" * 64, body="b" * 64, status=201, answer="")
     takeout = takeout_request(tenant=tenant, actor=owner)
     Takeout.unscoped.filter(pk=takeout.pk).update(state=TakeoutState.READY)
     takeout_path(takeout).write_bytes(b"everything")
@@ -112,8 +112,8 @@ def hplm(world: World) -> Hplm:
 
 def leave(world: World) -> None:
     """Ask for it, and do it to its end."""
-    tenant_leave(tenant=world.tenant, typed="acme", actor=world.admin)
-    assert tenant_leave_on(tenant=world.tenant)
+    tenant_delete(tenant=world.tenant, typed="acme", actor=world.admin)
+    assert tenant_delete_step(tenant=world.tenant)
 
 
 def counts(tenant: Tenant) -> dict[type[Model], int]:
@@ -157,7 +157,7 @@ def test_every_row_and_file_goes_and_what_is_others_stays(world: World) -> None:
 def test_what_is_kept_bears_no_names(world: World) -> None:
     leave(world)
     tenant = Tenant.objects.get(pk=world.tenant.pk)
-    assert (tenant.slug, tenant.name, tenant.left_at is None) == ("acme", "acme", False)
+    assert (tenant.slug, tenant.name, tenant.deletion_finished_at is None) == ("acme", "acme", False)
     rows = UsageDay.objects.for_tenant(tenant).values_list("day", "hplm_name", "key_prefix")
     assert len(rows) == len({day for day, _, _ in rows})
     assert {(hplm_name, key) for _, hplm_name, key in rows} == {("", "")}
@@ -195,7 +195,7 @@ def test_what_is_counted_while_it_leaves_is_kept_without_names(
 
 def count_late(tenant: Tenant) -> None:
     """Two requests that a process counted which had not heard that the tenant leaves."""
-    late = Unwritten()
+    late = UsageBuffer()
     for prefix in ("", "abcdefgh"):
         late.add(tenant.pk, LATE, "triage", Count(1, 1, 1, 0), prefix)
     late.write()
@@ -214,16 +214,16 @@ def test_a_worker_that_is_killed_after_any_step_leaves_work_for_the_next_and_no_
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     used = sums(world.tenant)
-    tenant_leave(tenant=world.tenant, typed="acme", actor=world.admin)
+    tenant_delete(tenant=world.tenant, typed="acme", actor=world.admin)
     for step in STEPS:
         with monkeypatch.context() as broken:
             broken.setattr(leaving, step, killed_after(getattr(leaving, step)))
             with pytest.raises(KeyboardInterrupt):
-                tenant_leave_on(tenant=world.tenant)
-        assert Tenant.objects.get(pk=world.tenant.pk).left_at is None
-    assert not tenant_leave(tenant=world.tenant, typed="acme", actor=world.admin)
-    leaving.tenants_leave()
-    assert Tenant.objects.get(pk=world.tenant.pk).left_at is not None
+                tenant_delete_step(tenant=world.tenant)
+        assert Tenant.objects.get(pk=world.tenant.pk).deletion_finished_at is None
+    assert not tenant_delete(tenant=world.tenant, typed="acme", actor=world.admin)
+    leaving.tenants_delete()
+    assert Tenant.objects.get(pk=world.tenant.pk).deletion_finished_at is not None
     assert set(counts(world.tenant).values()) == {0}
     assert sums(world.tenant) == used
 
@@ -240,10 +240,10 @@ def killed_after(step: Callable[..., object]) -> Callable[..., object]:
 
 def test_it_asks_for_the_slug_and_is_suspended_at_once_and_for_good(world: World) -> None:
     for typed in ("", "Acme Pharmacy", "umbra"):
-        begin = partial(tenant_leave, tenant=world.tenant, typed=typed, actor=world.admin)
+        begin = partial(tenant_delete, tenant=world.tenant, typed=typed, actor=world.admin)
         refused(ErrorCode.INVALID_FIELD, begin)
     assert not Tenant.objects.get(pk=world.tenant.pk).is_suspended
-    tenant_leave(tenant=world.tenant, typed="acme", actor=world.admin)
+    tenant_delete(tenant=world.tenant, typed="acme", actor=world.admin)
     assert world.tenant.is_suspended
     assert not tenant_resume(tenant=world.tenant, actor=world.admin)
     assert not tenant_suspend(tenant=world.tenant, actor=world.admin)
@@ -253,16 +253,16 @@ def test_it_asks_for_the_slug_and_is_suspended_at_once_and_for_good(world: World
 def test_nothing_goes_before_its_jobs_have_stopped(world: World) -> None:
     job = jobs_in_order(Version.unscoped.get(domain__name="own"))[0]
     claim(job)
-    tenant_leave(tenant=world.tenant, typed="acme", actor=world.admin)
+    tenant_delete(tenant=world.tenant, typed="acme", actor=world.admin)
     for _ in range(2):
-        assert not tenant_leave_on(tenant=world.tenant)
+        assert not tenant_delete_step(tenant=world.tenant)
     job.refresh_from_db()
     assert job.cancel_requested_at is not None
     waiting = Job.objects.for_tenant(world.tenant).exclude(pk=job.pk)
     assert not waiting.filter(state__in=[JobState.QUEUED, JobState.WAITING]).exists()
     assert Hplm.objects.for_tenant(world.tenant).exists()
     job_move(job_id=job.pk, from_states=[JobState.RUNNING], to=JobState.CANCELLED)
-    assert tenant_leave_on(tenant=world.tenant)
+    assert tenant_delete_step(tenant=world.tenant)
 
 
 def test_it_is_refused_while_what_others_made_stands_on_it(world: World) -> None:
@@ -278,7 +278,7 @@ def test_it_is_refused_while_what_others_made_stands_on_it(world: World) -> None
         cursor.execute("SET CONSTRAINTS ALL IMMEDIATE")
         cursor.execute("ALTER TABLE tree_version ENABLE TRIGGER tree_version_birth")
     error = refused(
-        ErrorCode.HAS_DEPENDENTS, lambda: tenant_leave(tenant=world.tenant, typed="acme", actor=world.admin)
+        ErrorCode.HAS_DEPENDENTS, lambda: tenant_delete(tenant=world.tenant, typed="acme", actor=world.admin)
     )
     assert "umbra/guest" in error.message
     assert not Tenant.objects.get(pk=world.tenant.pk).is_suspended

@@ -8,9 +8,9 @@ from pytest_django import Settings
 
 from tenants.base.errors import ErrorCode
 from tenants.datasets.models import Corpus
-from tests.integration.versiontree import grove
-from tests.integration.versiontree.grove import Household
+from tests.integration.versiontree import tree_factory
 from tests.integration.versiontree.refusals import refused
+from tests.integration.versiontree.tree_factory import TenantFixture
 from versiontree.tree.models import Version
 from versiontree.tree.services.domains import domain_create, domain_update
 from versiontree.tree.services.hplms import hplm_create
@@ -22,8 +22,8 @@ pytestmark = pytest.mark.django_db
 def register(tmp_path: Path, **changes: Any) -> Version:
     asked: dict[str, Any] = {
         "name": "bert",
-        "source": grove.checkpoint(tmp_path / "ckpt"),
-        "corpus": Corpus.unscoped.filter(tenant=None).first() or grove.corpus(None, "prose"),
+        "source": tree_factory.checkpoint(tmp_path / "ckpt"),
+        "corpus": Corpus.unscoped.filter(tenant=None).first() or tree_factory.corpus(None, "prose"),
         "actor": None,
     }
     return root_register(**(asked | changes))
@@ -31,17 +31,17 @@ def register(tmp_path: Path, **changes: Any) -> Version:
 
 def test_registering_a_root_plans_a_conversion_and_its_plot(tmp_path: Path, db: None) -> None:
     version = register(tmp_path, lower=2, alpha=80, settings={"distil_tokens": 1000})
-    convert, build = grove.jobs_in_order(version)
+    convert, build = tree_factory.jobs_in_order(version)
     assert (version.kind, version.number, version.parent, version.tenant) == ("root", 1, None, None)
     assert convert.params["source"] == str(tmp_path / "ckpt")
     assert convert.params["settings"] == {"distil_tokens": 1000, "lower": 2}
     assert build.after == convert
     assert (build.params["alpha"], build.params["all_unigrams"]) == (80.0, True)
-    assert grove.do_jobs(version).state == "ready"
+    assert tree_factory.do_jobs(version).state == "ready"
 
 
 def test_a_checkpoint_with_pickled_weights_only_is_refused(tmp_path: Path, db: None) -> None:
-    grove.corpus(None, "prose")
+    tree_factory.corpus(None, "prose")
     folder = tmp_path / "pickled"
     folder.mkdir()
     (folder / "pytorch_model.bin").write_bytes(b"\x80\x04")
@@ -52,13 +52,13 @@ def test_a_root_name_is_given_once(root: Version, tmp_path: Path) -> None:
     refused(lambda: register(tmp_path), ErrorCode.CONFLICT, "name")
 
 
-def test_a_root_is_converted_on_the_platforms_text_only(acme: Household, tmp_path: Path) -> None:
+def test_a_root_is_converted_on_the_platforms_text_only(acme: TenantFixture, tmp_path: Path) -> None:
     refused(lambda: register(tmp_path, corpus=acme.corpus), ErrorCode.NOT_FOUND, "corpus")
 
 
 @pytest.mark.parametrize("name", ["", "Bert", "bert base", "-bert", "b" * 64, "bert\n", "../bert"])
 def test_a_name_is_a_slug(name: str, tmp_path: Path, db: None) -> None:
-    grove.corpus(None, "prose")
+    tree_factory.corpus(None, "prose")
     refused(lambda: register(tmp_path, name=name), ErrorCode.INVALID_FIELD, "name")
 
 
@@ -78,15 +78,15 @@ def test_a_name_is_a_slug(name: str, tmp_path: Path, db: None) -> None:
 def test_settings_are_known_numbers_within_bounds(
     changes: dict[str, Any], param: str, tmp_path: Path, db: None
 ) -> None:
-    grove.corpus(None, "prose")
+    tree_factory.corpus(None, "prose")
     refused(lambda: register(tmp_path, **changes), ErrorCode.INVALID_FIELD, param)
 
 
-def test_a_domain_grows_from_a_root_and_learns_its_corpus(root: Version, acme: Household) -> None:
+def test_a_domain_grows_from_a_root_and_learns_its_corpus(root: Version, acme: TenantFixture) -> None:
     version = domain_create(
         tenant=acme.tenant, parent=root, name="law", corpus=acme.corpus, actor=acme.developer, alpha=40
     )
-    pretrain, build = grove.jobs_in_order(version)
+    pretrain, build = tree_factory.jobs_in_order(version)
     assert (version.kind, version.parent, version.tenant) == ("domain", root, acme.tenant)
     assert pretrain.params["corpus"]["sha256"] == acme.corpus.sha256
     assert (build.params["alpha"], build.params["all_unigrams"]) == (40.0, False)
@@ -94,33 +94,33 @@ def test_a_domain_grows_from_a_root_and_learns_its_corpus(root: Version, acme: H
     assert {job.tenant for job in (pretrain, build)} == {acme.tenant}
 
 
-def test_a_domain_may_grow_from_another(domain: Version, acme: Household) -> None:
-    version = grove.ready_domain(domain, "oncology", home=acme)
+def test_a_domain_may_grow_from_another(domain: Version, acme: TenantFixture) -> None:
+    version = tree_factory.ready_domain(domain, "oncology", home=acme)
     assert (version.parent, version.state) == (domain, "ready")
 
 
 def test_an_update_stands_below_the_newest_ready_version_and_keeps_its_coverage(domain: Version) -> None:
-    more = grove.corpus(None, "more")
-    second = domain_update(domain=grove.domain_of(domain), corpus=more, actor=None)
+    more = tree_factory.corpus(None, "more")
+    second = domain_update(domain=tree_factory.domain_of(domain), corpus=more, actor=None)
     assert (second.number, second.parent, second.config["alpha"]) == (2, domain, 50.0)
-    grove.do_jobs(second)
-    third = domain_update(domain=grove.domain_of(domain), corpus=more, actor=None, alpha=10)
+    tree_factory.do_jobs(second)
+    third = domain_update(domain=tree_factory.domain_of(domain), corpus=more, actor=None, alpha=10)
     assert (third.number, third.parent, third.config["alpha"]) == (3, second, 10.0)
 
 
 def test_a_domain_is_not_updated_while_a_version_of_it_is_built(domain: Version) -> None:
-    more = grove.corpus(None, "more")
-    domain_update(domain=grove.domain_of(domain), corpus=more, actor=None)
+    more = tree_factory.corpus(None, "more")
+    domain_update(domain=tree_factory.domain_of(domain), corpus=more, actor=None)
     refused(
-        lambda: domain_update(domain=grove.domain_of(domain), corpus=more, actor=None),
+        lambda: domain_update(domain=tree_factory.domain_of(domain), corpus=more, actor=None),
         ErrorCode.CONFLICT,
         "domain",
     )
 
 
-def test_too_little_text_makes_no_domain(root: Version, acme: Household, settings: Settings) -> None:
+def test_too_little_text_makes_no_domain(root: Version, acme: TenantFixture, settings: Settings) -> None:
     settings.HMI_CORPUS_MIN_WORDS = 20_000
-    little = grove.corpus(acme.tenant, "little", words=19_999)
+    little = tree_factory.corpus(acme.tenant, "little", words=19_999)
     error = refused(
         lambda: domain_create(tenant=acme.tenant, parent=root, name="law", corpus=little, actor=None),
         ErrorCode.CORPUS_TOO_SMALL,
@@ -129,8 +129,8 @@ def test_too_little_text_makes_no_domain(root: Version, acme: Household, setting
     assert error.details == {"words": 19_999, "minimum": 20_000}
 
 
-def test_a_domain_name_is_given_once_per_owner(domain: Version, root: Version, acme: Household) -> None:
-    text = grove.corpus(None, "text")
+def test_a_domain_name_is_given_once_per_owner(domain: Version, root: Version, acme: TenantFixture) -> None:
+    text = tree_factory.corpus(None, "text")
     refused(
         lambda: domain_create(tenant=None, parent=root, name="biomedicine", corpus=text, actor=None),
         ErrorCode.CONFLICT,
@@ -140,7 +140,9 @@ def test_a_domain_name_is_given_once_per_owner(domain: Version, root: Version, a
     assert own.tenant == acme.tenant
 
 
-def test_another_tenants_corpus_is_not_found(root: Version, acme: Household, globex: Household) -> None:
+def test_another_tenants_corpus_is_not_found(
+    root: Version, acme: TenantFixture, globex: TenantFixture
+) -> None:
     refused(
         lambda: domain_create(tenant=acme.tenant, parent=root, name="law", corpus=globex.corpus, actor=None),
         ErrorCode.NOT_FOUND,
@@ -154,9 +156,9 @@ def test_another_tenants_corpus_is_not_found(root: Version, acme: Household, glo
 
 
 def test_another_tenants_domain_is_not_found_as_a_parent(
-    root: Version, acme: Household, globex: Household
+    root: Version, acme: TenantFixture, globex: TenantFixture
 ) -> None:
-    private = grove.ready_domain(root, "secret", home=globex)
+    private = tree_factory.ready_domain(root, "secret", home=globex)
     refused(
         lambda: domain_create(tenant=acme.tenant, parent=private, name="law", corpus=acme.corpus, actor=None),
         ErrorCode.NOT_FOUND,
@@ -169,7 +171,7 @@ def test_another_tenants_domain_is_not_found_as_a_parent(
         ErrorCode.NOT_FOUND,
         "parent",
     )
-    text = grove.corpus(None, "text")
+    text = tree_factory.corpus(None, "text")
     refused(
         lambda: domain_create(tenant=None, parent=private, name="law", corpus=text, actor=None),
         ErrorCode.NOT_FOUND,
@@ -177,8 +179,8 @@ def test_another_tenants_domain_is_not_found_as_a_parent(
     )
 
 
-def test_an_unfinished_parent_is_not_ready(root: Version, acme: Household) -> None:
-    text = grove.corpus(None, "text")
+def test_an_unfinished_parent_is_not_ready(root: Version, acme: TenantFixture) -> None:
+    text = tree_factory.corpus(None, "text")
     unfinished = domain_create(tenant=None, parent=root, name="law", corpus=text, actor=None)
     error = refused(
         lambda: hplm_create(
@@ -190,8 +192,8 @@ def test_an_unfinished_parent_is_not_ready(root: Version, acme: Household) -> No
     assert error.message == "Version 1 of the domain law is building; only a ready one can be built upon."
 
 
-def test_an_hplm_is_no_parent_of_another(root: Version, acme: Household) -> None:
-    model = grove.ready_hplm(root, "spam", acme)
+def test_an_hplm_is_no_parent_of_another(root: Version, acme: TenantFixture) -> None:
+    model = tree_factory.ready_hplm(root, "spam", acme)
     refused(
         lambda: hplm_create(tenant=acme.tenant, name="ham", parent=model, dataset=acme.dataset, actor=None),
         ErrorCode.NOT_FOUND,
@@ -199,7 +201,7 @@ def test_an_hplm_is_no_parent_of_another(root: Version, acme: Household) -> None
     )
 
 
-def test_the_quota_of_domains_is_kept(root: Version, acme: Household) -> None:
+def test_the_quota_of_domains_is_kept(root: Version, acme: TenantFixture) -> None:
     for name in ("a", "b", "c"):
         domain_create(tenant=acme.tenant, parent=root, name=name, corpus=acme.corpus, actor=None)
     refused(

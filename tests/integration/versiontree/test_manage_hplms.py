@@ -7,9 +7,9 @@ from tenants.base.errors import ErrorCode
 from tenants.datasets.selectors.uploads import storage_used
 from tenants.datasets.services.datasets import dataset_delete
 from tenants.usage.models import Quota
-from tests.integration.versiontree import grove
-from tests.integration.versiontree.grove import Household
+from tests.integration.versiontree import tree_factory
 from tests.integration.versiontree.refusals import refused
+from tests.integration.versiontree.tree_factory import TenantFixture
 from versiontree.jobs.models.job import JobState
 from versiontree.jobs.services.requests import job_cancel, job_retry
 from versiontree.tree.models import Alias, AliasMove, Version, VersionArtifact
@@ -20,7 +20,7 @@ from versiontree.tree.services.hplms import hplm_create, hplm_delete, hplm_updat
 pytestmark = pytest.mark.django_db
 
 
-def test_an_hplm_is_fine_tuned_and_measured(domain: Version, acme: Household) -> None:
+def test_an_hplm_is_fine_tuned_and_measured(domain: Version, acme: TenantFixture) -> None:
     version = hplm_create(
         tenant=acme.tenant,
         name="spam",
@@ -29,7 +29,7 @@ def test_an_hplm_is_fine_tuned_and_measured(domain: Version, acme: Household) ->
         actor=acme.developer,
         settings={"epochs": 3, "learning_rate": 0.003},
     )
-    tune, evaluate = grove.jobs_in_order(version)
+    tune, evaluate = tree_factory.jobs_in_order(version)
     assert tune.params["settings"] == {"epochs": 3, "learning_rate": 0.003}
     assert set(tune.params["dataset"]["splits"]) == {"train", "dev", "test"}
     assert (evaluate.kind, evaluate.after) == ("evaluate", tune)
@@ -38,10 +38,10 @@ def test_an_hplm_is_fine_tuned_and_measured(domain: Version, acme: Household) ->
     assert (event.subject, event.actor) == ("acme/spam", acme.developer)
 
 
-def test_an_update_goes_on_from_the_version_that_serves(root: Version, acme: Household) -> None:
-    first = grove.ready_hplm(root, "spam", acme)
-    hplm = grove.hplm_of(first)
-    second = grove.do_jobs(hplm_update(hplm=hplm, dataset=acme.dataset, actor=None))
+def test_an_update_goes_on_from_the_version_that_serves(root: Version, acme: TenantFixture) -> None:
+    first = tree_factory.ready_hplm(root, "spam", acme)
+    hplm = tree_factory.hplm_of(first)
+    second = tree_factory.do_jobs(hplm_update(hplm=hplm, dataset=acme.dataset, actor=None))
     assert (second.number, second.parent) == (2, first)
     assert Alias.unscoped.get(hplm=hplm).version == second
     alias_move(hplm=hplm, name="default", version=first, actor=None, reason="worse")
@@ -49,35 +49,37 @@ def test_an_update_goes_on_from_the_version_that_serves(root: Version, acme: Hou
     assert third.parent == first
 
 
-def test_an_update_can_be_kept_from_serving(root: Version, acme: Household) -> None:
-    first = grove.ready_hplm(root, "spam", acme)
-    hplm = grove.hplm_of(first)
-    grove.do_jobs(hplm_update(hplm=hplm, dataset=acme.dataset, actor=None, auto_promote=False))
+def test_an_update_can_be_kept_from_serving(root: Version, acme: TenantFixture) -> None:
+    first = tree_factory.ready_hplm(root, "spam", acme)
+    hplm = tree_factory.hplm_of(first)
+    tree_factory.do_jobs(hplm_update(hplm=hplm, dataset=acme.dataset, actor=None, auto_promote=False))
     assert Alias.unscoped.get(hplm=hplm).version == first
 
 
-def test_an_older_update_that_finishes_later_does_not_serve(root: Version, acme: Household) -> None:
-    hplm = grove.hplm_of(grove.ready_hplm(root, "spam", acme))
+def test_an_older_update_that_finishes_later_does_not_serve(root: Version, acme: TenantFixture) -> None:
+    hplm = tree_factory.hplm_of(tree_factory.ready_hplm(root, "spam", acme))
     second = hplm_update(hplm=hplm, dataset=acme.dataset, actor=None)
-    third = grove.do_jobs(hplm_update(hplm=hplm, dataset=acme.dataset, actor=None))
-    grove.do_jobs(second)
+    third = tree_factory.do_jobs(hplm_update(hplm=hplm, dataset=acme.dataset, actor=None))
+    tree_factory.do_jobs(second)
     assert Alias.unscoped.get(hplm=hplm).version == third
 
 
-def test_an_update_needs_data_of_the_same_task(root: Version, acme: Household) -> None:
-    hplm = grove.hplm_of(grove.ready_hplm(root, "spam", acme))
-    tagging = grove.dataset(acme.tenant, "names", task="tagging")
+def test_an_update_needs_data_of_the_same_task(root: Version, acme: TenantFixture) -> None:
+    hplm = tree_factory.hplm_of(tree_factory.ready_hplm(root, "spam", acme))
+    tagging = tree_factory.dataset(acme.tenant, "names", task="tagging")
     refused(lambda: hplm_update(hplm=hplm, dataset=tagging, actor=None), ErrorCode.INVALID_FIELD, "dataset")
 
 
-def test_an_hplm_of_which_nothing_is_ready_cannot_be_updated(root: Version, acme: Household) -> None:
-    hplm = grove.hplm_of(grove.new_hplm(root, "spam", acme))
+def test_an_hplm_of_which_nothing_is_ready_cannot_be_updated(root: Version, acme: TenantFixture) -> None:
+    hplm = tree_factory.hplm_of(tree_factory.new_hplm(root, "spam", acme))
     refused(
         lambda: hplm_update(hplm=hplm, dataset=acme.dataset, actor=None), ErrorCode.MODEL_NOT_READY, "hplm"
     )
 
 
-def test_another_tenants_dataset_is_not_found(root: Version, acme: Household, globex: Household) -> None:
+def test_another_tenants_dataset_is_not_found(
+    root: Version, acme: TenantFixture, globex: TenantFixture
+) -> None:
     refused(
         lambda: hplm_create(tenant=acme.tenant, name="spam", parent=root, dataset=globex.dataset, actor=None),
         ErrorCode.NOT_FOUND,
@@ -85,90 +87,94 @@ def test_another_tenants_dataset_is_not_found(root: Version, acme: Household, gl
     )
 
 
-def test_two_tenants_may_use_one_name(root: Version, acme: Household, globex: Household) -> None:
-    grove.new_hplm(root, "spam", acme)
-    grove.new_hplm(root, "spam", globex)
-    refused(lambda: grove.new_hplm(root, "spam", acme), ErrorCode.CONFLICT, "name")
+def test_two_tenants_may_use_one_name(root: Version, acme: TenantFixture, globex: TenantFixture) -> None:
+    tree_factory.new_hplm(root, "spam", acme)
+    tree_factory.new_hplm(root, "spam", globex)
+    refused(lambda: tree_factory.new_hplm(root, "spam", acme), ErrorCode.CONFLICT, "name")
 
 
-def test_the_quota_of_hplms_does_not_count_deleted_ones(root: Version, acme: Household) -> None:
+def test_the_quota_of_hplms_does_not_count_deleted_ones(root: Version, acme: TenantFixture) -> None:
     acme.tenant.quota.max_hplms = 1
     acme.tenant.quota.save(update_fields=["max_hplms"])
-    model = grove.ready_hplm(root, "spam", acme)
-    refused(lambda: grove.new_hplm(root, "ham", acme), ErrorCode.QUOTA_EXCEEDED)
-    hplm_delete(hplm=grove.hplm_of(model), actor=None)
-    grove.new_hplm(root, "ham", acme)
+    model = tree_factory.ready_hplm(root, "spam", acme)
+    refused(lambda: tree_factory.new_hplm(root, "ham", acme), ErrorCode.QUOTA_EXCEEDED)
+    hplm_delete(hplm=tree_factory.hplm_of(model), actor=None)
+    tree_factory.new_hplm(root, "ham", acme)
 
 
 def test_artifacts_fill_the_storage_as_uploads_do_until_their_hplm_is_deleted(
-    root: Version, acme: Household
+    root: Version, acme: TenantFixture
 ) -> None:
-    spam = grove.ready_hplm(root, "spam", acme)
-    grove.ready_domain(root, "law", home=acme)
+    spam = tree_factory.ready_hplm(root, "spam", acme)
+    tree_factory.ready_domain(root, "law", home=acme)
     own = artifact_bytes(acme.tenant)
     held = {link.artifact for link in VersionArtifact.objects.for_tenant(acme.tenant)}
     assert own == sum(artifact.size for artifact in held) > 0
     Quota.unscoped.filter(tenant=acme.tenant).update(max_storage_bytes=storage_used(acme.tenant) + own)
     for refusal in (
-        lambda: grove.new_hplm(root, "ham", acme),
-        lambda: hplm_update(hplm=grove.hplm_of(spam), dataset=acme.dataset, actor=None),
-        lambda: grove.ready_domain(root, "art", home=acme),
+        lambda: tree_factory.new_hplm(root, "ham", acme),
+        lambda: hplm_update(hplm=tree_factory.hplm_of(spam), dataset=acme.dataset, actor=None),
+        lambda: tree_factory.ready_domain(root, "art", home=acme),
     ):
         error = refused(refusal, ErrorCode.QUOTA_EXCEEDED)
         assert error.details is not None
         assert error.details["quota"] == "bytes of storage"
-    hplm_delete(hplm=grove.hplm_of(spam), actor=None)
-    grove.new_hplm(root, "ham", acme)
+    hplm_delete(hplm=tree_factory.hplm_of(spam), actor=None)
+    tree_factory.new_hplm(root, "ham", acme)
 
 
-def test_the_artifacts_of_others_take_no_room(root: Version, acme: Household, globex: Household) -> None:
-    grove.ready_hplm(root, "spam", globex)
+def test_the_artifacts_of_others_take_no_room(
+    root: Version, acme: TenantFixture, globex: TenantFixture
+) -> None:
+    tree_factory.ready_hplm(root, "spam", globex)
     assert artifact_bytes(acme.tenant) == 0
 
 
-def test_the_quota_of_active_jobs_is_kept(root: Version, acme: Household) -> None:
+def test_the_quota_of_active_jobs_is_kept(root: Version, acme: TenantFixture) -> None:
     acme.tenant.quota.max_active_jobs = 3
     acme.tenant.quota.save(update_fields=["max_active_jobs"])
-    first = grove.new_hplm(root, "spam", acme)
-    refused(lambda: grove.new_hplm(root, "ham", acme), ErrorCode.QUOTA_EXCEEDED)
-    job_cancel(job=grove.jobs_in_order(first)[0], actor=None)
-    grove.new_hplm(root, "ham", acme)
-    refused(lambda: job_retry(job=grove.jobs_in_order(first)[0], actor=None), ErrorCode.QUOTA_EXCEEDED)
+    first = tree_factory.new_hplm(root, "spam", acme)
+    refused(lambda: tree_factory.new_hplm(root, "ham", acme), ErrorCode.QUOTA_EXCEEDED)
+    job_cancel(job=tree_factory.jobs_in_order(first)[0], actor=None)
+    tree_factory.new_hplm(root, "ham", acme)
+    refused(lambda: job_retry(job=tree_factory.jobs_in_order(first)[0], actor=None), ErrorCode.QUOTA_EXCEEDED)
 
 
-def test_deleting_an_hplm_retires_it_and_frees_its_name_and_data(root: Version, acme: Household) -> None:
-    model = grove.ready_hplm(root, "spam", acme)
-    hplm_delete(hplm=grove.hplm_of(model), actor=acme.owner)
+def test_deleting_an_hplm_retires_it_and_frees_its_name_and_data(root: Version, acme: TenantFixture) -> None:
+    model = tree_factory.ready_hplm(root, "spam", acme)
+    hplm_delete(hplm=tree_factory.hplm_of(model), actor=acme.owner)
     model.refresh_from_db()
     assert (model.state, model.dataset) == ("retired", None)
     assert not Alias.unscoped.filter(hplm=model.hplm).exists()
     assert AliasMove.unscoped.filter(hplm=model.hplm, to_version=None).exists()
-    again = grove.ready_hplm(root, "spam", acme)
+    again = tree_factory.ready_hplm(root, "spam", acme)
     assert again.hplm != model.hplm
-    refused(lambda: hplm_delete(hplm=grove.hplm_of(model), actor=None), ErrorCode.NOT_FOUND, "hplm")
+    refused(lambda: hplm_delete(hplm=tree_factory.hplm_of(model), actor=None), ErrorCode.NOT_FOUND, "hplm")
 
 
-def test_an_hplm_with_active_jobs_is_not_deleted(root: Version, acme: Household) -> None:
-    version = grove.new_hplm(root, "spam", acme)
-    error = refused(lambda: hplm_delete(hplm=grove.hplm_of(version), actor=None), ErrorCode.HAS_DEPENDENTS)
+def test_an_hplm_with_active_jobs_is_not_deleted(root: Version, acme: TenantFixture) -> None:
+    version = tree_factory.new_hplm(root, "spam", acme)
+    error = refused(
+        lambda: hplm_delete(hplm=tree_factory.hplm_of(version), actor=None), ErrorCode.HAS_DEPENDENTS
+    )
     assert error.details is not None
     assert error.details["count"] == len(error.details["dependents"]) == 2
-    jobs = {str(job.pk) for job in grove.jobs_in_order(version)}
+    jobs = {str(job.pk) for job in tree_factory.jobs_in_order(version)}
     assert {(one["type"], one["id"]) for one in error.details["dependents"]} == {("job", job) for job in jobs}
 
 
-def test_the_jobs_of_a_deleted_hplm_are_not_retried(root: Version, acme: Household) -> None:
-    version = grove.new_hplm(root, "spam", acme)
-    job = grove.jobs_in_order(version)[0]
+def test_the_jobs_of_a_deleted_hplm_are_not_retried(root: Version, acme: TenantFixture) -> None:
+    version = tree_factory.new_hplm(root, "spam", acme)
+    job = tree_factory.jobs_in_order(version)[0]
     job_cancel(job=job, actor=None)
-    hplm_delete(hplm=grove.hplm_of(version), actor=None)
+    hplm_delete(hplm=tree_factory.hplm_of(version), actor=None)
     refused(lambda: job_retry(job=job, actor=None), ErrorCode.NOT_FOUND, "hplm")
     job.refresh_from_db()
     assert job.state == JobState.CANCELLED
 
 
-def test_data_in_use_is_not_deleted(root: Version, acme: Household) -> None:
-    model = grove.ready_hplm(root, "spam", acme)
+def test_data_in_use_is_not_deleted(root: Version, acme: TenantFixture) -> None:
+    model = tree_factory.ready_hplm(root, "spam", acme)
     error = refused(
         lambda: dataset_delete(dataset=acme.dataset, actor=None), ErrorCode.HAS_DEPENDENTS, "dataset"
     )
@@ -177,14 +183,14 @@ def test_data_in_use_is_not_deleted(root: Version, acme: Household) -> None:
         "count": 1,
         "dependents": [{"type": "version", "id": model.pk, "name": str(model)}],
     }
-    hplm_delete(hplm=grove.hplm_of(model), actor=None)
+    hplm_delete(hplm=tree_factory.hplm_of(model), actor=None)
     dataset_delete(dataset=acme.dataset, actor=None)
 
 
-def test_moving_an_alias_is_written_down(root: Version, acme: Household) -> None:
-    first = grove.ready_hplm(root, "spam", acme)
-    hplm = grove.hplm_of(first)
-    second = grove.do_jobs(hplm_update(hplm=hplm, dataset=acme.dataset, actor=None))
+def test_moving_an_alias_is_written_down(root: Version, acme: TenantFixture) -> None:
+    first = tree_factory.ready_hplm(root, "spam", acme)
+    hplm = tree_factory.hplm_of(first)
+    second = tree_factory.do_jobs(hplm_update(hplm=hplm, dataset=acme.dataset, actor=None))
     alias_move(hplm=hplm, name="production", version=second, actor=acme.owner)
     alias_move(hplm=hplm, name="production", version=first, actor=acme.owner, reason="slower")
     alias_move(hplm=hplm, name="production", version=first, actor=acme.owner)  # moves nothing
@@ -196,10 +202,10 @@ def test_moving_an_alias_is_written_down(root: Version, acme: Household) -> None
 
 
 def test_an_alias_is_removed_and_its_history_stays_but_the_default_is_not(
-    root: Version, acme: Household
+    root: Version, acme: TenantFixture
 ) -> None:
-    first = grove.ready_hplm(root, "spam", acme)
-    hplm = grove.hplm_of(first)
+    first = tree_factory.ready_hplm(root, "spam", acme)
+    hplm = tree_factory.hplm_of(first)
     alias_move(hplm=hplm, name="production", version=first, actor=acme.owner)
     alias_remove(hplm=hplm, name="production", actor=acme.owner, reason="unused")
     assert [alias.name for alias in hplm.aliases.all()] == ["default"]
@@ -213,17 +219,19 @@ def test_an_alias_is_removed_and_its_history_stays_but_the_default_is_not(
     refused(lambda: alias_remove(hplm=hplm, name="default", actor=acme.owner), ErrorCode.CONFLICT, "alias")
 
 
-def test_an_alias_does_not_point_at_another_hplm(root: Version, acme: Household, globex: Household) -> None:
-    mine, theirs = grove.ready_hplm(root, "spam", acme), grove.ready_hplm(root, "spam", globex)
+def test_an_alias_does_not_point_at_another_hplm(
+    root: Version, acme: TenantFixture, globex: TenantFixture
+) -> None:
+    mine, theirs = tree_factory.ready_hplm(root, "spam", acme), tree_factory.ready_hplm(root, "spam", globex)
     refused(
-        lambda: alias_move(hplm=grove.hplm_of(mine), name="default", version=theirs, actor=None),
+        lambda: alias_move(hplm=tree_factory.hplm_of(mine), name="default", version=theirs, actor=None),
         ErrorCode.NOT_FOUND,
         "version",
     )
 
 
-def test_an_alias_does_not_point_at_an_unfinished_version(root: Version, acme: Household) -> None:
-    hplm = grove.hplm_of(grove.ready_hplm(root, "spam", acme))
+def test_an_alias_does_not_point_at_an_unfinished_version(root: Version, acme: TenantFixture) -> None:
+    hplm = tree_factory.hplm_of(tree_factory.ready_hplm(root, "spam", acme))
     second = hplm_update(hplm=hplm, dataset=acme.dataset, actor=None)
     error = refused(
         lambda: alias_move(hplm=hplm, name="next", version=second, actor=None),

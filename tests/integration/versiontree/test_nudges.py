@@ -13,11 +13,11 @@ from django.db import transaction
 from django.utils import timezone
 
 from tenants.base.dispatch import TRAINING_QUEUE
-from tests.integration.versiontree import grove
-from tests.integration.versiontree.grove import Household
+from tests.integration.versiontree import tree_factory
+from tests.integration.versiontree.tree_factory import TenantFixture
 from versiontree.jobs.models import Job
 from versiontree.jobs.models.job import JobState
-from versiontree.jobs.services.lease_recovery import jobs_reap
+from versiontree.jobs.services.lease_recovery import leases_recover
 from versiontree.jobs.services.lifecycle import job_release
 from versiontree.tree.models import Version
 
@@ -43,9 +43,9 @@ def quiet_for(job: Job, seconds: float) -> None:
 
 
 @pytest.fixture
-def tuning(root: Version, acme: Household, redis_client: redis.Redis) -> Job:
+def tuning(root: Version, acme: TenantFixture, redis_client: redis.Redis) -> Job:
     redis_client.flushall()
-    return grove.jobs_in_order(grove.new_hplm(root, "spam", acme))[0]
+    return tree_factory.jobs_in_order(tree_factory.new_hplm(root, "spam", acme))[0]
 
 
 def test_a_new_job_is_announced_once_with_its_id_and_nothing_else(
@@ -55,11 +55,11 @@ def test_a_new_job_is_announced_once_with_its_id_and_nothing_else(
 
 
 def test_what_is_rolled_back_is_not_announced(
-    root: Version, acme: Household, redis_client: redis.Redis
+    root: Version, acme: TenantFixture, redis_client: redis.Redis
 ) -> None:
     redis_client.flushall()
     with transaction.atomic():
-        grove.new_hplm(root, "spam", acme)
+        tree_factory.new_hplm(root, "spam", acme)
         transaction.set_rollback(True)
     assert messages(redis_client) == []
     assert not Job.objects.for_tenant(acme.tenant).exists()
@@ -68,22 +68,22 @@ def test_what_is_rolled_back_is_not_announced(
 def test_the_next_job_is_announced_when_the_one_before_it_succeeds(
     tuning: Job, redis_client: redis.Redis
 ) -> None:
-    grove.do_job(tuning)
+    tree_factory.do_job(tuning)
     follower = Job.unscoped.get(after=tuning)
     assert messages(redis_client) == [repr([str(follower.pk)]), repr([str(tuning.pk)])]
 
 
 def test_short_jobs_are_served_before_long_ones_that_came_first(
-    tuning: Job, root: Version, globex: Household
+    tuning: Job, root: Version, globex: TenantFixture
 ) -> None:
-    theirs = grove.jobs_in_order(grove.new_hplm(root, "ham", globex))[0]
-    grove.do_job(tuning)
+    theirs = tree_factory.jobs_in_order(tree_factory.new_hplm(root, "ham", globex))[0]
+    tree_factory.do_job(tuning)
     evaluating = Job.unscoped.get(after=tuning)
     assert taken(3) == [evaluating.pk, tuning.pk, theirs.pk]
 
 
 def test_a_job_that_is_handed_back_keeps_its_place(tuning: Job, redis_client: redis.Redis) -> None:
-    worker = grove.claim(tuning)
+    worker = tree_factory.claim(tuning)
     redis_client.flushall()
     job_release(job_id=tuning.pk, worker=worker)
     assert redis_client.llen(TRAINING_QUEUE) == 0
@@ -92,42 +92,42 @@ def test_a_job_that_is_handed_back_keeps_its_place(tuning: Job, redis_client: re
 
 def test_a_lost_message_is_sent_again(tuning: Job, redis_client: redis.Redis) -> None:
     redis_client.flushall()
-    assert jobs_reap().nudged == 0
+    assert leases_recover().nudged == 0
     quiet_for(tuning, 11)
-    assert jobs_reap().nudged == 1
+    assert leases_recover().nudged == 1
     assert messages(redis_client) == [repr([str(tuning.pk)])]
 
 
 def test_a_job_that_waits_long_is_announced_ever_more_rarely(tuning: Job) -> None:
     quiet_for(tuning, 11)
-    assert jobs_reap().nudged == 1
+    assert leases_recover().nudged == 1
     quiet_for(tuning, 11)
-    assert jobs_reap().nudged == 0
+    assert leases_recover().nudged == 0
     quiet_for(tuning, 21)
-    assert jobs_reap().nudged == 1
+    assert leases_recover().nudged == 1
     Job.unscoped.filter(pk=tuning.pk).update(nudges=1000)
     quiet_for(tuning, 301)
-    assert jobs_reap().nudged == 1
+    assert leases_recover().nudged == 1
 
 
 def test_a_job_whose_worker_died_is_announced_again(tuning: Job, redis_client: redis.Redis) -> None:
-    grove.claim(tuning)
+    tree_factory.claim(tuning)
     Job.unscoped.filter(pk=tuning.pk).update(lease_until=timezone.now() - timedelta(seconds=1))
     redis_client.flushall()
-    jobs_reap()
+    leases_recover()
     assert messages(redis_client) == [repr([str(tuning.pk)])]
 
 
 def test_a_broker_that_is_down_neither_stops_a_write_nor_holds_it_long(
-    root: Version, acme: Household, caplog: pytest.LogCaptureFixture
+    root: Version, acme: TenantFixture, caplog: pytest.LogCaptureFixture
 ) -> None:
     working = get_current_app()
     Celery("no broker", broker="redis+socket:///nowhere/valkey.sock?virtual_host=0").set_current()
     started = time.monotonic()
     try:
-        version = grove.new_hplm(root, "spam", acme)
+        version = tree_factory.new_hplm(root, "spam", acme)
     finally:
         working.set_current()
     assert time.monotonic() - started < 10
     assert "the broker took no message" in caplog.text
-    assert grove.jobs_in_order(version)[0].state == JobState.QUEUED
+    assert tree_factory.jobs_in_order(version)[0].state == JobState.QUEUED

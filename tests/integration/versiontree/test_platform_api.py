@@ -5,25 +5,25 @@ from pathlib import Path
 import pytest
 from rest_framework.test import APIClient
 
-from tests.integration.versiontree import grove
+from tests.integration.versiontree import tree_factory
 from tests.integration.versiontree.callers import V1, error, signed_in, with_key
-from tests.integration.versiontree.grove import Household
 from tests.integration.versiontree.refusals import rows_of_all
+from tests.integration.versiontree.tree_factory import TenantFixture
 from versiontree.tree.models import Version
 
 pytestmark = pytest.mark.django_db
 
 
 def test_staff_look_after_the_platforms_tree(staff: APIClient, tmp_path: Path) -> None:
-    prose = grove.corpus(None, "prose")
-    source = grove.checkpoint(tmp_path / "ckpt")
+    prose = tree_factory.corpus(None, "prose")
+    source = tree_factory.checkpoint(tmp_path / "ckpt")
     made = staff.post(f"{V1}/platform/roots", {"name": "bert", "source": source, "corpus": prose.pk})
     assert made.status_code == 201, made.content
-    root = grove.do_jobs(Version.unscoped.get(pk=made.json()["id"]))
+    root = tree_factory.do_jobs(Version.unscoped.get(pk=made.json()["id"]))
     body = {"name": "medicine", "parent": root.pk, "corpus": prose.pk}
     domain = staff.post(f"{V1}/platform/domains", body)
     assert (domain.status_code, domain.json()["tenant"]) == (201, None)
-    grove.do_jobs(Version.unscoped.get(pk=domain.json()["id"]))
+    tree_factory.do_jobs(Version.unscoped.get(pk=domain.json()["id"]))
     listed = staff.get(f"{V1}/platform/domains").json()["results"][0]["id"]
     again = staff.post(f"{V1}/platform/domains/{listed}/versions", {"corpus": prose.pk})
     job = again.json()["jobs"][0]["id"]
@@ -45,7 +45,7 @@ def test_staff_look_after_the_platforms_tree(staff: APIClient, tmp_path: Path) -
 def test_a_checkpoint_that_cannot_be_used_is_refused_and_leaves_nothing(
     files: dict[str, str], code: str, staff: APIClient, tmp_path: Path, artifact_root: Path
 ) -> None:
-    prose = grove.corpus(None, "prose")
+    prose = tree_factory.corpus(None, "prose")
     folder = tmp_path / "published"
     folder.mkdir()
     for name, content in files.items():
@@ -58,7 +58,7 @@ def test_a_checkpoint_that_cannot_be_used_is_refused_and_leaves_nothing(
 
 
 @pytest.mark.parametrize("address", ["roots", "domains", "jobs"])
-def test_the_platforms_addresses_are_for_staff(address: str, acme: Household) -> None:
+def test_the_platforms_addresses_are_for_staff(address: str, acme: TenantFixture) -> None:
     at = f"{V1}/platform/{address}"
     assert error(signed_in(acme.owner).get(at))[:2] == (403, "forbidden")
     assert error(APIClient().get(at))[:2] == (401, "unauthenticated")

@@ -20,7 +20,7 @@ from tenants.datasets.selectors.uploads import storage_used
 from tenants.usage.models import Quota
 from tests.integration.tenants.tus import begin
 from tests.integration.versiontree.callers import V1, signed_in, with_key
-from tests.integration.versiontree.grove import Household
+from tests.integration.versiontree.tree_factory import TenantFixture
 from versiontree.jobs.models import Job
 from versiontree.jobs.models.job import ACTIVE
 from versiontree.tree.models import Domain, Hplm, Version
@@ -38,8 +38,8 @@ LINES = b"".join(b"line number %d of a text\n" % n for n in range(30))
 class Case:
     """How one of a kind is asked for, the ``number``-th; what then is there; the quota that allows ten."""
 
-    ask: Callable[[APIClient, int, Version, Household], Any]
-    made: Callable[[Household], int]
+    ask: Callable[[APIClient, int, Version, TenantFixture], Any]
+    made: Callable[[TenantFixture], int]
     quota: dict[str, int]
     keys: bool = True
 
@@ -118,7 +118,7 @@ CASES = {
 @pytest.mark.slow
 @pytest.mark.parametrize("what", CASES)
 def test_a_hundred_at_once_get_what_the_quota_allows(
-    what: str, root: Version, acme: Household, upload_root: Path
+    what: str, root: Version, acme: TenantFixture, upload_root: Path
 ) -> None:
     case = CASES[what]
     # Only people make keys and invite.
@@ -132,7 +132,7 @@ def test_a_hundred_at_once_get_what_the_quota_allows(
     assert refused == {"quota_exceeded"}
 
 
-def _allow_ten(case: Case, client: APIClient, root: Version, home: Household) -> int:
+def _allow_ten(case: Case, client: APIClient, root: Version, home: TenantFixture) -> int:
     """Set the quota; how many there are before. Bytes: ten times those of one."""
     quota = case.quota
     if not quota:

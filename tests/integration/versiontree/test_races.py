@@ -9,8 +9,8 @@ import pytest
 from django.db import connection
 
 from tenants.base.errors import ErrorCode, HmiError
-from tests.integration.versiontree import grove
-from tests.integration.versiontree.grove import Household
+from tests.integration.versiontree import tree_factory
+from tests.integration.versiontree.tree_factory import TenantFixture
 from versiontree.jobs.models import Job
 from versiontree.jobs.models.job import JobState
 from versiontree.jobs.services.lifecycle import job_claim, job_fail, job_succeed
@@ -41,10 +41,10 @@ def at_once(*acts: Callable[[], Result]) -> list[Result | HmiError]:
         return list(pool.map(run, acts))
 
 
-def test_of_many_claimers_exactly_one_wins(root: Version, acme: Household) -> None:
+def test_of_many_claimers_exactly_one_wins(root: Version, acme: TenantFixture) -> None:
     for round_number in range(5):
-        model = grove.new_hplm(root, f"model-{round_number}", acme)
-        job = grove.jobs_in_order(model)[0]
+        model = tree_factory.new_hplm(root, f"model-{round_number}", acme)
+        job = tree_factory.jobs_in_order(model)[0]
         claims = at_once(
             *[lambda name=f"w{n}", pk=job.pk: job_claim(job_id=pk, worker=name, lease_s=30) for n in range(8)]
         )
@@ -55,12 +55,14 @@ def test_of_many_claimers_exactly_one_wins(root: Version, acme: Household) -> No
         job_fail(job_id=job.pk, worker=job.worker, code="job_crashed", message="Enough.")
 
 
-def test_a_job_that_succeeds_while_it_is_cancelled_ends_one_way_only(root: Version, acme: Household) -> None:
+def test_a_job_that_succeeds_while_it_is_cancelled_ends_one_way_only(
+    root: Version, acme: TenantFixture
+) -> None:
     for round_number in range(6):
-        model = grove.new_hplm(root, f"model-{round_number}", acme)
-        tuning, evaluating = grove.jobs_in_order(model)
-        worker = grove.claim(tuning)
-        made = grove.stored("hplm")
+        model = tree_factory.new_hplm(root, f"model-{round_number}", acme)
+        tuning, evaluating = tree_factory.jobs_in_order(model)
+        worker = tree_factory.claim(tuning)
+        made = tree_factory.stored("hplm")
         at_once(
             lambda: job_cancel(job=tuning, actor=None),  # noqa: B023
             lambda: job_succeed(job_id=tuning.pk, worker=worker, metrics={}, artifacts=[("hplm", made)]),  # noqa: B023
@@ -75,23 +77,25 @@ def test_a_job_that_succeeds_while_it_is_cancelled_ends_one_way_only(root: Versi
             job_cancel(job=evaluating, actor=None)
 
 
-def test_a_retry_behind_a_job_that_just_succeeds_is_not_left_waiting(root: Version, acme: Household) -> None:
+def test_a_retry_behind_a_job_that_just_succeeds_is_not_left_waiting(
+    root: Version, acme: TenantFixture
+) -> None:
     for round_number in range(6):
-        model = grove.new_hplm(root, f"model-{round_number}", acme)
-        tuning, evaluating = grove.jobs_in_order(model)
+        model = tree_factory.new_hplm(root, f"model-{round_number}", acme)
+        tuning, evaluating = tree_factory.jobs_in_order(model)
         job_cancel(job=evaluating, actor=None)
-        worker = grove.claim(tuning)
-        made = grove.stored("hplm")
+        worker = tree_factory.claim(tuning)
+        made = tree_factory.stored("hplm")
         at_once(
             lambda: job_retry(job=evaluating, actor=None),  # noqa: B023
             lambda: job_succeed(job_id=tuning.pk, worker=worker, metrics={}, artifacts=[("hplm", made)]),  # noqa: B023
         )
         evaluating.refresh_from_db()
         assert evaluating.state == JobState.QUEUED
-        assert grove.do_jobs(model).state == "ready"
+        assert tree_factory.do_jobs(model).state == "ready"
 
 
-def test_a_quota_of_one_lets_one_of_many_in(root: Version, acme: Household) -> None:
+def test_a_quota_of_one_lets_one_of_many_in(root: Version, acme: TenantFixture) -> None:
     quota = acme.tenant.quota
     quota.max_hplms = 1
     quota.save(update_fields=["max_hplms"])
@@ -108,7 +112,7 @@ def test_a_quota_of_one_lets_one_of_many_in(root: Version, acme: Household) -> N
     assert refusals == {ErrorCode.QUOTA_EXCEEDED}
 
 
-def test_one_name_is_given_once(root: Version, acme: Household) -> None:
+def test_one_name_is_given_once(root: Version, acme: TenantFixture) -> None:
     results = at_once(
         *[
             lambda: hplm_create(
@@ -122,28 +126,28 @@ def test_one_name_is_given_once(root: Version, acme: Household) -> None:
     assert Version.objects.for_tenant(acme.tenant).count() == 1
 
 
-def test_updates_at_once_get_numbers_of_their_own(root: Version, acme: Household) -> None:
-    model = grove.ready_hplm(root, "spam", acme)
-    hplm = grove.hplm_of(model)
+def test_updates_at_once_get_numbers_of_their_own(root: Version, acme: TenantFixture) -> None:
+    model = tree_factory.ready_hplm(root, "spam", acme)
+    hplm = tree_factory.hplm_of(model)
     at_once(*[lambda: hplm_update(hplm=hplm, dataset=acme.dataset, actor=None) for _ in range(4)])
     numbers = Version.unscoped.filter(hplm=hplm).order_by("number").values_list("number", flat=True)
     assert list(numbers) == [1, 2, 3, 4, 5]
 
 
-def test_an_hplm_is_not_deleted_under_an_update(root: Version, acme: Household) -> None:
+def test_an_hplm_is_not_deleted_under_an_update(root: Version, acme: TenantFixture) -> None:
     for round_number in range(4):
-        model = grove.ready_hplm(root, f"model-{round_number}", acme)
-        hplm = grove.hplm_of(model)
+        model = tree_factory.ready_hplm(root, f"model-{round_number}", acme)
+        hplm = tree_factory.hplm_of(model)
         deleted, updated = at_once(
             lambda: hplm_delete(hplm=hplm, actor=None),  # noqa: B023
             lambda: hplm_update(hplm=hplm, dataset=acme.dataset, actor=None),  # noqa: B023
         )
         assert isinstance(deleted, HmiError) != isinstance(updated, HmiError)
         if isinstance(updated, Version):
-            job_cancel(job=grove.jobs_in_order(updated)[0], actor=None)
+            job_cancel(job=tree_factory.jobs_in_order(updated)[0], actor=None)
 
 
-def test_a_domain_quota_counts_under_a_race(root: Version, acme: Household) -> None:
+def test_a_domain_quota_counts_under_a_race(root: Version, acme: TenantFixture) -> None:
     results = at_once(
         *[
             lambda name=f"domain-{n}": domain_create(

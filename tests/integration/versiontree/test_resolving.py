@@ -7,8 +7,8 @@ from pytest_django import DjangoAssertNumQueries, Settings
 
 from tenants.base.errors import ErrorCode, HmiError
 from tenants.base.ttl_cache import moments
-from tests.integration.versiontree import grove
-from tests.integration.versiontree.grove import Household
+from tests.integration.versiontree import tree_factory
+from tests.integration.versiontree.tree_factory import TenantFixture
 from tests.processes import wait_until
 from versiontree.tree.models import Version
 from versiontree.tree.resolution import resolve_model, resolve_model_lately
@@ -19,8 +19,8 @@ pytestmark = pytest.mark.django_db
 
 
 @pytest.fixture
-def model(domain: Version, acme: Household) -> Version:
-    return grove.ready_hplm(domain, "spam", acme)
+def model(domain: Version, acme: TenantFixture) -> Version:
+    return tree_factory.ready_hplm(domain, "spam", acme)
 
 
 @pytest.fixture
@@ -32,21 +32,21 @@ def remembering(settings: Settings) -> Iterator[Settings]:
     moments().clear()
 
 
-def number_of(acme: Household, reference: str) -> int:
+def number_of(acme: TenantFixture, reference: str) -> int:
     """The version that a reference meant of late."""
     return resolve_model_lately(acme.tenant, reference).version_number
 
 
-def refusal(acme: Household, reference: str) -> ErrorCode:
+def refusal(acme: TenantFixture, reference: str) -> ErrorCode:
     with pytest.raises(HmiError) as caught:
         resolve_model(acme.tenant, reference)
     assert caught.value.param == "model"
     return caught.value.code
 
 
-def test_a_reference_means_the_default_an_alias_or_a_number(model: Version, acme: Household) -> None:
-    hplm = grove.hplm_of(model)
-    second = grove.do_jobs(hplm_update(hplm=hplm, dataset=acme.dataset, actor=None))
+def test_a_reference_means_the_default_an_alias_or_a_number(model: Version, acme: TenantFixture) -> None:
+    hplm = tree_factory.hplm_of(model)
+    second = tree_factory.do_jobs(hplm_update(hplm=hplm, dataset=acme.dataset, actor=None))
     alias_move(hplm=hplm, name="stable", version=model, actor=None)
     found = {
         reference: resolve_model(acme.tenant, reference).version_number
@@ -68,7 +68,7 @@ def test_a_reference_means_the_default_an_alias_or_a_number(model: Version, acme
 
 
 def test_resolving_takes_one_query(
-    model: Version, acme: Household, django_assert_num_queries: DjangoAssertNumQueries
+    model: Version, acme: TenantFixture, django_assert_num_queries: DjangoAssertNumQueries
 ) -> None:
     for reference in ("acme/spam", "spam:1"):
         with django_assert_num_queries(1):
@@ -76,24 +76,27 @@ def test_resolving_takes_one_query(
 
 
 def test_a_promotion_and_a_rollback_show_once_the_time_is_over(
-    model: Version, acme: Household, remembering: Settings
+    model: Version, acme: TenantFixture, remembering: Settings
 ) -> None:
     remembering.HMI_MODEL_CACHE_S = 0.2
     assert number_of(acme, "spam") == 1
-    grove.do_jobs(hplm_update(hplm=grove.hplm_of(model), dataset=acme.dataset, actor=None))
+    tree_factory.do_jobs(hplm_update(hplm=tree_factory.hplm_of(model), dataset=acme.dataset, actor=None))
     wait_until(lambda: number_of(acme, "spam") == 2)
-    alias_move(hplm=grove.hplm_of(model), name="default", version=model, actor=None)
+    alias_move(hplm=tree_factory.hplm_of(model), name="default", version=model, actor=None)
     wait_until(lambda: number_of(acme, "spam") == 1)
-    hplm_delete(hplm=grove.hplm_of(model), actor=None)
+    hplm_delete(hplm=tree_factory.hplm_of(model), actor=None)
     with pytest.raises(HmiError, match="no such hPLM"):
         wait_until(lambda: number_of(acme, "spam") != 1)
 
 
 def test_until_then_a_reference_means_what_it_meant_and_asks_nothing(
-    model: Version, acme: Household, remembering: Settings, django_assert_num_queries: DjangoAssertNumQueries
+    model: Version,
+    acme: TenantFixture,
+    remembering: Settings,
+    django_assert_num_queries: DjangoAssertNumQueries,
 ) -> None:
     assert [number_of(acme, reference) for reference in ("spam", "spam:1")] == [1, 1]
-    grove.do_jobs(hplm_update(hplm=grove.hplm_of(model), dataset=acme.dataset, actor=None))
+    tree_factory.do_jobs(hplm_update(hplm=tree_factory.hplm_of(model), dataset=acme.dataset, actor=None))
     with django_assert_num_queries(0):
         assert [number_of(acme, reference) for reference in ("acme/spam", "spam@default", "spam:1")] == [
             1
@@ -102,28 +105,28 @@ def test_until_then_a_reference_means_what_it_meant_and_asks_nothing(
 
 
 def test_an_alias_that_looks_like_a_number_is_none(
-    model: Version, acme: Household, remembering: Settings
+    model: Version, acme: TenantFixture, remembering: Settings
 ) -> None:
-    hplm = grove.hplm_of(model)
-    second = grove.do_jobs(hplm_update(hplm=hplm, dataset=acme.dataset, actor=None))
+    hplm = tree_factory.hplm_of(model)
+    second = tree_factory.do_jobs(hplm_update(hplm=hplm, dataset=acme.dataset, actor=None))
     alias_move(hplm=hplm, name="1", version=second, actor=None)
     assert [number_of(acme, reference) for reference in ("spam@1", "spam:1", "spam@1")] == [2, 1, 2]
 
 
 def test_what_was_not_there_is_there_as_soon_as_it_is(
-    root: Version, acme: Household, remembering: Settings
+    root: Version, acme: TenantFixture, remembering: Settings
 ) -> None:
     with pytest.raises(HmiError, match="no such hPLM"):
         number_of(acme, "spam")
-    version = grove.new_hplm(root, "spam", acme)
+    version = tree_factory.new_hplm(root, "spam", acme)
     with pytest.raises(HmiError, match="it is building"):
         number_of(acme, "spam")
-    grove.do_jobs(version)
+    tree_factory.do_jobs(version)
     assert number_of(acme, "spam") == 1
 
 
 def test_what_is_remembered_of_one_tenant_is_not_another_s(
-    model: Version, acme: Household, globex: Household, remembering: Settings
+    model: Version, acme: TenantFixture, globex: TenantFixture, remembering: Settings
 ) -> None:
     assert number_of(acme, "acme/spam") == 1
     for reference in ("acme/spam", "spam"):
@@ -135,18 +138,18 @@ def test_what_is_remembered_of_one_tenant_is_not_another_s(
     "reference", ["ham", "spam@nothing", "spam:7", "globex/spam", "globex/ham", "nobody/spam"]
 )
 def test_what_is_absent_and_what_is_foreign_look_the_same(
-    reference: str, model: Version, acme: Household, globex: Household
+    reference: str, model: Version, acme: TenantFixture, globex: TenantFixture
 ) -> None:
     assert refusal(acme, reference) == ErrorCode.NOT_FOUND
 
 
-def test_another_tenants_model_is_not_found(model: Version, globex: Household) -> None:
+def test_another_tenants_model_is_not_found(model: Version, globex: TenantFixture) -> None:
     assert refusal(globex, "acme/spam") == ErrorCode.NOT_FOUND
     assert refusal(globex, "spam") == ErrorCode.NOT_FOUND
 
 
-def test_what_is_still_being_built_is_not_ready(root: Version, acme: Household) -> None:
-    grove.new_hplm(root, "spam", acme)
+def test_what_is_still_being_built_is_not_ready(root: Version, acme: TenantFixture) -> None:
+    tree_factory.new_hplm(root, "spam", acme)
     assert refusal(acme, "spam") == ErrorCode.MODEL_NOT_READY
     assert refusal(acme, "spam:1") == ErrorCode.MODEL_NOT_READY
     with pytest.raises(HmiError, match="Version 1 of the hPLM spam cannot answer: it is building"):
@@ -154,7 +157,7 @@ def test_what_is_still_being_built_is_not_ready(root: Version, acme: Household) 
     assert refusal(acme, "spam@stable") == ErrorCode.NOT_FOUND
 
 
-def test_a_deleted_model_is_not_found(model: Version, acme: Household) -> None:
-    hplm_delete(hplm=grove.hplm_of(model), actor=None)
+def test_a_deleted_model_is_not_found(model: Version, acme: TenantFixture) -> None:
+    hplm_delete(hplm=tree_factory.hplm_of(model), actor=None)
     for reference in ("spam", "spam:1"):
         assert refusal(acme, reference) == ErrorCode.NOT_FOUND

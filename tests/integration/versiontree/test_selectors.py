@@ -8,8 +8,8 @@ from django.test.utils import CaptureQueriesContext
 from pytest_django import DjangoAssertNumQueries
 
 from tenants.base.errors import ErrorCode, HmiError
-from tests.integration.versiontree import grove
-from tests.integration.versiontree.grove import Household
+from tests.integration.versiontree import tree_factory
+from tests.integration.versiontree.tree_factory import TenantFixture
 from versiontree.jobs.models import Job
 from versiontree.jobs.selectors.jobs import job_detail, job_events, jobs_of
 from versiontree.tree.models import Hplm, Version
@@ -31,33 +31,33 @@ pytestmark = pytest.mark.django_db
 
 
 @pytest.fixture
-def model(domain: Version, acme: Household) -> Version:
-    return grove.ready_hplm(domain, "spam", acme)
+def model(domain: Version, acme: TenantFixture) -> Version:
+    return tree_factory.ready_hplm(domain, "spam", acme)
 
 
 def test_a_tenant_sees_the_platforms_tree_and_its_own(
-    root: Version, domain: Version, model: Version, acme: Household, globex: Household
+    root: Version, domain: Version, model: Version, acme: TenantFixture, globex: TenantFixture
 ) -> None:
-    private = grove.ready_domain(domain, "oncology", home=acme)
-    below = grove.ready_hplm(private, "tumours", acme)
-    theirs = grove.ready_hplm(root, "theirs", globex)
+    private = tree_factory.ready_domain(domain, "oncology", home=acme)
+    below = tree_factory.ready_hplm(private, "tumours", acme)
+    theirs = tree_factory.ready_hplm(root, "theirs", globex)
     seen = [(node.pk, node.tree_depth) for node in tree_for(acme.tenant)]  # type: ignore[attr-defined]
     assert seen == [(root.pk, 0), (domain.pk, 1), (model.pk, 2), (private.pk, 2), (below.pk, 3)]
     assert [node.pk for node in tree_for(globex.tenant)] == [root.pk, domain.pk, theirs.pk]
     assert [node.pk for node in tree_for(None)] == [root.pk, domain.pk]
 
 
-def test_a_deleted_hplm_leaves_the_tree(model: Version, acme: Household) -> None:
-    hplm_delete(hplm=grove.hplm_of(model), actor=None)
+def test_a_deleted_hplm_leaves_the_tree(model: Version, acme: TenantFixture) -> None:
+    hplm_delete(hplm=tree_factory.hplm_of(model), actor=None)
     assert model not in tree_for(acme.tenant)
     assert model not in versions_visible_to(acme.tenant)
 
 
 def test_a_part_of_the_tree_has_the_same_depths(
-    root: Version, domain: Version, model: Version, acme: Household, globex: Household
+    root: Version, domain: Version, model: Version, acme: TenantFixture, globex: TenantFixture
 ) -> None:
-    grove.ready_hplm(grove.ready_domain(domain, "oncology", home=acme), "tumours", acme)
-    grove.ready_hplm(root, "theirs", globex)
+    tree_factory.ready_hplm(tree_factory.ready_domain(domain, "oncology", home=acme), "tumours", acme)
+    tree_factory.ready_hplm(root, "theirs", globex)
     whole, seen = tree_for(acme.tenant), list(versions_visible_to(acme.tenant).order_by("pk"))
     walked = [node for at in (0, 2, 4) for node in tree_for(acme.tenant, among=seen[at : at + 2])]
     assert len(whole) == 5
@@ -69,7 +69,7 @@ def test_a_part_of_the_tree_has_the_same_depths(
 
 
 def test_a_tree_of_500_nodes_takes_three_queries(
-    root: Version, acme: Household, django_assert_num_queries: DjangoAssertNumQueries
+    root: Version, acme: TenantFixture, django_assert_num_queries: DjangoAssertNumQueries
 ) -> None:
     hplms = Hplm.unscoped.bulk_create(
         Hplm(tenant=acme.tenant, name=f"model-{n}", task="tagging") for n in range(100)
@@ -102,21 +102,25 @@ def test_a_tree_of_500_nodes_takes_three_queries(
 
 
 def test_a_plot_chain_goes_from_the_nearest_domain_to_the_root(
-    root: Version, domain: Version, acme: Household
+    root: Version, domain: Version, acme: TenantFixture
 ) -> None:
-    second = grove.do_jobs(
-        domain_update(domain=grove.domain_of(domain), corpus=grove.corpus(None, "more"), actor=None)
+    second = tree_factory.do_jobs(
+        domain_update(
+            domain=tree_factory.domain_of(domain), corpus=tree_factory.corpus(None, "more"), actor=None
+        )
     )
-    private = grove.ready_domain(second, "oncology", home=acme)
-    model = grove.ready_hplm(private, "tumours", acme)
-    newer = grove.do_jobs(hplm_update(hplm=grove.hplm_of(model), dataset=acme.dataset, actor=None))
+    private = tree_factory.ready_domain(second, "oncology", home=acme)
+    model = tree_factory.ready_hplm(private, "tumours", acme)
+    newer = tree_factory.do_jobs(
+        hplm_update(hplm=tree_factory.hplm_of(model), dataset=acme.dataset, actor=None)
+    )
     chain = [artifact.digest for artifact in build_inputs(newer).plots]
     root_plot = root.artifact_links.get(role="plot").artifact.digest
     assert chain == [private.digest, second.digest, domain.digest, root_plot]
     assert newer.domain_or_root() == private
 
 
-def test_a_job_finds_what_it_builds_on(root: Version, domain: Version, acme: Household) -> None:
+def test_a_job_finds_what_it_builds_on(root: Version, domain: Version, acme: TenantFixture) -> None:
     own = {link.role: link.artifact for link in domain.artifact_links.select_related("artifact")}
     above = {link.role: link.artifact for link in root.artifact_links.select_related("artifact")}
     inputs = build_inputs(domain)
@@ -125,24 +129,24 @@ def test_a_job_finds_what_it_builds_on(root: Version, domain: Version, acme: Hou
         own["lower"],
         (own["plot"], above["plot"]),
     )
-    model = grove.new_hplm(domain, "spam", acme)
+    model = tree_factory.new_hplm(domain, "spam", acme)
     before = build_inputs(model)
     assert (before.lower, before.plots, before.hplm) == (own["lower"], (own["plot"], above["plot"]), None)
     assert before.start_from is None
-    grove.do_jobs(model)
-    newer = hplm_update(hplm=grove.hplm_of(model), dataset=acme.dataset, actor=None)
+    tree_factory.do_jobs(model)
+    newer = hplm_update(hplm=tree_factory.hplm_of(model), dataset=acme.dataset, actor=None)
     started = build_inputs(newer)
     assert started.start_from == model.artifact_links.get(role="hplm").artifact
     assert started.hplm is None
-    grove.do_job(grove.jobs_in_order(newer)[0])
+    tree_factory.do_job(tree_factory.jobs_in_order(newer)[0])
     assert build_inputs(newer).hplm == newer.artifact_links.get(role="hplm").artifact
 
 
 def test_a_new_root_starts_from_nothing(tmp_path: Path, db: None) -> None:
     version = root_register(
         name="bert",
-        source=grove.checkpoint(tmp_path / "ckpt"),
-        corpus=grove.corpus(None, "prose"),
+        source=tree_factory.checkpoint(tmp_path / "ckpt"),
+        corpus=tree_factory.corpus(None, "prose"),
         actor=None,
     )
     inputs = build_inputs(version)
@@ -150,16 +154,16 @@ def test_a_new_root_starts_from_nothing(tmp_path: Path, db: None) -> None:
 
 
 def test_foreign_rows_are_not_found(
-    root: Version, model: Version, acme: Household, globex: Household
+    root: Version, model: Version, acme: TenantFixture, globex: TenantFixture
 ) -> None:
-    private = grove.ready_domain(root, "secret", home=acme)
+    private = tree_factory.ready_domain(root, "secret", home=acme)
     job = Job.unscoped.filter(version=model).first()
     assert job is not None
     attempts = (
         lambda: version_visible_to(globex.tenant, model.pk),
         lambda: version_visible_to(None, model.pk),
-        lambda: domain_of(globex.tenant, grove.domain_of(private).pk),
-        lambda: domain_of(None, grove.domain_of(private).pk),
+        lambda: domain_of(globex.tenant, tree_factory.domain_of(private).pk),
+        lambda: domain_of(None, tree_factory.domain_of(private).pk),
         lambda: hplm_of(globex.tenant, "spam"),
         lambda: job_detail(globex.tenant, job.pk),
         lambda: job_detail(None, job.pk),
@@ -169,13 +173,13 @@ def test_foreign_rows_are_not_found(
         with pytest.raises(HmiError) as caught:
             attempt()
         assert caught.value.code == ErrorCode.NOT_FOUND
-    assert grove.domain_of(private) not in domains_visible_to(globex.tenant)
+    assert tree_factory.domain_of(private) not in domains_visible_to(globex.tenant)
     assert private not in parents_ready_for(globex.tenant)
     assert not jobs_of(globex.tenant).exists()
 
 
 def test_events_are_read_on_from_the_last_one_seen(model: Version) -> None:
-    job = grove.jobs_in_order(model)[0]
+    job = tree_factory.jobs_in_order(model)[0]
     first, *rest = job_events(job)
     assert list(job_events(job, after=first.pk)) == rest
     assert list(job_events(job, after=rest[-1].pk)) == []

@@ -15,8 +15,8 @@ from pytest_django import DjangoAssertNumQueries
 
 from tenants.accounts.models import Tenant
 from tenants.accounts.services.tenants import tenant_set_sharing, tenant_set_weight
-from tests.integration.versiontree import grove
-from tests.integration.versiontree.grove import Household
+from tests.integration.versiontree import tree_factory
+from tests.integration.versiontree.tree_factory import TenantFixture
 from versiontree.tree.models import Hplm, Version
 from versiontree.tree.services.hplms import hplm_delete, hplm_update
 from versiontree.tree.serving_manifest import manifest_content, manifest_publish
@@ -37,8 +37,8 @@ def read(path: Path) -> dict[str, Any]:
 
 
 @pytest.fixture
-def model(domain: Version, acme: Household) -> Version:
-    return grove.ready_hplm(domain, "spam", acme)
+def model(domain: Version, acme: TenantFixture) -> Version:
+    return tree_factory.ready_hplm(domain, "spam", acme)
 
 
 def test_a_model_is_in_the_manifest_as_soon_as_it_is_ready(
@@ -74,11 +74,11 @@ def test_a_model_is_in_the_manifest_as_soon_as_it_is_ready(
 
 
 def test_a_model_of_pairs_and_a_tenant_that_keeps_its_counts_are_marked(
-    domain: Version, acme: Household, manifest: Path
+    domain: Version, acme: TenantFixture, manifest: Path
 ) -> None:
     type(acme.dataset).unscoped.filter(pk=acme.dataset.pk).update(pairs=True)
     acme.dataset.refresh_from_db()
-    grove.ready_hplm(domain, "spam", acme)
+    tree_factory.ready_hplm(domain, "spam", acme)
     Tenant.objects.filter(pk=acme.tenant.pk).update(shares_fragment_counts=False)
     manifest_publish()
     entry = read(manifest)["hplms"]["acme/spam:1"]
@@ -86,38 +86,40 @@ def test_a_model_of_pairs_and_a_tenant_that_keeps_its_counts_are_marked(
 
 
 def test_the_nearest_table_of_a_model_is_named_after_what_it_belongs_to(
-    root: Version, domain: Version, acme: Household, manifest: Path
+    root: Version, domain: Version, acme: TenantFixture, manifest: Path
 ) -> None:
-    own = grove.ready_domain(root, "letters", home=acme)
+    own = tree_factory.ready_domain(root, "letters", home=acme)
     for parent, name in ((root, "plain"), (domain, "spam"), (own, "mail")):
-        grove.ready_hplm(parent, name, acme)
+        tree_factory.ready_hplm(parent, name, acme)
     said = read(manifest)
     named = {name: said["tables"][said["hplms"][f"acme/{name}:1"]["plots"][0]] for name in PARENTS}
     assert named == PARENTS
     assert len(said["tables"]) == 3
 
 
-def test_nothing_is_published_before_it_is_ready(domain: Version, acme: Household, manifest: Path) -> None:
-    grove.new_hplm(domain, "spam", acme)
+def test_nothing_is_published_before_it_is_ready(
+    domain: Version, acme: TenantFixture, manifest: Path
+) -> None:
+    tree_factory.new_hplm(domain, "spam", acme)
     manifest_publish()
     assert read(manifest)["hplms"] == {}
 
 
 def test_every_ready_version_is_served_so_that_a_rollback_needs_no_load(
-    model: Version, acme: Household, manifest: Path
+    model: Version, acme: TenantFixture, manifest: Path
 ) -> None:
-    grove.do_jobs(hplm_update(hplm=grove.hplm_of(model), dataset=acme.dataset, actor=None))
+    tree_factory.do_jobs(hplm_update(hplm=tree_factory.hplm_of(model), dataset=acme.dataset, actor=None))
     assert set(read(manifest)["hplms"]) == {"acme/spam:1", "acme/spam:2"}
 
 
 def test_a_deleted_model_leaves_the_manifest(model: Version, manifest: Path) -> None:
     before = read(manifest)["revision"]
-    hplm_delete(hplm=grove.hplm_of(model), actor=None)
+    hplm_delete(hplm=tree_factory.hplm_of(model), actor=None)
     assert read(manifest)["hplms"] == {}
     assert read(manifest)["revision"] == before + 1
 
 
-def test_a_weight_is_published_when_it_is_set(model: Version, acme: Household, manifest: Path) -> None:
+def test_a_weight_is_published_when_it_is_set(model: Version, acme: TenantFixture, manifest: Path) -> None:
     before = read(manifest)
     assert before["weights"] == {}
     assert tenant_set_weight(tenant=acme.tenant, weight=2.5, actor=None)
@@ -128,7 +130,7 @@ def test_a_weight_is_published_when_it_is_set(model: Version, acme: Household, m
 
 
 def test_a_weight_that_is_not_set_after_all_is_not_published(
-    model: Version, acme: Household, manifest: Path
+    model: Version, acme: TenantFixture, manifest: Path
 ) -> None:
     with transaction.atomic():
         tenant_set_weight(tenant=acme.tenant, weight=2.5, actor=None)
@@ -137,7 +139,7 @@ def test_a_weight_that_is_not_set_after_all_is_not_published(
 
 
 def test_who_stops_sharing_counts_is_told_to_workers_at_once(
-    model: Version, acme: Household, manifest: Path
+    model: Version, acme: TenantFixture, manifest: Path
 ) -> None:
     tenant_set_sharing(tenant=acme.tenant, shares=False, actor=None)
     assert read(manifest)["hplms"]["acme/spam:1"]["shares_counts"] is False
@@ -157,15 +159,15 @@ def test_a_damaged_manifest_is_written_anew(wreck: str, model: Version, manifest
 
 
 def test_the_number_of_queries_does_not_grow_with_the_models(
-    model: Version, domain: Version, acme: Household, django_assert_num_queries: DjangoAssertNumQueries
+    model: Version, domain: Version, acme: TenantFixture, django_assert_num_queries: DjangoAssertNumQueries
 ) -> None:
-    grove.ready_hplm(domain, "ham", acme)
+    tree_factory.ready_hplm(domain, "ham", acme)
     with django_assert_num_queries(4):
         assert len(manifest_content()["hplms"]) == 2
 
 
 def test_a_reader_never_sees_half_a_manifest(
-    root: Version, acme: Household, manifest: Path, artifact_root: Path
+    root: Version, acme: TenantFixture, manifest: Path, artifact_root: Path
 ) -> None:
     manifest_publish()
     stop = threading.Event()
@@ -187,7 +189,7 @@ def test_a_reader_never_sees_half_a_manifest(
         try:
             publishing = [pool.submit(publish, iter(range(10))) for _ in range(3)]
             for n in range(3):
-                grove.ready_hplm(root, f"model-{n}", acme)
+                tree_factory.ready_hplm(root, f"model-{n}", acme)
             for work in publishing:
                 work.result()
         finally:
@@ -219,10 +221,10 @@ def test_a_publisher_reads_the_database_only_when_its_turn_has_come(
 
 
 def test_a_manifest_that_cannot_be_written_does_not_undo_a_job(
-    root: Version, acme: Household, manifest: Path, caplog: pytest.LogCaptureFixture
+    root: Version, acme: TenantFixture, manifest: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     manifest.mkdir()
-    model = grove.ready_hplm(root, "spam", acme)
+    model = tree_factory.ready_hplm(root, "spam", acme)
     assert model.state == "ready"
     assert "could not be published" in caplog.text
     manifest.rmdir()

@@ -10,7 +10,7 @@ from django.conf import settings
 from django.db import connection, transaction
 from django.utils import timezone
 
-from tests.integration.versiontree import grove
+from tests.integration.versiontree import tree_factory
 from tests.processes import wait_until
 from versiontree.jobs.errors import LeaseLost
 from versiontree.jobs.models import Job, JobShard
@@ -23,7 +23,7 @@ from versiontree.jobs.services.shards import (
     shard_give_back,
     shard_redo,
     shard_renew,
-    shards_nudge,
+    shards_dispatch,
     shards_plan,
     shards_retry,
 )
@@ -36,8 +36,8 @@ PIECES = [(0, 10), (10, 20), (20, 25)]
 @pytest.fixture
 def job(model: Version) -> Job:
     """A running job with three shards."""
-    job = grove.jobs_in_order(model)[0]
-    grove.claim(job)
+    job = tree_factory.jobs_in_order(model)[0]
+    tree_factory.claim(job)
     shards_plan(job_id=job.pk, stage="count", pieces=PIECES)
     return job
 
@@ -132,18 +132,18 @@ def test_helpers_are_asked_for_by_one_message_a_shard(job: Job, broker: str) -> 
     client = redis_library.Redis.from_url(settings.REDIS_URL)
     queues = [b"training", *(f"training\x06\x16{priority}".encode() for priority in (3, 6, 9))]
     before = sum(client.llen(queue) for queue in queues)
-    shards_nudge(job_id=job.pk, count=2)
+    shards_dispatch(job_id=job.pk, count=2)
     assert sum(client.llen(queue) for queue in queues) == before + 2
-    shards_nudge(job_id=job.pk, count=0)
+    shards_dispatch(job_id=job.pk, count=0)
     assert sum(client.llen(queue) for queue in queues) == before + 2
 
 
 @pytest.mark.django_db(transaction=True)
 def test_of_many_workers_at_once_one_gets_each_shard(tmp_path: Path) -> None:
-    home = grove.household("acme")
-    version = grove.new_hplm(grove.ready_root(tmp_path), "spam", home)
-    job = grove.jobs_in_order(version)[0]
-    grove.claim(job)
+    home = tree_factory.household("acme")
+    version = tree_factory.new_hplm(tree_factory.ready_root(tmp_path), "spam", home)
+    job = tree_factory.jobs_in_order(version)[0]
+    tree_factory.claim(job)
     shards_plan(job_id=job.pk, stage="count", pieces=[(at, at + 1) for at in range(12)])
 
     def take_all(name: str) -> list[int]:
@@ -163,9 +163,11 @@ def test_of_many_workers_at_once_one_gets_each_shard(tmp_path: Path) -> None:
 
 @pytest.mark.django_db(transaction=True)
 def test_a_worker_that_waited_for_anothers_claim_to_end_gets_another_shard(tmp_path: Path) -> None:
-    home = grove.household("acme")
-    job = grove.jobs_in_order(grove.new_hplm(grove.ready_root(tmp_path), "spam", home))[0]
-    grove.claim(job)
+    home = tree_factory.household("acme")
+    job = tree_factory.jobs_in_order(tree_factory.new_hplm(tree_factory.ready_root(tmp_path), "spam", home))[
+        0
+    ]
+    tree_factory.claim(job)
     shards_plan(job_id=job.pk, stage="count", pieces=[(0, 1), (1, 2)])
 
     def second() -> int:

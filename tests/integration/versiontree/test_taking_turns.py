@@ -11,13 +11,13 @@ from pathlib import Path
 import pytest
 
 from tests.processes import CHECKOUT, wait_until
-from versiontree.tree.single_flight import once_from_now
+from versiontree.tree.single_flight import single_flight
 
 OTHER_PROCESS = """
 import sys
 from pathlib import Path
-from versiontree.tree.single_flight import once_from_now
-once_from_now(Path(sys.argv[1]), lambda: print("worked"))
+from versiontree.tree.single_flight import single_flight
+single_flight(Path(sys.argv[1]), lambda: print("worked"))
 """
 
 
@@ -50,7 +50,7 @@ def work() -> Work:
 def ask(lock: Path, work: Work) -> Iterator[Callable[[], Future[None]]]:
     """Asks for the work in a thread of its own."""
     with ThreadPoolExecutor(20) as pool:
-        yield lambda: pool.submit(once_from_now, lock, work)
+        yield lambda: pool.submit(single_flight, lock, work)
         work.let_go()
 
 
@@ -64,7 +64,7 @@ def wait_for_askers(lock: Path, count: int) -> None:
 def test_those_who_ask_one_after_the_other_are_each_worked_for(lock: Path, work: Work) -> None:
     work.let_go()
     for _ in range(3):
-        once_from_now(lock, work)
+        single_flight(lock, work)
     assert work.begun == 3
 
 
@@ -105,12 +105,12 @@ def test_work_that_failed_is_done_by_the_next_who_waits(lock: Path) -> None:
     lock.touch()
     with lock.open("r+b") as turn, ThreadPoolExecutor(3) as pool:
         fcntl.flock(turn, fcntl.LOCK_EX)
-        once = [pool.submit(once_from_now, lock, work)]
+        once = [pool.submit(single_flight, lock, work)]
         wait_for_askers(lock, 1)
         fcntl.flock(turn, fcntl.LOCK_UN)
         once[0].result(30)
         fcntl.flock(turn, fcntl.LOCK_EX)
-        asked = [pool.submit(once_from_now, lock, work) for _ in range(3)]
+        asked = [pool.submit(single_flight, lock, work) for _ in range(3)]
         wait_for_askers(lock, 3)
         fcntl.flock(turn, fcntl.LOCK_UN)
         failed = [one for one in asked if one.exception(30) is not None]
@@ -138,5 +138,5 @@ def test_another_process_shares_what_this_one_does(
 def test_a_lock_that_holds_something_else_is_taken_for_new(lock: Path, work: Work) -> None:
     lock.write_text("12")
     work.let_go()
-    once_from_now(lock, work)
+    single_flight(lock, work)
     assert work.begun == 1

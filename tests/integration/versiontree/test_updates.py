@@ -6,9 +6,9 @@ from typing import Any
 import pytest
 from rest_framework.test import APIClient
 
-from tests.integration.versiontree import grove
+from tests.integration.versiontree import tree_factory
 from tests.integration.versiontree.callers import V1, error, with_key
-from tests.integration.versiontree.grove import Household
+from tests.integration.versiontree.tree_factory import TenantFixture
 from versiontree.tree.models import Version
 
 pytestmark = pytest.mark.django_db
@@ -19,7 +19,7 @@ HEAD_ANEW = "The head starts anew, not from that of version 1: it reads otherwis
 
 
 @pytest.fixture
-def key(acme: Household) -> APIClient:
+def key(acme: TenantFixture) -> APIClient:
     return with_key(acme, "manage")
 
 
@@ -27,7 +27,7 @@ def create(key: APIClient, parent: Version, data: int, settings: Mapping[str, An
     body = {"name": "spam", "parent": parent.pk, "dataset": data, "settings": settings}
     made = key.post(f"{V1}/hplms", body)
     assert made.status_code == 201, made.content
-    return grove.do_jobs(Version.unscoped.get(pk=made.json()["id"]))
+    return tree_factory.do_jobs(Version.unscoped.get(pk=made.json()["id"]))
 
 
 def update(key: APIClient, data: int, settings: Mapping[str, Any] | None = None) -> dict[str, Any]:
@@ -37,24 +37,26 @@ def update(key: APIClient, data: int, settings: Mapping[str, Any] | None = None)
     return dict(made.json())
 
 
-def test_what_an_update_leaves_out_stays_as_it_was(root: Version, acme: Household, key: APIClient) -> None:
+def test_what_an_update_leaves_out_stays_as_it_was(
+    root: Version, acme: TenantFixture, key: APIClient
+) -> None:
     create(key, root, acme.dataset.pk, TRAINED)
     second = update(key, acme.dataset.pk)
     assert second["config"]["settings"] == TRAINED
     assert "warnings" not in second["config"]
     version = Version.unscoped.get(pk=second["id"])
-    assert grove.jobs_in_order(version)[0].params["settings"] == TRAINED
-    grove.do_jobs(version)
+    assert tree_factory.jobs_in_order(version)[0].params["settings"] == TRAINED
+    tree_factory.do_jobs(version)
     third = update(key, acme.dataset.pk, {"epochs": 5, "adapter": 8})
     assert third["config"]["settings"] == TRAINED | {"epochs": 5}
     assert "warnings" not in third["config"]
 
 
 def test_the_version_that_serves_is_the_one_whose_settings_stay(
-    root: Version, acme: Household, key: APIClient
+    root: Version, acme: TenantFixture, key: APIClient
 ) -> None:
     create(key, root, acme.dataset.pk, TRAINED)
-    grove.do_jobs(Version.unscoped.get(pk=update(key, acme.dataset.pk, {"lora": 4})["id"]))
+    tree_factory.do_jobs(Version.unscoped.get(pk=update(key, acme.dataset.pk, {"lora": 4})["id"]))
     assert key.put(f"{V1}/hplms/spam/aliases/default", {"version": 1}).status_code == 200
     assert update(key, acme.dataset.pk)["config"]["settings"] == TRAINED
 
@@ -71,7 +73,7 @@ def test_the_version_that_serves_is_the_one_whose_settings_stay(
     ],
 )
 def test_it_is_said_when_nothing_can_be_gone_on_from(
-    chosen: dict[str, Any], told: str, root: Version, acme: Household, key: APIClient
+    chosen: dict[str, Any], told: str, root: Version, acme: TenantFixture, key: APIClient
 ) -> None:
     create(key, root, acme.dataset.pk, TRAINED)
     second = update(key, acme.dataset.pk, chosen)
@@ -80,20 +82,20 @@ def test_it_is_said_when_nothing_can_be_gone_on_from(
 
 
 def test_what_is_named_as_it_is_by_itself_changes_nothing(
-    root: Version, acme: Household, key: APIClient
+    root: Version, acme: TenantFixture, key: APIClient
 ) -> None:
     create(key, root, acme.dataset.pk, {"epochs": 3})
     as_it_is = {"lora": 48, "adapter": 0, "output_adapter": 0, "biases": True, "norms": True}
     assert "warnings" not in update(key, acme.dataset.pk, as_it_is)["config"]
 
 
-def test_a_tagger_pools_nothing(root: Version, acme: Household, key: APIClient) -> None:
-    tags = grove.dataset(acme.tenant, "names", task="tagging")
+def test_a_tagger_pools_nothing(root: Version, acme: TenantFixture, key: APIClient) -> None:
+    tags = tree_factory.dataset(acme.tenant, "names", task="tagging")
     create(key, root, tags.pk, {"pooling": "cls"})
     assert "warnings" not in update(key, tags.pk, {"pooling": "cls_mean"})["config"]
 
 
-def test_a_setting_that_is_not_known_is_refused(root: Version, acme: Household, key: APIClient) -> None:
+def test_a_setting_that_is_not_known_is_refused(root: Version, acme: TenantFixture, key: APIClient) -> None:
     create(key, root, acme.dataset.pk, TRAINED)
     refused = key.post(f"{V1}/hplms/spam/versions", {"dataset": acme.dataset.pk, "settings": {"device": "x"}})
     assert error(refused) == (422, "invalid_field", "settings.device")

@@ -19,9 +19,9 @@ from tenants.datasets.services.uploads import upload_append, upload_create, uplo
 from tenants.datasets.storage import Kept, measure, stored_path, upload_store
 from tests.integration.tenants.content import stored, stream
 from tests.integration.tenants.tus import offset_of, send
-from tests.integration.versiontree import grove
+from tests.integration.versiontree import tree_factory
 from tests.integration.versiontree.callers import signed_in
-from tests.integration.versiontree.grove import Household
+from tests.integration.versiontree.tree_factory import TenantFixture
 from versiontree.transfer.services.takeout_writer import takeout_run
 from versiontree.transfer.services.takeouts import takeout_path, takeout_request
 from versiontree.tree.models import Version
@@ -44,17 +44,17 @@ class Sending:
 
 
 @pytest.fixture
-def spam(root: Version, acme: Household) -> Version:
+def spam(root: Version, acme: TenantFixture) -> Version:
     """An hPLM that answers batches."""
-    return grove.ready_hplm(root, "spam", acme)
+    return tree_factory.ready_hplm(root, "spam", acme)
 
 
-def an_upload(home: Household) -> Upload:
+def an_upload(home: TenantFixture) -> Upload:
     return upload_create(tenant=home.tenant, filename="in.jsonl", size=len(CONTENT), actor=home.owner)
 
 
 def test_who_still_holds_an_upload_cannot_write_to_the_file_that_was_stored(
-    spam: Version, acme: Household
+    spam: Version, acme: TenantFixture
 ) -> None:
     upload, batches, refused = an_upload(acme), list[Batch](), list[HmiError]()
 
@@ -83,7 +83,7 @@ def test_who_still_holds_an_upload_cannot_write_to_the_file_that_was_stored(
     assert stored_path(batches[0].input.sha256).stat().st_mode & 0o777 == 0o444
 
 
-def test_a_complete_upload_does_not_change_any_more(acme: Household) -> None:
+def test_a_complete_upload_does_not_change_any_more(acme: TenantFixture) -> None:
     upload = an_upload(acme)
 
     def another() -> bytes:
@@ -103,7 +103,7 @@ def test_a_complete_upload_does_not_change_any_more(acme: Household) -> None:
     assert client.get(address).json()["sha256"] == hashlib.sha256(CONTENT).hexdigest()
 
 
-def test_a_writer_does_not_follow_an_upload_to_the_one_that_took_its_place(acme: Household) -> None:
+def test_a_writer_does_not_follow_an_upload_to_the_one_that_took_its_place(acme: TenantFixture) -> None:
     upload = an_upload(acme)
     path = upload_store().arriving(upload.pk)
     elsewhere = path.with_name("elsewhere")
@@ -120,7 +120,7 @@ def test_a_writer_does_not_follow_an_upload_to_the_one_that_took_its_place(acme:
 
 
 def test_what_a_batch_answered_is_stored_apart_from_where_it_is_written(
-    acme: Household, upload_root: Path
+    acme: TenantFixture, upload_root: Path
 ) -> None:
     growing = upload_root / ".batches" / "one" / "results.jsonl"
     growing.parent.mkdir(parents=True)
@@ -138,7 +138,7 @@ def test_what_a_batch_answered_is_stored_apart_from_where_it_is_written(
     assert growing.exists(), "its owner removes it"
 
 
-def test_a_file_that_is_not_what_was_measured_is_not_stored(acme: Household, upload_root: Path) -> None:
+def test_a_file_that_is_not_what_was_measured_is_not_stored(acme: TenantFixture, upload_root: Path) -> None:
     changed = upload_root / "changed"
     changed.write_bytes(CONTENT)
     kept = Kept(changed, measure(changed))
@@ -150,7 +150,7 @@ def test_a_file_that_is_not_what_was_measured_is_not_stored(acme: Household, upl
     assert not File.unscoped.exists()
 
 
-def test_a_stored_file_that_was_damaged_is_replaced_by_whoever_sends_it_again(acme: Household) -> None:
+def test_a_stored_file_that_was_damaged_is_replaced_by_whoever_sends_it_again(acme: TenantFixture) -> None:
     def kept() -> Path:
         file = file_create(
             tenant=acme.tenant, purpose="batch", filename="a", stream=stream(CONTENT), actor=None
@@ -167,7 +167,7 @@ def damage(path: Path) -> None:
     path.write_bytes(path.read_bytes()[::-1])
 
 
-def test_a_batch_does_not_read_a_file_that_was_damaged(spam: Version, acme: Household) -> None:
+def test_a_batch_does_not_read_a_file_that_was_damaged(spam: Version, acme: TenantFixture) -> None:
     batch = batch_send(
         tenant=acme.tenant, model="spam", filename="in.jsonl", stream=stream(CONTENT), actor=acme.owner
     )
@@ -180,7 +180,7 @@ def test_a_batch_does_not_read_a_file_that_was_damaged(spam: Version, acme: Hous
 
 
 def test_all_data_of_a_tenant_has_no_damaged_file(
-    acme: Household, settings: Any, tmp_path: Path, upload_root: Path
+    acme: TenantFixture, settings: Any, tmp_path: Path, upload_root: Path
 ) -> None:
     settings.HMI_EXPORT_ROOT = tmp_path / "exports"
     put_stored(acme)
@@ -202,7 +202,7 @@ def test_all_data_of_a_tenant_has_no_damaged_file(
 
 
 def test_a_worker_that_was_held_up_does_not_write_to_the_file_that_another_made(
-    acme: Household, settings: Any, tmp_path: Path
+    acme: TenantFixture, settings: Any, tmp_path: Path
 ) -> None:
     settings.HMI_EXPORT_ROOT = tmp_path / "exports"
     settings.HMI_EXPORT_ROOT.mkdir()
@@ -216,7 +216,7 @@ def test_a_worker_that_was_held_up_does_not_write_to_the_file_that_another_made(
     assert path.read_bytes() == made
 
 
-def put_stored(home: Household) -> None:
+def put_stored(home: TenantFixture) -> None:
     """What has the checksums that the grove gives a household's uploads."""
     for name, sha256 in _files_of(home):
         path = stored_path(sha256)
@@ -224,14 +224,14 @@ def put_stored(home: Household) -> None:
         path.write_text(name)
 
 
-def _files_of(home: Household) -> list[tuple[str, str]]:
+def _files_of(home: TenantFixture) -> list[tuple[str, str]]:
     texts = [(home.corpus.name, home.corpus.sha256)]
     return texts + [
         (f"{home.dataset.name}{split.split}", split.sha256) for split in home.dataset.splits.all()
     ]
 
 
-def test_a_dataset_is_not_made_of_a_file_that_was_damaged(acme: Household) -> None:
+def test_a_dataset_is_not_made_of_a_file_that_was_damaged(acme: TenantFixture) -> None:
     rows = json.dumps({"text": "good", "label": "good"}).encode()
     client = signed_in(acme.owner)
     upload = upload_receive(

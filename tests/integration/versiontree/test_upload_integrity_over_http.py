@@ -14,8 +14,8 @@ from tenants.datasets.models import File
 from tenants.datasets.storage import stored_path
 from tests.integration.serving_faults.servers import Web, private_mounts
 from tests.integration.tenants.tus import PIECE
-from tests.integration.versiontree import grove
-from tests.integration.versiontree.grove import Household
+from tests.integration.versiontree import tree_factory
+from tests.integration.versiontree.tree_factory import TenantFixture
 from tests.processes import wait_until
 from tests.services import start
 from versiontree.tree.models import Version
@@ -54,9 +54,9 @@ def web(
 
 
 @pytest.fixture
-def key(upload_root: Path, root: Version, acme: Household) -> str:
+def key(upload_root: Path, root: Version, acme: TenantFixture) -> str:
     """Of a tenant with an hPLM that answers batches."""
-    grove.ready_hplm(root, "spam", acme)
+    tree_factory.ready_hplm(root, "spam", acme)
     return api_key_create(tenant=acme.tenant, name="k", scopes=["infer", "manage"], created_by=acme.owner)[1]
 
 

@@ -26,7 +26,7 @@ from tenants.webhooks.services.delivery import (
     webhooks_send,
 )
 from tenants.webhooks.services.endpoints import webhook_create
-from tenants.webhooks.services.events import endpoints_for, event_tell, webhook_test
+from tenants.webhooks.services.events import endpoints_for, event_create, webhook_test
 from tests.integration.webhooks.receiver import Receiver, held_by, receiving
 from tests.integration.world import World, make_world
 from tests.processes import wait_until
@@ -172,7 +172,7 @@ def test_an_event_beyond_what_may_wait_stands_in_the_log_as_not_sent(
     )
     with transaction.atomic():
         found = endpoints_for(world.tenant.pk, EventKind.JOB_FAILED)
-        event_tell(endpoints=found, kind=EventKind.JOB_FAILED, data={"job": "1"})
+        event_create(endpoints=found, kind=EventKind.JOB_FAILED, data={"job": "1"})
     assert _state(room) == DeliveryState.WAITING
     client = world.client(world.developer)
     log = client.get(f"{API}/{full.pk}/deliveries").json()["results"]

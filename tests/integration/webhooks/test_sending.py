@@ -16,7 +16,7 @@ from tenants.webhooks.models import DeliveryState, EventKind, WebhookDelivery, W
 from tenants.webhooks.services.delivery import (
     HELD_FOR,
     PAUSES_S,
-    deliveries_forget,
+    deliveries_expire,
     delivery_claim,
     delivery_record,
     delivery_try,
@@ -268,7 +268,7 @@ def test_nothing_is_sent_for_a_suspended_tenant_and_old_deliveries_are_forgotten
     tenant_suspend(tenant=world.tenant, actor=world.staff)
     assert webhooks_send(for_s=A_LOT_S) == 0
     move(delivery, timedelta(days=31))
-    assert deliveries_forget() == 1
+    assert deliveries_expire() == 1
     assert list(WebhookDelivery.unscoped.all()) == [young]
 
 

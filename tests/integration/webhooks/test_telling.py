@@ -26,12 +26,12 @@ from tenants.base.errors import ErrorCode, HmiError
 from tenants.webhooks.models import EventKind, WebhookDelivery, WebhookEndpoint
 from tenants.webhooks.services.delivery import webhooks_send
 from tenants.webhooks.services.endpoints import MOST_ENDPOINTS, webhook_create, webhook_delete
-from tenants.webhooks.services.events import endpoints_for, event_tell
+from tenants.webhooks.services.events import endpoints_for, event_create
 from tests.e2e.world import World as TreeWorld
 from tests.e2e.world import world_build
 from tests.integration.sessions import by_itself, wait_for_a_waiting_session
 from tests.integration.tenants.content import audit_of
-from tests.integration.versiontree.grove import claim, do_job, hplm_of
+from tests.integration.versiontree.tree_factory import claim, do_job, hplm_of
 from tests.integration.webhooks.receiver import Receiver
 from tests.integration.world import World, make_world
 from versiontree.jobs.models import Job
@@ -171,7 +171,7 @@ def test_what_is_told_while_a_tenant_leaves_goes_with_it(transactional_db: None)
     told_of = EventKind.JOB_FAILED
     with ThreadPoolExecutor(1) as pool:
         with transaction.atomic():
-            event_tell(endpoints=endpoints_for(leaving.pk, told_of), kind=told_of, data={})
+            event_create(endpoints=endpoints_for(leaving.pk, told_of), kind=told_of, data={})
             deleting = pool.submit(by_itself, tenant_rows_delete, tenant=leaving)
             wait_for_a_waiting_session()
         deleting.result()

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hmi_site.bodies import LARGE_BODIES_EACH, SLOW_BODIES_EACH, Body, take_body, take_rest
-from hmi_site.patience import LEAST_BYTES, WAIT_S, Patience
+from hmi_site.patience import LEAST_BYTES, WAIT_S, BodyTimeout
 from hmi_site.threaded import Message
 from tenants.base.errors import HmiError
 from tenants.base.upload_concurrency import SMALL_BODY_BYTES
@@ -28,7 +28,7 @@ def slow_clock(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @given(PIECES)
 def test_a_body_is_waited_for_no_longer_than_its_size_allows(pieces: list[tuple[int, float]]) -> None:
-    sender, waited, size = Patience(), 0.0, 0
+    sender, waited, size = BodyTimeout(), 0.0, 0
     for came, after_s in pieces:
         if after_s >= sender.left_s:
             break
@@ -74,7 +74,7 @@ def test_a_small_body_that_comes_too_slowly_is_refused() -> None:
 def test_a_body_of_which_nothing_comes_is_not_waited_for_for_ever(
     monkeypatch: pytest.MonkeyPatch, size: int | None
 ) -> None:
-    monkeypatch.setattr("hmi_site.bodies.Patience", lambda: Patience(left_s=0.01))
+    monkeypatch.setattr("hmi_site.bodies.BodyTimeout", lambda: BodyTimeout(left_s=0.01))
     body = asyncio.run(take_body(scope(size), nothing))
     assert (body.content, refusal_of(body)) == (b"", "body_too_slow")
 
@@ -91,7 +91,7 @@ def test_a_large_body_of_which_nothing_comes_is_not_waited_for_for_ever(
         start_response("408 Request Timeout", [])
         return iter([b""])
 
-    monkeypatch.setattr("hmi_site.threaded.Patience", lambda: Patience(left_s=0.01))
+    monkeypatch.setattr("hmi_site.threaded.BodyTimeout", lambda: BodyTimeout(left_s=0.01))
     server = Server(END, headers=[(b"content-length", b"2000000")], permit=STREAMED)
     server.ask(application)
     assert (refused, server.sent[0]["status"]) == (["body_too_slow"], 408)

@@ -10,7 +10,7 @@ from rest_framework.response import Response
 
 from tenants.accounts.models import Tenant
 from tenants.accounts.permissions import request_actor
-from tenants.base.api.conditional import Single
+from tenants.base.api.conditional import ConditionalView
 from tenants.base.api.paging import LinkedPages
 from versiontree.jobs.api.access import OwnerView, PlatformView, queried
 from versiontree.jobs.api.serializers import (
@@ -41,7 +41,7 @@ class _Jobs(_Job):
         return self.get_paginated_response(JobSerializer(page, many=True).data)
 
 
-class _JobDetail(Single, _Job):
+class _JobDetail(ConditionalView, _Job):
     def found(self, *, job_id: UUID, **_: Any) -> Job:
         return job_detail(self.owner, job_id)
 

@@ -18,7 +18,7 @@ from versiontree.jobs.hooks import job_owner
 from versiontree.jobs.models import Job, JobEvent
 from versiontree.jobs.models.job import JobState
 from versiontree.jobs.services.chain import chain_break
-from versiontree.jobs.services.dispatch import job_nudge
+from versiontree.jobs.services.dispatch import job_dispatch
 from versiontree.jobs.services.transitions import job_move
 
 log = logging.getLogger(__name__)
@@ -29,7 +29,7 @@ STALE_WORKSPACE_S: Final = 24 * 3600.0
 
 
 @dataclass(slots=True)
-class ReapReport:
+class RecoveryReport:
     """How many jobs one round put back, failed, cancelled and nudged."""
 
     requeued: int = 0
@@ -38,16 +38,16 @@ class ReapReport:
     nudged: int = 0
 
 
-def jobs_reap() -> ReapReport:
+def leases_recover() -> RecoveryReport:
     """One round: end leases that ran out, nudge queued jobs that nobody took, remove forgotten workspaces."""
-    report = ReapReport()
+    report = RecoveryReport()
     now = timezone.now()
     expired = Job.unscoped.filter(state=JobState.RUNNING, lease_until__lt=now)
     for job in expired.only("pk", "version_id"):
         _end_lease(job.pk, job.version_id, now, report)
     quiet = Job.unscoped.filter(state=JobState.QUEUED, nudged_at__lt=now - timedelta(seconds=NUDGE_AGAIN_S))
     for job in quiet.only("pk", "priority", "nudges", "nudged_at"):
-        report.nudged += _nudge_again(job, now)
+        report.nudged += _dispatch_again(job, now)
     ArtifactStore(Path(settings.HMI_ARTIFACT_ROOT)).sweep(older_than_s=STALE_WORKSPACE_S)
     return report
 
@@ -81,7 +81,7 @@ def job_died_of_memory(*, job_id: UUID, worker: str, again: bool, message: str) 
 
 
 @transaction.atomic
-def _end_lease(job_id: UUID, version_id: int, now: datetime, report: ReapReport) -> None:
+def _end_lease(job_id: UUID, version_id: int, now: datetime, report: RecoveryReport) -> None:
     job_owner().lock(version_id=version_id)
     job = Job.unscoped.get(pk=job_id)
     if job.attempt >= job.max_attempts:
@@ -121,14 +121,14 @@ def _leave(job: Job, where: Q, end: _End, **data: Any) -> JobState | None:
         return None
     log.warning("Job %s: %s is no more; now %s", job.pk, job.worker, end.to)
     if end.to == JobState.QUEUED:
-        job_nudge(job_id=job.pk, priority=job.priority)
+        job_dispatch(job_id=job.pk, priority=job.priority)
     else:
         chain_break(job=job, reason=f"{job.get_kind_display()} {end.to.label.lower()}.")
     return end.to
 
 
 @transaction.atomic
-def _nudge_again(job: Job, now: datetime) -> bool:
+def _dispatch_again(job: Job, now: datetime) -> bool:
     """A message may be lost, or wait behind long jobs: the pause doubles each time, up to five minutes."""
     pause = min(NUDGE_AGAIN_S * 2 ** min(job.nudges, 10), NUDGE_AGAIN_AT_MOST_S)
     if job.nudged_at is None or (now - job.nudged_at).total_seconds() < pause:
@@ -136,5 +136,5 @@ def _nudge_again(job: Job, now: datetime) -> bool:
     mine = Job.unscoped.filter(pk=job.pk, state=JobState.QUEUED, nudged_at=job.nudged_at)
     if not mine.update(nudged_at=now, nudges=F("nudges") + 1):
         return False
-    job_nudge(job_id=job.pk, priority=job.priority)
+    job_dispatch(job_id=job.pk, priority=job.priority)
     return True

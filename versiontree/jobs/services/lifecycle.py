@@ -23,7 +23,7 @@ from versiontree.jobs.hooks import job_owner
 from versiontree.jobs.models import Job, JobEvent
 from versiontree.jobs.models.job import JobState
 from versiontree.jobs.services.chain import chain_advance, chain_break
-from versiontree.jobs.services.dispatch import job_nudge
+from versiontree.jobs.services.dispatch import job_dispatch
 from versiontree.jobs.services.transitions import job_move
 
 
@@ -167,7 +167,7 @@ def job_release(*, job_id: UUID | str, worker: str) -> None:
     )
     if released:
         job = Job.unscoped.get(pk=job_id)
-        job_nudge(job_id=job.pk, priority=job.priority)
+        job_dispatch(job_id=job.pk, priority=job.priority)
         return
     job_cancelled(job_id=job_id, worker=worker)
 

@@ -16,7 +16,7 @@ from tenants.base.errors import ErrorCode, HmiError
 from versiontree.jobs.hooks import job_owner
 from versiontree.jobs.models import Job, JobEvent
 from versiontree.jobs.models.job import JobState
-from versiontree.jobs.services.dispatch import job_nudge
+from versiontree.jobs.services.dispatch import job_dispatch
 from versiontree.jobs.services.requests import job_retry
 from versiontree.jobs.services.transitions import job_move
 
@@ -44,7 +44,7 @@ def job_prioritise(*, job: Job, priority: int, actor: Actor) -> Job:
     message = f"{actor or 'The system'} gave it another place in the queue."
     JobEvent.unscoped.create(job=job, kind="priority", message=message, data={"priority": priority})
     if queued:
-        job_nudge(job_id=job.pk, priority=priority)
+        job_dispatch(job_id=job.pk, priority=priority)
     detail = {"priority": priority}
     audit_record(verb="job.prioritise", subject=str(job.pk), tenant=job.tenant, actor=actor, detail=detail)
     return Job.unscoped.get(pk=job.pk)
@@ -66,12 +66,12 @@ def job_requeue(*, job: Job, actor: Actor) -> Job:
         _take_back(job, actor)
     elif state != JobState.QUEUED:
         raise _illegal(job, "put back in the queue")
-    job_nudge(job_id=job.pk, priority=job.priority)
+    job_dispatch(job_id=job.pk, priority=job.priority)
     audit_record(verb="job.requeue", subject=str(job.pk), tenant=job.tenant, actor=actor)
     return Job.unscoped.get(pk=job.pk)
 
 
-def nudge_is_stale(*, job_id: UUID, priority: int | None) -> bool:
+def message_is_stale(*, job_id: UUID, priority: int | None) -> bool:
     """Whether a message of this priority is from before the job was moved in the queue: then there is another
     for it. None is of a message that does not say."""
     if priority is None:

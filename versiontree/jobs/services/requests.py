@@ -10,8 +10,8 @@ from tenants.base.errors import ErrorCode, HmiError
 from versiontree.jobs.hooks import job_owner
 from versiontree.jobs.models import Job, JobEvent
 from versiontree.jobs.models.job import JobState
-from versiontree.jobs.services.chain import chain_break, chain_mend
-from versiontree.jobs.services.dispatch import job_nudge
+from versiontree.jobs.services.chain import chain_break, chain_reset
+from versiontree.jobs.services.dispatch import job_dispatch
 from versiontree.jobs.services.transitions import job_move
 
 RETRIED: Final = (JobState.FAILED, JobState.CANCELLED)
@@ -61,12 +61,12 @@ def job_retry(*, job: Job, actor: Actor) -> Job:
             message=f"Retried by {actor or 'the system'}.",
             attempt=0,
         )
-        job_nudge(job_id=job.pk, priority=job.priority)
+        job_dispatch(job_id=job.pk, priority=job.priority)
     else:
         moved = job_move(job_id=job.pk, from_states=[JobState.CANCELLED], to=JobState.WAITING, attempt=0)
     if not moved:
         raise _illegal(job, "retried")
-    chain_mend(job=job)
+    chain_reset(job=job)
     audit_record(verb="job.retry", subject=str(job.pk), tenant=job.tenant, actor=actor)
     return Job.unscoped.get(pk=job.pk)
 

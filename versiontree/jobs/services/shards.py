@@ -116,7 +116,7 @@ def shards_retry(*, job_id: UUID) -> None:
     failed.update(state=ShardState.WAITING, worker="", attempts=0, error_code="", error_message="")
 
 
-def shards_nudge(*, job_id: UUID, count: int) -> None:
+def shards_dispatch(*, job_id: UUID, count: int) -> None:
     """Ask other workers to help: a Celery group of messages, as many as there are shards for others.
 
     A broker that is down costs the help and nothing else.

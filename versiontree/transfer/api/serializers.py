@@ -7,7 +7,7 @@ from typing import Any
 
 from rest_framework import serializers
 
-from tenants.base.api.strict_input import Asked
+from tenants.base.api.strict_input import StrictInput
 from versiontree.transfer.archive.trial_load import FORMATS
 
 
@@ -18,7 +18,7 @@ class ExportQuerySerializer(serializers.Serializer[Any]):
     format = serializers.ChoiceField(choices=["archive", *FORMATS], required=False, default="archive")
 
 
-class ImportSerializer(Asked):
+class ImportSerializer(StrictInput):
     """An archive as a zip file, its name here, and the version it stands on if several fit."""
 
     archive = serializers.FileField()
@@ -28,7 +28,7 @@ class ImportSerializer(Asked):
     )
 
 
-class ImportAdapterSerializer(Asked):
+class ImportAdapterSerializer(StrictInput):
     """The zip file of an adapter's folder, what it stands on, and what the folder does not say."""
 
     archive = serializers.FileField(help_text="A zip file of the folder that peft or adapters saved.")

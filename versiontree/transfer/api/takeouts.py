@@ -13,7 +13,7 @@ from rest_framework.response import Response
 from tenants.accounts.api.access import TenantView
 from tenants.accounts.models import Role
 from tenants.accounts.permissions import request_actor
-from tenants.base.api.conditional import Single
+from tenants.base.api.conditional import ConditionalView
 from tenants.base.errors import ErrorCode, HmiError
 from versiontree.transfer.models import Takeout
 from versiontree.transfer.selectors import takeout_of, takeout_seen_by, takeouts_of
@@ -68,7 +68,7 @@ class TakeoutsView(TakingOutView):
         return Response(TakeoutSerializer(takeout).data, status=status.HTTP_201_CREATED)
 
 
-class TakeoutView(Single, TakingOutView):
+class TakeoutView(ConditionalView, TakingOutView):
     """One of them, and how far it is."""
 
     def found(self, *, takeout_id: UUID, **_: Any) -> Takeout:

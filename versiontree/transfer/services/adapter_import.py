@@ -25,9 +25,9 @@ from versiontree.tree.models.version import VersionKind
 from versiontree.tree.selectors.lineage import lineage_of
 from versiontree.tree.selectors.versions import artifact_bytes
 from versiontree.tree.services.licences import licence_check
-from versiontree.tree.services.quota_reservations import room_for_hplm, room_for_version
+from versiontree.tree.services.quota_reservations import quota_reserve_hplm, quota_reserve_version
 from versiontree.tree.services.version_completion import artifacts_attach, version_finish
-from versiontree.tree.services.version_create import parent_check, version_plant
+from versiontree.tree.services.version_create import parent_check, version_create
 from versiontree.tree.tokenizer_fit import root_config
 
 LONGEST_LIST = 2000
@@ -111,7 +111,7 @@ def _plant(
             f"{hplm.name} does {hplm.get_task_display().lower()}; this adapter does {said['task']}.",
             param="archive",
         )
-    version = version_plant(
+    version = version_create(
         of=hplm,
         root=above.root,
         parent=above,
@@ -144,11 +144,11 @@ def _prepare(
     adding: int,
 ) -> tuple[Hplm, Version]:
     """Check all that may be refused; the hPLM, its row held, and the parent as it is now."""
-    room_for_version(tenant=tenant, jobs=0)
+    quota_reserve_version(tenant=tenant, jobs=0)
     quota_check_storage(tenant=tenant, adding_bytes=adding, beside_uploads=artifact_bytes(tenant))
     above = parent_check(parent=parent, tenant=tenant, kinds=[VersionKind.ROOT, VersionKind.DOMAIN])
     if isinstance(of, str):
-        room_for_hplm(tenant=tenant, name=of)
+        quota_reserve_hplm(tenant=tenant, name=of)
         columns = {"name": of, "task": task, "license": terms, "created_by": person(actor)}
         return Hplm.unscoped.create(tenant=tenant, **columns), above
     rows = Hplm.objects.for_tenant(tenant).select_for_update(no_key=True, of=("self",))

@@ -18,9 +18,9 @@ from versiontree.transfer.archive.reader import unpacked
 from versiontree.tree.models import Domain, Hplm, Root, Version
 from versiontree.tree.models.version import VersionKind, VersionState
 from versiontree.tree.selectors.versions import artifact_bytes, versions_seen_by
-from versiontree.tree.services.quota_reservations import room_for_hplm, room_for_jobs
+from versiontree.tree.services.quota_reservations import quota_reserve_hplm, quota_reserve_jobs
 from versiontree.tree.services.version_completion import artifacts_attach, version_finish
-from versiontree.tree.services.version_create import parent_check, version_plant
+from versiontree.tree.services.version_create import parent_check, version_create
 from versiontree.tree.table_chains import COMPACTS
 
 Owner = Root | Domain | Hplm
@@ -30,7 +30,7 @@ Stored = Mapping[tuple[str, str], StoredArtifact]
 
 
 @dataclass(frozen=True, slots=True)
-class Graft:
+class ImportPlan:
     """`nodes` of the archive, nearest first. The last ones are here already, as `known`, the root first;
     those before them are to be planted, and have `size` bytes less those of roots."""
 
@@ -44,7 +44,7 @@ class Graft:
         return self.nodes[: len(self.nodes) - len(self.known)]
 
 
-def graft_plan(contents: Contents, *, tenant: Tenant | None, parent: Version | None) -> Graft:
+def import_plan(contents: Contents, *, tenant: Tenant | None, parent: Version | None) -> ImportPlan:
     """Find what is here of the branch. Raises ``missing_branch``, ``conflict`` and ``invalid_field``."""
     nodes = contents.nodes
     levels = _levels(nodes[1:] if contents.version.kind == VersionKind.HPLM else nodes, tenant)
@@ -68,7 +68,7 @@ def graft_plan(contents: Contents, *, tenant: Tenant | None, parent: Version | N
         )
     nearest = parent or (levels[-1][0] if levels else None)
     missing = nodes[: len(nodes) - len(levels)]
-    return Graft(nodes, tuple(reversed(_upwards(nearest))), _size(contents, missing))
+    return ImportPlan(nodes, tuple(reversed(_upwards(nearest))), _size(contents, missing))
 
 
 def _size(contents: Contents, nodes: Sequence[Node]) -> int:
@@ -82,7 +82,7 @@ def _size(contents: Contents, nodes: Sequence[Node]) -> int:
     )
 
 
-def graft_rehearse(graft: Graft, *, tenant: Tenant | None, actor: Actor, name: str | None) -> None:
+def import_dry_run(graft: ImportPlan, *, tenant: Tenant | None, actor: Actor, name: str | None) -> None:
     """Raise what planting would: ``quota_exceeded``, ``conflict`` (a name), ``model_not_ready``.
 
     Leaves nothing. It is for before an archive is unpacked, tried and stored, which takes long, takes room,
@@ -93,7 +93,7 @@ def graft_rehearse(graft: Graft, *, tenant: Tenant | None, actor: Actor, name: s
         transaction.set_rollback(True)
 
 
-def graft_store(graft: Graft, *, store: ArtifactStore, folder: Path) -> Stored:
+def import_store(graft: ImportPlan, *, store: ArtifactStore, folder: Path) -> Stored:
     """Move the artifacts of what is missing from `folder` into the store.
 
     Reads and syncs all of them: not to be called in a transaction. Those that no version comes to have are
@@ -106,19 +106,19 @@ def graft_store(graft: Graft, *, store: ArtifactStore, folder: Path) -> Stored:
     return stored
 
 
-def graft_plant(
-    graft: Graft, *, stored: Stored, tenant: Tenant | None, actor: Actor, name: str | None
+def import_apply(
+    graft: ImportPlan, *, stored: Stored, tenant: Tenant | None, actor: Actor, name: str | None
 ) -> Version:
     """Plant what is missing, the root first, and return the version itself; to be called in a transaction.
 
-    Raises as ``graft_rehearse``: much may have happened since.
+    Raises as ``import_dry_run``: much may have happened since.
     """
     known, owners = _prepare(graft, tenant, actor, name)
     placed = dict(zip(reversed(range(len(graft.nodes))), known, strict=False))
     version = known[-1] if known else None
     for place in reversed(range(len(graft.missing))):
         node, owner = graft.nodes[place], owners[place]
-        version = version_plant(
+        version = version_create(
             of=owner,
             root=owner if isinstance(owner, Root) else _root_of(version),
             parent=version,
@@ -165,7 +165,7 @@ def _upwards(version: Version | None) -> list[Version]:
 
 
 def _prepare(
-    graft: Graft, tenant: Tenant | None, actor: Actor, name: str | None
+    graft: ImportPlan, tenant: Tenant | None, actor: Actor, name: str | None
 ) -> tuple[list[Version], dict[int, Owner]]:
     """Check all that may be refused, and make the owners of what is missing: the versions that are here, the
     root first, and the owners by place."""
@@ -184,18 +184,18 @@ def _prepare(
     return known, owners
 
 
-def _check_room(graft: Graft, tenant: Tenant | None, name: str | None) -> None:
+def _check_room(graft: ImportPlan, tenant: Tenant | None, name: str | None) -> None:
     if tenant is None:
         return
-    room_for_jobs(tenant=tenant, adding=0)
+    quota_reserve_jobs(tenant=tenant, adding=0)
     for node in graft.missing:
         if node.kind == VersionKind.HPLM:
-            room_for_hplm(tenant=tenant, name=name or node.name)
+            quota_reserve_hplm(tenant=tenant, name=name or node.name)
     quota_check_storage(tenant=tenant, adding_bytes=graft.size, beside_uploads=artifact_bytes(tenant))
 
 
 def _owners(
-    graft: Graft, known: Sequence[Version], tenant: Tenant | None, actor: Actor, name: str | None
+    graft: ImportPlan, known: Sequence[Version], tenant: Tenant | None, actor: Actor, name: str | None
 ) -> dict[int, Owner]:
     """By place: what each missing version is a version of, the root's first."""
     owners: dict[int, Owner] = {}

@@ -9,10 +9,10 @@ from django.db.models import Q
 
 from tenants.accounts.models import Tenant
 from tenants.accounts.services.tenant_deletion import (
-    tenant_left,
+    tenant_deletion_finish,
     tenant_names_blank,
     tenant_rows_delete,
-    tenants_leaving,
+    tenants_being_deleted,
 )
 from tenants.base.advisory_lock import alone
 from tenants.base.dependents import has_dependents
@@ -32,7 +32,7 @@ DELETE_TENANTS_TASK: Final = "transfer.delete_tenants"
 log = logging.getLogger(__name__)
 
 
-def leaving_begin(tenant: Tenant) -> None:
+def tenant_deletion_check(tenant: Tenant) -> None:
     """Hear that a tenant is to go (``tenants.base.hooks.tenant_deletion``): refuse with ``has_dependents``
     while versions of others stand on its own, else have a worker begin once that is committed."""
     standing = Version.unscoped.filter(parent__tenant=tenant).filter(Q(tenant=None) | ~Q(tenant=tenant))
@@ -42,16 +42,16 @@ def leaving_begin(tenant: Tenant) -> None:
     transaction.on_commit(lambda: dispatch(DELETE_TENANTS_TASK, queue=UPLOADS_QUEUE))
 
 
-def tenants_leave() -> None:
+def tenants_delete() -> None:
     """Go on with all tenants that leave; what goes wrong with one does not keep the others."""
-    for tenant in tenants_leaving():
+    for tenant in tenants_being_deleted():
         try:
-            tenant_leave_on(tenant=tenant)
+            tenant_delete_step(tenant=tenant)
         except Exception:
             log.exception("Deleting the data of %s did not get to its end", tenant.slug)
 
 
-def tenant_leave_on(*, tenant: Tenant) -> bool:
+def tenant_delete_step(*, tenant: Tenant) -> bool:
     """Delete what is left of the tenant; false while jobs of it are being stopped, or another is at it."""
     with alone(f"leaving {tenant.pk}") as ours:
         if not ours or not _jobs_ended(tenant):
@@ -63,7 +63,7 @@ def tenant_leave_on(*, tenant: Tenant) -> bool:
         tenant_names_blank(tenant=tenant)
         tenant_rows_delete(tenant=tenant)
         artifacts_discard(artifacts)
-        done = tenant_left(tenant=tenant)
+        done = tenant_deletion_finish(tenant=tenant)
     log.info("The data of %s is %s", tenant.slug, "deleted" if done else "not all deleted yet")
     return done
 

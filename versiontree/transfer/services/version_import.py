@@ -21,12 +21,12 @@ from versiontree.transfer.archive.layout import Contents, Node, refused
 from versiontree.transfer.archive.reader import Archive, archive_open, unpacked
 from versiontree.transfer.archive.trial_load import Trial, artifacts_try, folder_text
 from versiontree.transfer.services.import_plan import (
-    Graft,
+    ImportPlan,
     Stored,
-    graft_plan,
-    graft_plant,
-    graft_rehearse,
-    graft_store,
+    import_apply,
+    import_dry_run,
+    import_plan,
+    import_store,
 )
 from versiontree.tree.models import Version
 from versiontree.tree.models.artifact import Role
@@ -64,13 +64,13 @@ def version_import(
         if contents.version.kind == VersionKind.HPLM and tenant is None:
             message = "An hPLM belongs to a tenant: say which."
             raise HmiError(ErrorCode.MISSING_FIELD, message, param="tenant")
-        plan = graft_plan(contents, tenant=tenant, parent=parent)
+        plan = import_plan(contents, tenant=tenant, parent=parent)
         _check_rights(plan.missing, tenant, actor)
         with _where(plan.missing):
-            graft_rehearse(plan, tenant=tenant, actor=actor, name=name)
+            import_dry_run(plan, tenant=tenant, actor=actor, name=name)
         stored = _stored(opened, plan)
         with _where(plan.missing), transaction.atomic():
-            version = graft_plant(plan, stored=stored, tenant=tenant, actor=actor, name=name)
+            version = import_apply(plan, stored=stored, tenant=tenant, actor=actor, name=name)
             audit_record(
                 verb="version.import",
                 subject=str(version),
@@ -113,7 +113,7 @@ def _where(missing: Sequence[Node]) -> AbstractContextManager[None]:
     return platform_scope() if brings_root else nullcontext()
 
 
-def _stored(opened: Archive, plan: Graft) -> Stored:
+def _stored(opened: Archive, plan: ImportPlan) -> Stored:
     """Verify the artifacts, try them and put those that are missing into the store."""
     store = ArtifactStore(Path(settings.HMI_ARTIFACT_ROOT))
     free_space_check(store.root, opened.contents.size)
@@ -121,10 +121,10 @@ def _stored(opened: Archive, plan: Graft) -> Stored:
     with store.workspace(Role.HPLM) as folder:
         opened.unpack(folder)
         _try_out(opened.contents, plan, folder, store)
-        return graft_store(plan, store=store, folder=folder)
+        return import_store(plan, store=store, folder=folder)
 
 
-def _try_out(contents: Contents, plan: Graft, folder: Path, store: ArtifactStore) -> None:
+def _try_out(contents: Contents, plan: ImportPlan, folder: Path, store: ArtifactStore) -> None:
     root = next(node for node in contents.nodes if node.kind == VersionKind.ROOT)
     new = [node for node in contents.nodes if node in plan.missing]
     digest = root.digests[Role.ROOT]

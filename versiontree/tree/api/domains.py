@@ -10,7 +10,7 @@ from rest_framework.response import Response
 
 from tenants.accounts.models import Tenant
 from tenants.accounts.permissions import request_actor
-from tenants.base.api.conditional import Single
+from tenants.base.api.conditional import ConditionalView
 from versiontree.jobs.api.access import OwnerView, PlatformView, asked
 from versiontree.tree.api.serializers import (
     DomainCreateSerializer,
@@ -103,7 +103,7 @@ class DomainVersionsView(_DomainVersions, OwnerView):
     """The versions of a domain; posting more text makes a new one."""
 
 
-class DomainView(Single, OwnerView):
+class DomainView(ConditionalView, OwnerView):
     """One domain."""
 
     serializer_class = DomainSerializer

@@ -24,7 +24,7 @@ from versiontree.tree.models import Version
 from versiontree.tree.selectors.estimates import domain_estimate, hplm_estimate
 from versiontree.tree.selectors.versions import corpus_usable_by, domain_of, version_visible_to
 from versiontree.tree.services.domains import domain_create, domain_update
-from versiontree.tree.services.dry_run import rehearsed
+from versiontree.tree.services.dry_run import dry_run
 from versiontree.tree.services.hplms import hplm_rehearse
 
 
@@ -97,7 +97,7 @@ class _OfDomains(GenericAPIView[Version]):
 
     def told(self, corpus: Corpus, make: Callable[[], Version]) -> Response:
         """Of the version that would be made."""
-        version = rehearsed(make)
+        version = dry_run(make)
         assert version.parent is not None  # a domain's has one
         config = version.config
         estimate = domain_estimate(

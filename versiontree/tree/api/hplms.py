@@ -9,7 +9,7 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 
 from tenants.accounts.permissions import request_actor
-from tenants.base.api.conditional import Single
+from tenants.base.api.conditional import ConditionalView
 from tenants.base.api.serializers import WordsQuerySerializer
 from tenants.datasets.selectors.uploads import dataset_of
 from versiontree.jobs.api.access import OwnerView, asked, queried
@@ -62,7 +62,7 @@ class HplmsView(OwnerView):
         return Response(VersionSerializer(version).data, status=status.HTTP_201_CREATED)
 
 
-class HplmView(Single, OwnerView):
+class HplmView(ConditionalView, OwnerView):
     """One hPLM, by its name."""
 
     serializer_class = HplmSerializer
@@ -122,7 +122,7 @@ class AliasesView(OwnerView):
         return self.get_paginated_response(AliasSerializer(page, many=True).data)
 
 
-class AliasView(Single, OwnerView):
+class AliasView(ConditionalView, OwnerView):
     """One alias: where it points; move it, make it, or remove it."""
 
     serializer_class = AliasSerializer

@@ -10,7 +10,7 @@ from rest_framework.response import Response
 
 from tenants.accounts.permissions import request_actor
 from tenants.accounts.selectors import tenant_by_slug
-from tenants.base.api.strict_input import Asked
+from tenants.base.api.strict_input import StrictInput
 from versiontree.jobs.api.access import PlatformView, asked
 from versiontree.jobs.api.serializers import JobSerializer
 from versiontree.jobs.models import Job
@@ -29,7 +29,7 @@ class RetiredSerializer(serializers.Serializer[Any]):
     retired = serializers.IntegerField()
 
 
-class PlaceSerializer(Asked):
+class PlaceSerializer(StrictInput):
     """A place in the queue, by its name."""
 
     place = serializers.ChoiceField(choices=list(PLACES))

@@ -11,7 +11,7 @@ from rest_framework.response import Response
 from rest_framework.utils.urls import replace_query_param
 
 from tenants.accounts.permissions import request_actor
-from tenants.base.api.strict_input import Asked
+from tenants.base.api.strict_input import StrictInput
 from tenants.base.errors import ErrorCode, HmiError
 from tenants.base.not_found import not_found
 from tenants.datasets.selectors.uploads import dataset_of
@@ -54,7 +54,7 @@ class PredictionsQuerySerializer(serializers.Serializer[Any]):
     limit = serializers.IntegerField(required=False, default=50, min_value=1, max_value=500)
 
 
-class EvaluateSerializer(Asked):
+class EvaluateSerializer(StrictInput):
     """On which dataset's test rows; without one, on those that the version was made with."""
 
     dataset = serializers.IntegerField(required=False, allow_null=True, default=None)

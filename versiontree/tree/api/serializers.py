@@ -9,7 +9,7 @@ from typing import Any
 from drf_spectacular.utils import extend_schema_field
 from rest_framework import serializers
 
-from tenants.base.api.strict_input import Asked
+from tenants.base.api.strict_input import StrictInput
 from versiontree.jobs.api.serializers import JobLineSerializer
 from versiontree.tree.models import Alias, AliasMove, Domain, Hplm, Root, Version
 from versiontree.tree.training_settings import DEFAULT_ALPHA, DEFAULT_VECTORS
@@ -148,7 +148,7 @@ class SettingsField(serializers.JSONField):
     """Numbers, words and yes or no by name; the service knows which."""
 
 
-class RootRegisterSerializer(Asked):
+class RootRegisterSerializer(StrictInput):
     """A checkpoint folder or hub id, and the platform corpus to convert it with."""
 
     name = serializers.CharField()
@@ -162,13 +162,13 @@ class RootRegisterSerializer(Asked):
     settings = SettingsField(required=False, default=dict)
 
 
-class DomainGrowSerializer(Asked):
+class DomainGrowSerializer(StrictInput):
     """What to add of what traffic missed: ``minimum_count``, ``minimum_tenants``, ``most``."""
 
     settings = SettingsField(required=False, default=dict)
 
 
-class DomainUpdateSerializer(Asked):
+class DomainUpdateSerializer(StrictInput):
     """More text for a domain. Without ``alpha`` and ``vectors`` these stay as they were."""
 
     corpus = serializers.IntegerField()
@@ -177,7 +177,7 @@ class DomainUpdateSerializer(Asked):
     settings = SettingsField(required=False, default=dict)
 
 
-class DomainCreateSerializer(Asked):
+class DomainCreateSerializer(StrictInput):
     """A new domain: ``parent`` is the id of a ready version of a root or domain."""
 
     name = serializers.CharField()
@@ -189,7 +189,7 @@ class DomainCreateSerializer(Asked):
     settings = SettingsField(required=False, default=dict)
 
 
-class HplmUpdateSerializer(Asked):
+class HplmUpdateSerializer(StrictInput):
     """New data for an hPLM. ``auto_promote``: move ``default`` to the new version once it is ready."""
 
     dataset = serializers.IntegerField()
@@ -205,7 +205,7 @@ class HplmCreateSerializer(HplmUpdateSerializer):
     parent = serializers.IntegerField()  # type: ignore[assignment]
 
 
-class HplmPatchSerializer(Asked):
+class HplmPatchSerializer(StrictInput):
     """What it is for, and under which licence it may be used; what is left out stays."""
 
     description = serializers.CharField(required=False, allow_blank=True)
@@ -217,7 +217,7 @@ class HplmPatchSerializer(Asked):
         return attrs
 
 
-class AliasPutSerializer(Asked):
+class AliasPutSerializer(StrictInput):
     """The number of the version to point at, and why."""
 
     version = serializers.IntegerField(min_value=1)

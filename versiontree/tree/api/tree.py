@@ -8,7 +8,7 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 
 from tenants.accounts.permissions import request_actor
-from tenants.base.api.conditional import Single
+from tenants.base.api.conditional import ConditionalView
 from tenants.base.api.paging import LinkedPages
 from versiontree.jobs.api.access import OwnerView, PlatformView, asked, queried
 from versiontree.tree.api.serializers import (
@@ -65,7 +65,7 @@ class RootsView(OwnerView):
         return self.get_paginated_response(RootSerializer(page, many=True).data)
 
 
-class VersionView(Single, OwnerView):
+class VersionView(ConditionalView, OwnerView):
     """One version."""
 
     serializer_class = VersionSerializer

@@ -24,7 +24,7 @@ class Reads(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Offer:
+class CallableHplm:
     """An hPLM that can answer: how it is referred to, and what it is."""
 
     reference: str
@@ -33,15 +33,17 @@ class Offer:
     reads: Reads
 
 
-def offer_of(tenant: Tenant, reference: str) -> Offer:
+def callable_hplm(tenant: Tenant, reference: str) -> CallableHplm:
     """What a reference means for the tenant. Raises what ``resolve_model`` raises."""
     found = resolve_model(tenant, reference)
-    return Offer(reference, found.version_number, Task(found.task), _reads(found.task, pairs=found.pairs))
+    return CallableHplm(
+        reference, found.version_number, Task(found.task), _reads(found.task, pairs=found.pairs)
+    )
 
 
-def offers_found(
+def callable_hplms(
     tenant: Tenant, *, words: str = "", reads: Reads | None = None, limit: int = 20
-) -> list[Offer]:
+) -> list[CallableHplm]:
     """The first aliases of the tenant's hPLMs, by name, of those that have these words in their reference and
     read this; one query."""
     rows = Alias.objects.for_tenant(tenant).filter(hplm__deleted_at=None, version__state=VersionState.READY)
@@ -51,7 +53,7 @@ def offers_found(
         rows = rows.filter(Q(hplm__name__icontains=word) | Q(name__icontains=word))
     chosen = rows.select_related("hplm", "version").order_by("hplm__name", "name")[:limit]
     return [
-        Offer(
+        CallableHplm(
             f"{alias.hplm.name}@{alias.name}",
             alias.version.number,
             Task(alias.hplm.task),
@@ -61,7 +63,7 @@ def offers_found(
     ]
 
 
-def dataset_behind(tenant: Tenant, offer: Offer) -> Dataset | None:
+def dataset_behind(tenant: Tenant, offer: CallableHplm) -> Dataset | None:
     """What the version that answers learned from, with its splits; None of one that came from elsewhere."""
     hplm = Hplm.objects.for_tenant(tenant).filter(name=parse_reference(offer.reference).hplm, deleted_at=None)
     return datasets_of(tenant).filter(versions__hplm__in=hplm, versions__number=offer.number).first()

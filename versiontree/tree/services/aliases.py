@@ -12,7 +12,7 @@ from versiontree.names import require_slug
 from versiontree.tree.models import Alias, AliasMove, Hplm, Version
 from versiontree.tree.models.alias import DEFAULT_ALIAS
 from versiontree.tree.models.version import VersionState
-from versiontree.tree.services.webhook_notifications import alias_tell
+from versiontree.tree.services.webhook_notifications import alias_notify
 from versiontree.tree.serving_manifest import manifest_publish_on_commit
 
 
@@ -110,4 +110,4 @@ def _keep(move: AliasMove, actor: Actor, *, verb: str, detail: dict[str, Any]) -
     if hplm.pinned_at is not None:
         manifest_publish_on_commit()
     audit_record(verb=verb, subject=f"{hplm}@{name}", tenant=hplm.tenant, actor=actor, detail=detail)
-    alias_tell(hplm=hplm, name=name, before=move.from_version_id, version=move.to_version)
+    alias_notify(hplm=hplm, name=name, before=move.from_version_id, version=move.to_version)

@@ -11,13 +11,13 @@ _LOCK: Final = 0x484D49
 """An advisory lock of PostgreSQL, let go of when the transaction ends."""
 
 
-def attaching_begin() -> None:
+def artifact_refs_lock() -> None:
     """Keep collectors out until the transaction ends."""
     with connection.cursor() as cursor:
         cursor.execute("SELECT pg_advisory_xact_lock_shared(%s)", [_LOCK])
 
 
-def collecting_begin() -> None:
+def garbage_collection_lock() -> None:
     """Wait until nobody is attaching, and keep others out until the transaction ends."""
     with connection.cursor() as cursor:
         cursor.execute("SELECT pg_advisory_xact_lock(%s)", [_LOCK])

@@ -15,10 +15,10 @@ from tenants.base.errors import HmiError
 from tenants.base.not_found import not_found
 from versiontree.jobs.models.job import JobKind
 from versiontree.tree.models import Domain, Version
-from versiontree.tree.services.domain_heads import domain_tables, domain_tip
-from versiontree.tree.services.quota_reservations import room_for_version
-from versiontree.tree.services.settings_inheritance import config_handed_down
-from versiontree.tree.services.version_create import JobPlan, version_plant
+from versiontree.tree.services.domain_heads import domain_head, domain_tables
+from versiontree.tree.services.quota_reservations import quota_reserve_version
+from versiontree.tree.services.settings_inheritance import config_inherited
+from versiontree.tree.services.version_create import JobPlan, version_create
 from versiontree.tree.table_chains import COMPACTS
 
 log = logging.getLogger(__name__)
@@ -31,20 +31,20 @@ LONGEST_CHAIN: Final = 4
 def domain_compact(*, domain: Domain, actor: Actor) -> Version:
     """A version of the domain whose table holds all tables of domains that its newest version reads.
 
-    Raises ``not_found`` when there are not two of them, and what ``domain_tip`` raises.
+    Raises ``not_found`` when there are not two of them, and what ``domain_head`` raises.
     """
-    room_for_version(tenant=domain.tenant, jobs=1)
-    above = domain_tip(domain=domain)
+    quota_reserve_version(tenant=domain.tenant, jobs=1)
+    above = domain_head(domain=domain)
     tables = domain_tables(above)
     if len(tables) < 2:
         raise not_found("chain of tables to compact", param="domain")
     held = [version.pk for version, _ in tables]
-    version = version_plant(
+    version = version_create(
         of=domain,
         root=above.root,
         parent=above,
         tenant=above.tenant,
-        config={**config_handed_down(above), COMPACTS: held},
+        config={**config_inherited(above), COMPACTS: held},
         plans=[JobPlan(JobKind.COMPACT, {"plots": [artifact.digest for _, artifact in tables]})],
         actor=actor,
     )
@@ -70,7 +70,7 @@ def domains_compact_due() -> int:
 
 @transaction.atomic
 def _compact_if_due(domain: Domain) -> bool:
-    tip = domain_tip(domain=domain)
+    tip = domain_head(domain=domain)
     tried = Version.unscoped.filter(domain=domain, number__gt=tip.number, config__has_key=COMPACTS).exists()
     # One that failed waits for a person to look at it and retry it.
     if tried or len(domain_tables(tip)) <= LONGEST_CHAIN:

@@ -10,7 +10,7 @@ LEAST_TEXTS: Final = 8
 take from here."""
 
 
-def corpus_enough(*, corpus: Corpus, what: str, words: int = 0) -> None:
+def corpus_check_size(*, corpus: Corpus, what: str, words: int = 0) -> None:
     """Refuse a corpus of too few words or texts before a job is queued that would fail: ``corpus_too_small``.
 
     ``what`` is to be built from it, such as "A domain"; ``words`` is the least that it needs.

@@ -10,7 +10,7 @@ from versiontree.tree.models.version import VersionKind, VersionState
 from versiontree.tree.table_chains import compacted_by, without_compacted
 
 
-def domain_tip(*, domain: Domain) -> Version:
+def domain_head(*, domain: Domain) -> Version:
     """The newest ready version of a domain, whose row is locked until the transaction ends.
 
     Raises ``not_found``, ``conflict`` while a version is being built, ``model_not_ready`` when none is ready.

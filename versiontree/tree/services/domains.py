@@ -16,9 +16,9 @@ from versiontree.jobs.models.job import JobKind
 from versiontree.names import require_slug
 from versiontree.tree.models import Domain, Root, Version
 from versiontree.tree.models.version import VersionKind, VersionState
-from versiontree.tree.services.corpus_limits import corpus_enough
-from versiontree.tree.services.quota_reservations import room_for_version
-from versiontree.tree.services.version_create import JobPlan, corpus_check, parent_check, version_plant
+from versiontree.tree.services.corpus_limits import corpus_check_size
+from versiontree.tree.services.quota_reservations import quota_reserve_version
+from versiontree.tree.services.version_create import JobPlan, corpus_check, parent_check, version_create
 from versiontree.tree.tokenizer_fit import corpus_warnings
 from versiontree.tree.training_settings import DEFAULT_ALPHA, DEFAULT_VECTORS, alpha_check, settings_check
 
@@ -45,7 +45,7 @@ def domain_create(
     require_slug(name)
     config = _config(corpus, tenant, alpha, settings, vectors) | corpus_warnings(parent, corpus)
     with transaction.atomic():
-        room_for_version(tenant=tenant, jobs=2)
+        quota_reserve_version(tenant=tenant, jobs=2)
         if tenant is not None:
             quota_check_domains(tenant=tenant, having=Domain.objects.for_tenant(tenant).count())
         above = parent_check(parent=parent, tenant=tenant, kinds=[VersionKind.ROOT, VersionKind.DOMAIN])
@@ -73,7 +73,7 @@ def domain_update(
     earlier = Version.unscoped.filter(domain=domain).first()
     warnings = corpus_warnings(earlier, corpus) if earlier is not None else {}
     with transaction.atomic():
-        room_for_version(tenant=domain.tenant, jobs=2)
+        quota_reserve_version(tenant=domain.tenant, jobs=2)
         locked = Domain.unscoped.select_for_update(no_key=True).filter(pk=domain.pk).first()
         if locked is None:
             raise not_found("domain", param="domain")
@@ -92,7 +92,7 @@ def _config(
     vectors: str,
 ) -> dict[str, Any]:
     kept = corpus_check(corpus=corpus, tenant=tenant)
-    corpus_enough(corpus=corpus, what="A domain", words=django_settings.HMI_CORPUS_MIN_WORDS)
+    corpus_check_size(corpus=corpus, what="A domain", words=django_settings.HMI_CORPUS_MIN_WORDS)
     return {
         "corpus": kept,
         "alpha": alpha_check(alpha),
@@ -135,7 +135,7 @@ def _newest_ready(domain: Domain) -> Version:
 def _plant(
     domain: Domain, above: Version, corpus: Corpus, config: dict[str, Any], actor: Actor, *, verb: str
 ) -> Version:
-    version = version_plant(
+    version = version_create(
         of=domain,
         root=domain.root,
         parent=above,

@@ -7,7 +7,7 @@ from django.db import transaction
 from versiontree.tree.models import Version
 
 
-def rehearsed(make: Callable[[], Version]) -> Version:
+def dry_run(make: Callable[[], Version]) -> Version:
     """The version that a service would make, with its parent and its ``config``, warnings included. Raises
     what the service raises."""
     with transaction.atomic():

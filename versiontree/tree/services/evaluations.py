@@ -14,8 +14,8 @@ from versiontree.jobs.models import Job
 from versiontree.jobs.models.job import ACTIVE, JobKind
 from versiontree.tree.models import Artifact, Evaluation, Hplm, Version
 from versiontree.tree.models.version import VersionState
-from versiontree.tree.services.quota_reservations import room_for_jobs
-from versiontree.tree.services.version_create import JobPlan, dataset_check, job_plant
+from versiontree.tree.services.quota_reservations import quota_reserve_jobs
+from versiontree.tree.services.version_create import JobPlan, dataset_check, job_create
 from versiontree.tree.services.version_state import version_lock
 from versiontree.tree.serving_manifest import takes_pairs
 
@@ -39,7 +39,7 @@ def evaluation_request(*, version: Version, dataset: Dataset, tenant: Tenant, ac
     ``model_not_ready``, ``invalid_field`` (the dataset is of another task), ``conflict`` (a job of it is at
     work), ``quota_exceeded``.
     """
-    room_for_jobs(tenant=tenant, adding=1)
+    quota_reserve_jobs(tenant=tenant, adding=1)
     living = Hplm.objects.for_tenant(tenant).filter(versions=version, deleted_at=None)
     hplm = living.select_for_update(no_key=True, of=("self",)).first()
     if hplm is None:
@@ -48,7 +48,7 @@ def evaluation_request(*, version: Version, dataset: Dataset, tenant: Tenant, ac
     chosen = dataset_check(dataset=dataset, tenant=tenant)
     _check(locked, hplm, dataset)
     plan = JobPlan(JobKind.EVALUATE, {"dataset": chosen, "settings": {}})
-    job = job_plant(version=locked, plan=plan, after=None, actor=actor)
+    job = job_create(version=locked, plan=plan, after=None, actor=actor)
     detail = {"version": locked.number, "dataset": dataset.name}
     audit_record(
         verb="hplm.evaluate", subject=f"{tenant.slug}/{hplm.name}", tenant=tenant, actor=actor, detail=detail

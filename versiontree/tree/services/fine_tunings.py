@@ -39,7 +39,11 @@ from versiontree.tree.models.version import VersionKind
 from versiontree.tree.selectors.bases import base_named, base_version
 from versiontree.tree.selectors.fine_tunings import ENDED, own_jobs, standing_of
 from versiontree.tree.services.hplms import hplm_create, hplm_update
-from versiontree.tree.services.quota_reservations import JOBS_OF_AN_HPLM, room_for_hplm, room_for_version
+from versiontree.tree.services.quota_reservations import (
+    JOBS_OF_AN_HPLM,
+    quota_reserve_hplm,
+    quota_reserve_version,
+)
 from versiontree.tree.services.version_create import parent_check
 from versiontree.tree.training_settings import settings_check
 
@@ -89,7 +93,7 @@ def fine_tuning_create(
     )
     with transaction.atomic():
         _check_number(tenant)
-        room_for_version(tenant=tenant, jobs=JOBS_OF_AN_HPLM)
+        quota_reserve_version(tenant=tenant, jobs=JOBS_OF_AN_HPLM)
         if isinstance(base, Hplm):
             _go_on_from(row, base, number, name)
         else:
@@ -97,7 +101,7 @@ def fine_tuning_create(
                 parent=base_version(base, number), tenant=tenant, kinds=[VersionKind.ROOT, VersionKind.DOMAIN]
             )
             row.name = require_slug(name or f"ft-{row.pk.hex[:12]}", param="suffix")
-            room_for_hplm(tenant=tenant, name=row.name, param="suffix")
+            quota_reserve_hplm(tenant=tenant, name=row.name, param="suffix")
         row.save(force_insert=True)
         _record("fine_tuning.create", row, actor)
         transaction.on_commit(lambda: _dispatch(row.pk))
@@ -150,7 +154,7 @@ def fine_tuning_cancel(*, fine_tuning: FineTuning, actor: Actor) -> FineTuning:
     return row
 
 
-def fine_tunings_nudge_lost() -> None:
+def fine_tunings_dispatch_lost() -> None:
     """Ask again for all that nobody has begun; a worker leaves alone what another works on."""
     now = timezone.now()
     due = Q(nudged_at__lt=now - timedelta(seconds=LOST_AFTER_S))

@@ -30,7 +30,7 @@ from versiontree.jobs.staging import staged_jobs
 from versiontree.tree.models import Artifact, Evaluation, Version, VersionArtifact
 from versiontree.tree.models.artifact import Role
 from versiontree.tree.models.version import VersionState
-from versiontree.tree.services.artifact_refs import collecting_begin
+from versiontree.tree.services.artifact_refs import garbage_collection_lock
 from versiontree.tree.table_chains import compacted_by
 
 log = logging.getLogger(__name__)
@@ -151,7 +151,7 @@ def _remove(
     Files go only once the rows are gone for good: until then they are aside, and come back if that fails.
     """
     with _aside(store) as aside, transaction.atomic():
-        collecting_begin()
+        garbage_collection_lock()
         needed = artifacts_needed(grace_s=grace_s)
         digests = [digest for (_, digest), _ in chosen]
         rows = Artifact.objects.filter(digest__in=digests).values_list("kind", "digest", "pk")

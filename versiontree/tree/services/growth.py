@@ -13,10 +13,10 @@ from tenants.base.errors import ErrorCode, HmiError
 from versiontree.jobs.models.job import JobKind
 from versiontree.tree.models import Domain, Version, VersionArtifact
 from versiontree.tree.models.artifact import Role
-from versiontree.tree.services.domain_heads import domain_tip
-from versiontree.tree.services.quota_reservations import room_for_version
-from versiontree.tree.services.settings_inheritance import config_handed_down
-from versiontree.tree.services.version_create import JobPlan, version_plant
+from versiontree.tree.services.domain_heads import domain_head
+from versiontree.tree.services.quota_reservations import quota_reserve_version
+from versiontree.tree.services.settings_inheritance import config_inherited
+from versiontree.tree.services.version_create import JobPlan, version_create
 from versiontree.tree.training_settings import settings_check
 
 DEFAULTS: Final = {"minimum_count": 20, "minimum_tenants": 3, "most": 100_000}
@@ -33,17 +33,18 @@ def domain_grow(*, domain: Domain, actor: Actor, settings: Mapping[str, Any] | N
     least ``minimum_tenants`` tenants that share their counts; the ``most`` missed of them.
 
     What counts is missed under any version of the domain, and of a tenant's domain what that tenant missed.
-    Made with the lower layers of its newest version. Raises ``invalid_field`` and what ``domain_tip`` raises.
+    Made with the lower layers of its newest version. Raises ``invalid_field`` and what ``domain_head``
+    raises.
     """
     chosen = _chosen(domain, settings)
-    room_for_version(tenant=domain.tenant, jobs=1)
-    above = domain_tip(domain=domain)
-    version = version_plant(
+    quota_reserve_version(tenant=domain.tenant, jobs=1)
+    above = domain_head(domain=domain)
+    version = version_create(
         of=domain,
         root=above.root,
         parent=above,
         tenant=above.tenant,
-        config={**config_handed_down(above), "grown": chosen},
+        config={**config_inherited(above), "grown": chosen},
         plans=[JobPlan(JobKind.GROW, {"tables": _tables(domain), "settings": chosen})],
         actor=actor,
     )

@@ -19,9 +19,13 @@ from versiontree.tree.models import Alias, AliasMove, FineTuning, Hplm, Version
 from versiontree.tree.models.alias import DEFAULT_ALIAS
 from versiontree.tree.models.version import VersionKind, VersionState
 from versiontree.tree.services.licences import licence_check
-from versiontree.tree.services.quota_reservations import JOBS_OF_AN_HPLM, room_for_hplm, room_for_version
+from versiontree.tree.services.quota_reservations import (
+    JOBS_OF_AN_HPLM,
+    quota_reserve_hplm,
+    quota_reserve_version,
+)
 from versiontree.tree.services.settings_inheritance import settings_inherited, start_warnings
-from versiontree.tree.services.version_create import JobPlan, dataset_check, parent_check, version_plant
+from versiontree.tree.services.version_create import JobPlan, dataset_check, parent_check, version_create
 from versiontree.tree.services.version_state import version_move
 from versiontree.tree.serving_manifest import manifest_publish_on_commit
 from versiontree.tree.tokenizer_fit import dataset_warnings
@@ -49,8 +53,8 @@ def hplm_create(
     terms = licence_check(license)
     config = _config(dataset, tenant, settings, auto_promote) | dataset_warnings(parent, dataset)
     with transaction.atomic():
-        room_for_version(tenant=tenant, jobs=JOBS_OF_AN_HPLM, promised_to=promised_to)
-        room_for_hplm(tenant=tenant, name=name, promised_to=promised_to)
+        quota_reserve_version(tenant=tenant, jobs=JOBS_OF_AN_HPLM, promised_to=promised_to)
+        quota_reserve_hplm(tenant=tenant, name=name, promised_to=promised_to)
         above = parent_check(parent=parent, tenant=tenant, kinds=[VersionKind.ROOT, VersionKind.DOMAIN])
         hplm = Hplm.unscoped.create(
             tenant=tenant, name=name, task=dataset.task, license=terms, created_by=person(actor)
@@ -106,7 +110,7 @@ def hplm_update(
     earlier = Version.unscoped.filter(hplm=hplm).first()
     told = dataset_warnings(earlier, dataset).get("warnings", []) if earlier is not None else []
     with transaction.atomic():
-        room_for_version(tenant=hplm.tenant, jobs=JOBS_OF_AN_HPLM, promised_to=promised_to)
+        quota_reserve_version(tenant=hplm.tenant, jobs=JOBS_OF_AN_HPLM, promised_to=promised_to)
         locked = _lock(hplm)
         before = _current(locked)
         kept = settings_inherited(before, settings)
@@ -186,7 +190,7 @@ def _current(hplm: Hplm) -> Version:
 def _plant(
     hplm: Hplm, above: Version, dataset: Dataset, config: dict[str, Any], actor: Actor, *, verb: str
 ) -> Version:
-    version = version_plant(
+    version = version_create(
         of=hplm,
         root=above.root,
         parent=above,

@@ -27,7 +27,7 @@ JOBS_OF_AN_HPLM: Final = 2
 """One fine-tunes a version, and one measures it."""
 
 
-def room_for_jobs(*, tenant: Tenant | None, adding: int, promised_to: FineTuning | None = None) -> None:
+def quota_reserve_jobs(*, tenant: Tenant | None, adding: int, promised_to: FineTuning | None = None) -> None:
     """Lock the tenant's quota and check that so many jobs still fit; the platform has none."""
     if tenant is None:
         return
@@ -35,17 +35,17 @@ def room_for_jobs(*, tenant: Tenant | None, adding: int, promised_to: FineTuning
     quota_check_active_jobs(tenant=tenant, having=jobs_taken(tenant, promised_to), adding=adding)
 
 
-def room_for_version(*, tenant: Tenant | None, jobs: int, promised_to: FineTuning | None = None) -> None:
-    """As ``room_for_jobs``, and refuse when uploads and artifacts have filled the tenant's storage.
+def quota_reserve_version(*, tenant: Tenant | None, jobs: int, promised_to: FineTuning | None = None) -> None:
+    """As ``quota_reserve_jobs``, and refuse when uploads and artifacts have filled the tenant's storage.
 
     How big the new artifacts will be nobody knows yet, so one byte of room is enough.
     """
-    room_for_jobs(tenant=tenant, adding=jobs, promised_to=promised_to)
+    quota_reserve_jobs(tenant=tenant, adding=jobs, promised_to=promised_to)
     if tenant is not None:
         quota_check_storage(tenant=tenant, adding_bytes=1, beside_uploads=artifact_bytes(tenant))
 
 
-def room_for_hplm(
+def quota_reserve_hplm(
     *, tenant: Tenant, name: str, param: str = "name", promised_to: FineTuning | None = None
 ) -> None:
     """May the tenant have one more hPLM, called so? For a transaction that has the quota's lock.

@@ -12,9 +12,9 @@ from versiontree.jobs.models.job import JobKind
 from versiontree.names import require_slug
 from versiontree.tree.checkpoints import checkpoint_source
 from versiontree.tree.models import Root, Version
-from versiontree.tree.services.corpus_limits import corpus_enough
+from versiontree.tree.services.corpus_limits import corpus_check_size
 from versiontree.tree.services.licences import licence_check, source_check
-from versiontree.tree.services.version_create import JobPlan, corpus_check, version_plant
+from versiontree.tree.services.version_create import JobPlan, corpus_check, version_create
 from versiontree.tree.tokenizer_fit import checkpoint_warnings
 from versiontree.tree.training_settings import DEFAULT_ALPHA, DEFAULT_VECTORS, alpha_check, settings_check
 
@@ -45,14 +45,14 @@ def root_register(
     if lower is not None:
         knobs |= settings_check(JobKind.CONVERT, {"lower": lower})
     kept = corpus_check(corpus=corpus, tenant=None)
-    corpus_enough(corpus=corpus, what="A root")
+    corpus_check_size(corpus=corpus, what="A root")
     coverage = alpha_check(alpha)
     plot = settings_check(JobKind.BUILD_PLOT, {"vectors": vectors})
     config: dict[str, Any] = {"source": place, "corpus": kept, "alpha": coverage, "settings": knobs, **plot}
     config |= checkpoint_warnings(place, corpus, max_tokens=cast("int | None", knobs.get("max_tokens")))
     with transaction.atomic():
         root = _create(name, place, actor, terms)
-        version = version_plant(
+        version = version_create(
             of=root,
             root=root,
             parent=None,

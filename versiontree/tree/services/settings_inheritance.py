@@ -15,7 +15,7 @@ _ITS_OWN: Final = frozenset({COMPACTS, "imported", "warnings", "grown"})
 text it learned from, how it grew."""
 
 
-def config_handed_down(above: Version) -> dict[str, Any]:
+def config_inherited(above: Version) -> dict[str, Any]:
     """The config of a version without what is true of that version alone."""
     return {name: value for name, value in above.config.items() if name not in _ITS_OWN}
 

@@ -22,11 +22,11 @@ from versiontree.tree.models.alias import DEFAULT_ALIAS
 from versiontree.tree.models.artifact import Role
 from versiontree.tree.models.version import MAIN_ROLE, REQUIRED_ROLES, VersionKind, VersionState
 from versiontree.tree.services.aliases import alias_point, aliases_hold
-from versiontree.tree.services.artifact_refs import attaching_begin
+from versiontree.tree.services.artifact_refs import artifact_refs_lock
 from versiontree.tree.services.evaluations import evaluation_keep
-from versiontree.tree.services.quota_reservations import room_for_jobs
+from versiontree.tree.services.quota_reservations import quota_reserve_jobs
 from versiontree.tree.services.version_state import version_lock, version_move
-from versiontree.tree.services.webhook_notifications import job_tell
+from versiontree.tree.services.webhook_notifications import job_notify
 from versiontree.tree.serving_manifest import manifest_publish_on_commit
 
 
@@ -35,7 +35,7 @@ def artifacts_attach(
 ) -> None:
     """Write down which artifacts a job of this version made, while the collector of garbage stands still."""
     store = ArtifactStore(Path(settings.HMI_ARTIFACT_ROOT))
-    attaching_begin()
+    artifact_refs_lock()
     for role, stored in artifacts:
         if not store.path(stored.kind, stored.digest).is_dir():
             raise ArtifactDamaged(f"Artifact {stored.kind}/{stored.digest[:12]} is not in the store.")
@@ -118,7 +118,7 @@ class VersionJobs(JobOwner):
         version_move(version_id=version_id, from_state=VersionState.BUILDING, to=VersionState.FAILED)
 
     def check_retry(self, *, job: Job, jobs: int) -> None:
-        room_for_jobs(tenant=job.tenant, adding=jobs)
+        quota_reserve_jobs(tenant=job.tenant, adding=jobs)
         if (hplm_id := job.version.hplm_id) is None:
             return
         living = Hplm.unscoped.select_for_update(no_key=True).filter(pk=hplm_id, deleted_at=None)
@@ -129,4 +129,4 @@ class VersionJobs(JobOwner):
         version_move(version_id=version_id, from_state=VersionState.FAILED, to=VersionState.BUILDING)
 
     def notify(self, *, job_id: UUID | str, state: JobState) -> None:
-        job_tell(job_id=job_id, state=state)
+        job_notify(job_id=job_id, state=state)

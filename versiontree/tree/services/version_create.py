@@ -31,7 +31,7 @@ from tenants.base.not_found import not_found
 from tenants.datasets.models import Corpus, Dataset
 from versiontree.jobs.models import Job, JobEvent
 from versiontree.jobs.models.job import PRIORITY, JobKind, JobState
-from versiontree.jobs.services.dispatch import job_nudge
+from versiontree.jobs.services.dispatch import job_dispatch
 from versiontree.tree.models import Domain, Hplm, Root, Version
 from versiontree.tree.models.version import VersionKind, VersionState
 
@@ -44,7 +44,7 @@ class JobPlan:
     params: dict[str, Any]
 
 
-def version_plant(
+def version_create(
     *,
     of: Root | Domain | Hplm,
     root: Root,
@@ -75,7 +75,7 @@ def version_plant(
     )
     before: Job | None = None
     for plan in plans:
-        before = job_plant(version=version, plan=plan, after=before, actor=actor)
+        before = job_create(version=version, plan=plan, after=before, actor=actor)
     return version
 
 
@@ -132,7 +132,7 @@ def _kind_and_owner(of: Root | Domain | Hplm) -> tuple[VersionKind, dict[str, An
     return VersionKind.HPLM, {"hplm": of}
 
 
-def job_plant(*, version: Version, plan: JobPlan, after: Job | None, actor: Actor) -> Job:
+def job_create(*, version: Version, plan: JobPlan, after: Job | None, actor: Actor) -> Job:
     """A job of a version: queued, or waiting for the one before it. For a transaction that holds its row."""
     now = timezone.now()
     first = after is None
@@ -150,5 +150,5 @@ def job_plant(*, version: Version, plan: JobPlan, after: Job | None, actor: Acto
     )
     JobEvent.unscoped.create(job=job, kind=job.state)
     if first:
-        job_nudge(job_id=job.pk, priority=job.priority)
+        job_dispatch(job_id=job.pk, priority=job.priority)
     return job

@@ -5,7 +5,7 @@ from typing import Final
 from uuid import UUID
 
 from tenants.webhooks.models import EventKind
-from tenants.webhooks.services.events import endpoints_for, event_tell, links_of
+from tenants.webhooks.services.events import endpoints_for, event_create, links_of
 from versiontree.jobs.models import Job
 from versiontree.jobs.models.job import JobState
 from versiontree.tree.models import Hplm, Version
@@ -18,7 +18,7 @@ TOLD: Final[Mapping[JobState, EventKind]] = {
 }
 
 
-def job_tell(*, job_id: UUID | str, state: JobState) -> None:
+def job_notify(*, job_id: UUID | str, state: JobState) -> None:
     """A job is in this state now. Jobs of the platform are nobody's to hear of."""
     kind = TOLD.get(state)
     if kind is None:
@@ -38,10 +38,10 @@ def job_tell(*, job_id: UUID | str, state: JobState) -> None:
         "error_code": job.error_code or None,
         "version": _version(version),
     }
-    event_tell(endpoints=endpoints, kind=kind, data=data)
+    event_create(endpoints=endpoints, kind=kind, data=data)
 
 
-def alias_tell(*, hplm: Hplm, name: str, before: int | None, version: Version | None) -> None:
+def alias_notify(*, hplm: Hplm, name: str, before: int | None, version: Version | None) -> None:
     """An alias points at this version now (None: it is removed), and pointed at the one with the id
     ``before``."""
     endpoints = endpoints_for(hplm.tenant_id, EventKind.ALIAS_MOVED)
@@ -56,7 +56,7 @@ def alias_tell(*, hplm: Hplm, name: str, before: int | None, version: Version | 
         "version": _version(version) if version else None,
         "previous": _version(previous) if previous else None,
     }
-    event_tell(endpoints=endpoints, kind=EventKind.ALIAS_MOVED, data=data)
+    event_create(endpoints=endpoints, kind=EventKind.ALIAS_MOVED, data=data)
 
 
 def _version(version: Version) -> dict[str, object]:

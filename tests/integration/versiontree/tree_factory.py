@@ -37,7 +37,7 @@ _serial = count(1)
 
 
 @dataclass(frozen=True, slots=True)
-class Household:
+class TenantFixture:
     """A tenant with an owner, a developer and a viewer, a corpus and a dataset."""
 
     tenant: Tenant
@@ -48,12 +48,12 @@ class Household:
     dataset: Dataset
 
 
-def household(slug: str) -> Household:
+def household(slug: str) -> TenantFixture:
     people = {role: User.objects.create_user(f"{slug}-{role}") for role in Role.values}
     tenant = tenant_create(slug=slug, name=slug.title(), owner=people[Role.OWNER])
     for role in (Role.DEVELOPER, Role.VIEWER):
         member_add(tenant=tenant, user=people[role], role=role)
-    return Household(
+    return TenantFixture(
         tenant=tenant,
         owner=people[Role.OWNER],
         developer=people[Role.DEVELOPER],
@@ -135,19 +135,19 @@ def ready_root(tmp_path: Path, name: str = "bert") -> Version:
     )
 
 
-def ready_domain(parent: Version, name: str, *, home: Household | None = None) -> Version:
+def ready_domain(parent: Version, name: str, *, home: TenantFixture | None = None) -> Version:
     text = home.corpus if home else corpus(None, f"{name}-{next(_serial)}")
     tenant = home.tenant if home else None
     return do_jobs(domain_create(tenant=tenant, parent=parent, name=name, corpus=text, actor=None))
 
 
-def new_hplm(parent: Version, name: str, home: Household) -> Version:
+def new_hplm(parent: Version, name: str, home: TenantFixture) -> Version:
     return hplm_create(
         tenant=home.tenant, name=name, parent=parent, dataset=home.dataset, actor=home.developer
     )
 
 
-def ready_hplm(parent: Version, name: str, home: Household) -> Version:
+def ready_hplm(parent: Version, name: str, home: TenantFixture) -> Version:
     return do_jobs(new_hplm(parent, name, home))
 
 
