@@ -27,7 +27,7 @@ class ApiKeyScheme(OpenApiAuthenticationExtension):  # type: ignore[no-untyped-c
 class AskedShape(OpenApiSerializerExtension):  # type: ignore[no-untyped-call]  # registers itself
     """Fields that are not named are refused."""
 
-    target_class = "tenants.base.api.strict_input.Asked"
+    target_class = "tenants.base.api.strict_input.StrictInput"
     match_subclasses = True
 
     def map_serializer(self, auto_schema: Any, direction: Direction) -> dict[str, Any]:
