@@ -21,6 +21,7 @@ from django.utils import timezone
 from tenants.accounts.services.api_keys import api_key_create
 from tenants.audit.models import AuditEvent
 from tenants.base.errors import ErrorCode
+from tenants.base.hooks import TakeoutPart as Part
 from tenants.datasets.storage import stored_path
 from tenants.usage.services.usage import usage_record
 from tests.e2e.world import World, world_build
@@ -35,7 +36,6 @@ from versiontree.transfer.services.takeouts import (
     takeout_request,
     takeouts_expire,
 )
-from versiontree.transfer.takeout.tenant_parts import Part
 from versiontree.tree.models import Artifact
 
 
