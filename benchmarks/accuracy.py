@@ -34,7 +34,8 @@ from benchmarks.workbench import Converted, Workbench
 from inference.hplm.json_files import read_artifact_json
 from inference.hplm.root import LOWER_FILE, ROOT_FILE, UPPER_FILE
 from workers.training.evaluate import EvaluateSettings, evaluate
-from workers.training.fine_tune import FineTuneSettings, fine_tune
+from workers.training.fine_tune import fine_tune
+from workers.training.fine_tune_settings import FineTuneSettings
 from workers.training.lookup import LowerWay
 
 ALPHA = 50.0

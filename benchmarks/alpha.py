@@ -19,7 +19,8 @@ from benchmarks.runs import Runs, bench_dir, made_folder
 from benchmarks.workbench import Converted, Workbench
 from inference.hplm.json_files import read_artifact_json
 from workers.training.evaluate import EvaluateSettings, evaluate
-from workers.training.fine_tune import FineTuneSettings, fine_tune
+from workers.training.fine_tune import fine_tune
+from workers.training.fine_tune_settings import FineTuneSettings
 from workers.training.lookup import LowerWay
 
 ALPHAS = (100.0, 50.0, 30.0, 0.0)

@@ -30,7 +30,8 @@ from benchmarks.whole_lm import (
 from benchmarks.workbench import Converted, Workbench
 from inference.hplm.local_lower import LocalLower
 from inference.hplm.root import Root
-from workers.training.fine_tune import FineTuneSettings, fine_tune
+from workers.training.fine_tune import fine_tune
+from workers.training.fine_tune_settings import FineTuneSettings
 from workers.training.further_pretrain import FurtherPretrainSettings, further_pretrain
 from workers.training.precision import arithmetic
 

@@ -18,7 +18,7 @@ from inference.hplm.heads import Head, Pooling, pooled
 from inference.hplm.upper import UpperLayers
 from workers.training.checkpoints import Checkpoints
 from workers.training.datasets import DatasetFiles, read_examples
-from workers.training.fine_tune import FineTuneSettings
+from workers.training.fine_tune_settings import FineTuneSettings
 from workers.training.lookup import LowerWay
 from workers.training.precision import arithmetic
 from workers.training.prepared import Backbone, Prepared, answer, prepare

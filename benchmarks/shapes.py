@@ -12,7 +12,8 @@ from benchmarks.runs import Runs, bench_dir, made_folder
 from benchmarks.workbench import Converted, Workbench
 from inference.hplm.fragments import level_name
 from workers.training.evaluate import EvaluateSettings, evaluate
-from workers.training.fine_tune import FineTuneSettings, fine_tune
+from workers.training.fine_tune import fine_tune
+from workers.training.fine_tune_settings import FineTuneSettings
 
 ALPHA = 50.0
 QUICK_TOKENS, QUICK_EPOCHS, EPOCHS = 100_000, 3, 5

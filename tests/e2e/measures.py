@@ -9,7 +9,7 @@ from typing import Any
 
 from tests.unit.tenants.files import jsonl
 from workers.training.datasets import read_examples
-from workers.training.fine_tune import FineTuneSettings
+from workers.training.fine_tune_settings import FineTuneSettings
 from workers.training.lookup import HIT_NAMES
 from workers.training.prepared import imbalance
 from workers.training.tasks.registry import task_kind

@@ -20,7 +20,8 @@ def run(job: Job, store: ArtifactStore, workspace: Path, reporter: Reporter) -> 
     """Makes `hplm`, going on from the version that this one updates."""
     from workers.training.checkpoints import Checkpoints
     from workers.training.datasets import DatasetFiles
-    from workers.training.fine_tune import FineTuneSettings, fine_tune
+    from workers.training.fine_tune import fine_tune
+    from workers.training.fine_tune_settings import FineTuneSettings
 
     inputs = build_inputs(job.version)
     out = workspace / "hplm"

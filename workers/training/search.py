@@ -4,21 +4,19 @@ import copy
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor
 
 from workers.training.checkpoints import Checkpoints, Saved, draws
+from workers.training.fine_tune_settings import FineTuneSettings
 from workers.training.optimise import Optimiser
 from workers.training.prepared import Backbone, Prepared, answer, outputs_of
 from workers.training.progress import Reporter
 from workers.training.task_model import TaskModel
 from workers.training.tasks.base import UNKNOWN, TaskKind
-
-if TYPE_CHECKING:
-    from workers.training.fine_tune import FineTuneSettings
 
 STAGE = "fine-tune"
 WARMUP_SHARE = 0.06
@@ -72,7 +70,7 @@ class Search:
         splits: dict[str, Prepared],
         kind: TaskKind,
         labels: list[str],
-        settings: "FineTuneSettings",
+        settings: FineTuneSettings,
         reporter: Reporter,
         checkpoints: Checkpoints,
     ) -> None:

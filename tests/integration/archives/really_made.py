@@ -11,7 +11,8 @@ from workers.jobs.outcome import plain
 from workers.training.build_plot import PlotSettings, build_plot
 from workers.training.convert import ConvertSettings, convert_root
 from workers.training.evaluate import EvaluateSettings, evaluate
-from workers.training.fine_tune import FineTuneSettings, fine_tune
+from workers.training.fine_tune import fine_tune
+from workers.training.fine_tune_settings import FineTuneSettings
 from workers.training.further_pretrain import FurtherPretrainSettings, further_pretrain
 from workers.training.grow_plot import grow_plot
 from workers.training.merge_plots import merge_plots

@@ -13,7 +13,7 @@ from benchmarks.runs import made_folder
 from tests.unit.training.conftest import Branch
 from tests.unit.training.conftest import branch as branch
 from tests.unit.training.world import dataset
-from workers.training.fine_tune import FineTuneSettings
+from workers.training.fine_tune_settings import FineTuneSettings
 
 pytestmark = pytest.mark.unit
 OPTIONS = argparse.Namespace(

@@ -16,7 +16,8 @@ from tests.unit.training.world import NullReporter, json_lines
 from versiontree.tree.evaluation_answers import answers_read
 from workers.training.datasets import DatasetFiles
 from workers.training.evaluate import EvaluateSettings, evaluate
-from workers.training.fine_tune import FineTuneSettings, fine_tune
+from workers.training.fine_tune import fine_tune
+from workers.training.fine_tune_settings import FineTuneSettings
 from workers.training.lookup import LowerWay
 
 pytestmark = pytest.mark.slow

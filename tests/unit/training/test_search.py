@@ -17,7 +17,8 @@ from tests.unit.training.world import CancelAt, NullReporter, contents, dataset
 from workers.training import search
 from workers.training.checkpoints import Checkpoints
 from workers.training.datasets import DatasetFiles
-from workers.training.fine_tune import FineTuneSettings, fine_tune
+from workers.training.fine_tune import fine_tune
+from workers.training.fine_tune_settings import FineTuneSettings
 from workers.training.prepared import outputs_of
 from workers.training.progress import Cancelled, Reporter
 
