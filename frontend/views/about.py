@@ -9,7 +9,7 @@ from frontend.forms.about import AboutForm
 from frontend.pages import go, show
 from frontend.refusals import attempt
 from tenants.accounts.models import Role
-from tenants.base.not_found import not_found
+from tenants.base.errors import not_found
 from versiontree.transfer.services.version_export import version_card
 from versiontree.tree.models import Hplm
 from versiontree.tree.selectors.versions import hplm_of, versions_of

@@ -12,7 +12,7 @@ from frontend.pages import show
 from frontend.paging import page_of
 from frontend.presenters.tree import Drawing, Node, answering, hplm_nodes, measured, node_of
 from tenants.accounts.models import Tenant
-from tenants.base.not_found import not_found
+from tenants.base.errors import not_found
 from versiontree.tree.models.version import VersionKind, VersionState
 from versiontree.tree.selectors.browsing import (
     Branch,

@@ -12,7 +12,7 @@ from frontend.presenters.jobs import jobs_of_version
 from frontend.presenters.version_page import version_context
 from frontend.presenters.versions import promotable, rollback_target
 from tenants.accounts.models import Tenant
-from tenants.base.not_found import not_found
+from tenants.base.errors import not_found
 from versiontree.tree.evaluation_answers import answers_chosen
 from versiontree.tree.models import Domain, Hplm, Root, Version
 from versiontree.tree.models.alias import DEFAULT_ALIAS

@@ -175,3 +175,8 @@ class HmiError(Exception):
         if self.details is not None:
             error["details"] = self.details
         return {"error": error}
+
+
+def not_found(what: str, *, param: str | None = None) -> HmiError:
+    """The same words whether the thing is absent or somebody else's."""
+    return HmiError(ErrorCode.NOT_FOUND, f"There is no such {what}.", param=param)

@@ -1,8 +1,8 @@
 """What the owner of jobs does when they change state: the version tree registers itself here
 (`register_owner`).
 
-Jobs know that they belong to a version and nothing else of the tree. All functions but `check_retry` are
-called inside the transaction that changes the job.
+Jobs know that they belong to a version and nothing else of the tree. All functions are called inside the
+transaction that changes the job, `check_retry` before the version is locked.
 """
 
 from collections.abc import Mapping, Sequence

@@ -8,8 +8,7 @@ from django.conf import settings
 from django.db import connection
 
 from tenants.accounts.models import Tenant
-from tenants.base.errors import ErrorCode, HmiError
-from tenants.base.not_found import not_found
+from tenants.base.errors import ErrorCode, HmiError, not_found
 from tenants.base.ttl_cache import cached
 from versiontree.tree.models import Version
 from versiontree.tree.models.alias import DEFAULT_ALIAS

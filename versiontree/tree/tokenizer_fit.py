@@ -8,8 +8,7 @@ from typing import Any, Final
 
 from django.conf import settings
 
-from tenants.base.errors import ErrorCode, HmiError
-from tenants.base.not_found import not_found
+from tenants.base.errors import ErrorCode, HmiError, not_found
 from tenants.datasets.formats.fit import Fit, TooLong, fit_warnings, tokenizer_fit
 from tenants.datasets.formats.sampling import Part, Place, Texts, corpus_texts, dataset_texts, sample
 from tenants.datasets.formats.tokens import TokenRow, rows_as_tokens

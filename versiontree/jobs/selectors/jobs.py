@@ -6,7 +6,7 @@ from uuid import UUID
 from django.db.models import Q, QuerySet
 
 from tenants.accounts.models import Tenant
-from tenants.base.not_found import not_found
+from tenants.base.errors import not_found
 from versiontree.jobs.models import Job, JobEvent
 
 

@@ -1,6 +1,6 @@
 """Who comes first: moving a job in the queue, and putting a running one back into it.
 
-Messages lie in one list of the broker for each of the places (``nudges``), first come first served. So a job
+Messages lie in one list of the broker for each of the places (``tenants.base.dispatch``), first come first served. So a job
 that is moved is queued anew: it stands behind those that had its new place before.
 """
 

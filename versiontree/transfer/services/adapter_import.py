@@ -10,8 +10,7 @@ from django.db import transaction
 from tenants.accounts.models import Tenant
 from tenants.audit.services import Actor, audit_record, person
 from tenants.base.disk import free_space_check
-from tenants.base.errors import ErrorCode, HmiError
-from tenants.base.not_found import not_found
+from tenants.base.errors import ErrorCode, HmiError, not_found
 from tenants.base.upload_concurrency import release_database
 from tenants.usage.services.quotas import quota_check_storage
 from versiontree.artifact_store import ArtifactStore, StoredArtifact

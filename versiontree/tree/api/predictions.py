@@ -12,8 +12,7 @@ from rest_framework.utils.urls import replace_query_param
 
 from tenants.accounts.permissions import request_actor
 from tenants.base.api.strict_input import StrictInput
-from tenants.base.errors import ErrorCode, HmiError
-from tenants.base.not_found import not_found
+from tenants.base.errors import ErrorCode, HmiError, not_found
 from tenants.datasets.selectors.uploads import dataset_of
 from versiontree.jobs.api.access import OwnerView, asked, queried
 from versiontree.jobs.api.serializers import JobSerializer

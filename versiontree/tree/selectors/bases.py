@@ -7,7 +7,7 @@ import re
 from typing import Final
 
 from tenants.accounts.models import Tenant
-from tenants.base.not_found import not_found
+from tenants.base.errors import not_found
 from versiontree.tree.models import Domain, Hplm, Root, Version
 from versiontree.tree.models.version import VersionState
 from versiontree.tree.selectors.versions import domains_visible_to, hplms_of, roots_all, versions_of

@@ -8,7 +8,7 @@ from uuid import UUID
 from django.db.models import QuerySet
 
 from tenants.accounts.models import Tenant
-from tenants.base.not_found import not_found
+from tenants.base.errors import not_found
 from versiontree.jobs.models import Job, JobEvent
 from versiontree.jobs.models.job import JobKind, JobState
 from versiontree.tree.models import FineTuning, FineTuningState, Hplm, Version

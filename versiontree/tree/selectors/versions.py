@@ -8,7 +8,7 @@ from django.db.models import Model, Prefetch, Q, QuerySet, Sum
 from tree_queries.query import TreeQuerySet
 
 from tenants.accounts.models import Tenant
-from tenants.base.not_found import not_found
+from tenants.base.errors import not_found
 from tenants.datasets.models import Corpus
 from versiontree.tree.models import (
     Alias,

@@ -6,8 +6,7 @@ from django.db import transaction
 from django.utils import timezone
 
 from tenants.audit.services import Actor, audit_record, person
-from tenants.base.errors import ErrorCode, HmiError
-from tenants.base.not_found import not_found
+from tenants.base.errors import ErrorCode, HmiError, not_found
 from versiontree.names import require_slug
 from versiontree.tree.models import Alias, AliasMove, Hplm, Version
 from versiontree.tree.models.alias import DEFAULT_ALIAS

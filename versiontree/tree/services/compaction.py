@@ -11,8 +11,7 @@ from typing import Final
 from django.db import transaction
 
 from tenants.audit.services import Actor, audit_record
-from tenants.base.errors import HmiError
-from tenants.base.not_found import not_found
+from tenants.base.errors import HmiError, not_found
 from versiontree.jobs.models.job import JobKind
 from versiontree.tree.models import Domain, Version
 from versiontree.tree.services.domain_heads import domain_head, domain_tables

@@ -2,8 +2,7 @@
 
 from django.db import transaction
 
-from tenants.base.errors import ErrorCode, HmiError
-from tenants.base.not_found import not_found
+from tenants.base.errors import ErrorCode, HmiError, not_found
 from versiontree.tree.models import Artifact, Domain, Version, VersionArtifact
 from versiontree.tree.models.artifact import Role
 from versiontree.tree.models.version import VersionKind, VersionState

@@ -8,8 +8,7 @@ from django.db import IntegrityError, transaction
 
 from tenants.accounts.models import Tenant
 from tenants.audit.services import Actor, audit_record, person
-from tenants.base.errors import ErrorCode, HmiError
-from tenants.base.not_found import not_found
+from tenants.base.errors import ErrorCode, HmiError, not_found
 from tenants.datasets.models import Corpus
 from tenants.usage.services.quotas import quota_check_domains
 from versiontree.jobs.models.job import JobKind

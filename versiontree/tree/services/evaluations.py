@@ -7,8 +7,7 @@ from django.db import transaction
 
 from tenants.accounts.models import Tenant
 from tenants.audit.services import Actor, audit_record
-from tenants.base.errors import ErrorCode, HmiError
-from tenants.base.not_found import not_found
+from tenants.base.errors import ErrorCode, HmiError, not_found
 from tenants.datasets.models import Dataset, Split
 from versiontree.jobs.models import Job
 from versiontree.jobs.models.job import ACTIVE, JobKind

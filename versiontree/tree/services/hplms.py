@@ -9,8 +9,7 @@ from django.utils import timezone
 from tenants.accounts.models import Tenant
 from tenants.audit.services import Actor, audit_record, person
 from tenants.base.dependents import has_dependents
-from tenants.base.errors import ErrorCode, HmiError
-from tenants.base.not_found import not_found
+from tenants.base.errors import ErrorCode, HmiError, not_found
 from tenants.datasets.models import Dataset
 from versiontree.jobs.models import Job
 from versiontree.jobs.models.job import ACTIVE, JobKind

@@ -4,7 +4,7 @@ from django.db import transaction
 from django.utils import timezone
 
 from tenants.audit.services import Actor, audit_record
-from tenants.base.not_found import not_found
+from tenants.base.errors import not_found
 from versiontree.tree.models import Hplm
 from versiontree.tree.serving_manifest import manifest_publish_on_commit
 

@@ -5,8 +5,7 @@ from django.utils import timezone
 
 from tenants.audit.services import Actor, audit_record
 from tenants.base.dependents import has_dependents
-from tenants.base.errors import ErrorCode, HmiError
-from tenants.base.not_found import not_found
+from tenants.base.errors import ErrorCode, HmiError, not_found
 from versiontree.jobs.models import Job
 from versiontree.jobs.models.job import ACTIVE
 from versiontree.tree.models import Domain, Version

@@ -10,8 +10,7 @@ from django.db import transaction
 from django.utils import timezone
 
 from tenants.audit.services import Actor
-from tenants.base.errors import ErrorCode, HmiError
-from tenants.base.not_found import not_found
+from tenants.base.errors import ErrorCode, HmiError, not_found
 from versiontree.artifact_store import ArtifactDamaged, ArtifactStore, StoredArtifact
 from versiontree.jobs.hooks import JobOwner
 from versiontree.jobs.models import Job

@@ -26,8 +26,7 @@ from django.utils import timezone
 
 from tenants.accounts.models import Tenant
 from tenants.audit.services import Actor, person
-from tenants.base.errors import ErrorCode, HmiError
-from tenants.base.not_found import not_found
+from tenants.base.errors import ErrorCode, HmiError, not_found
 from tenants.datasets.models import Corpus, Dataset
 from versiontree.jobs.models import Job, JobEvent
 from versiontree.jobs.models.job import PRIORITY, JobKind, JobState
