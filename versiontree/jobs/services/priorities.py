@@ -1,7 +1,7 @@
 """Who comes first: moving a job in the queue, and putting a running one back into it.
 
-Messages lie in one list of the broker for each of the places (``tenants.base.dispatch``), first come first served. So a job
-that is moved is queued anew: it stands behind those that had its new place before.
+Messages lie in one list of the broker for each of the places (``tenants.base.dispatch``), first come first
+served. So a job that is moved is queued anew: it stands behind those that had its new place before.
 """
 
 from typing import Final
