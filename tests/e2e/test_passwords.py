@@ -35,7 +35,7 @@ def test_an_address_is_confirmed_by_its_link_and_a_forgotten_password_chosen_ane
         page.get_by_role("button", name="Sign out").click()
 
     page.goto("/login/")
-    page.get_by_role("link", name="CacheMiss").click()
+    page.get_by_role("link", name="Forgotten").click()
     page.get_by_label("E-mail address").fill(MAILBOX)
     page.get_by_role("button", name="Send the link").click()
     expect(page.get_by_role("heading", level=1)).to_have_text("Look into your mailbox")
