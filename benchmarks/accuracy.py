@@ -1,4 +1,4 @@
-"""The paper's table 3 on real data: fine-tuning every parameter beside the hPLM and its parts.
+"""The paper's table 3 on real data: fine-tuning every parameter beside the model and its parts.
 
 Every method is trained with the same loop and the same search on the dev split; figures are of the test
 split, in points. Runs are kept: stop it and start it again, or take one dataset at a time.
@@ -48,7 +48,7 @@ READINGS: dict[str, LowerWay] = {
     FALLBACK: "fallback",
     AUTO: "auto",
 }
-"""One hPLM, trained as the product trains it, is read in several ways: in the row hBERT with every fragment
+"""One model, trained as the product trains it, is read in several ways: in the row hBERT with every fragment
 computed."""
 QUICK_EPOCHS = 3
 

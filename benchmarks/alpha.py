@@ -1,6 +1,6 @@
 """The paper's table 5: what a table's coverage costs and saves, under each policy for what it lacks.
 
-One hPLM per dataset is trained on looked-up and computed lower halves, then read through tables of falling
+One model per dataset is trained on looked-up and computed lower halves, then read through tables of falling
 coverage; bytes and entries are those of all tables of its branch.
 """
 
@@ -44,7 +44,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def measure(dataset: Dataset, vectors: str, epochs: int, console: Console) -> harness.Report:
-    """The hPLM, then every coverage under every policy."""
+    """The model, then every coverage under every policy."""
     bench, runs = Workbench(console), Runs("alpha", console)
     converted = bench.convert()
     files = canonical(dataset, bench_dir() / "data" / dataset.name)

@@ -2,7 +2,7 @@
 of its own, as the web server is, so that the worker that is measured loses no time to it.
 
 Standard input has one JSON object. ``arrivals``: seconds after the start, the fields of a request that say
-which hPLM is asked, and the text. ``reply_to``: where answers go.
+which model is asked, and the text. ``reply_to``: where answers go.
 """
 
 import json

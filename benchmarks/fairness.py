@@ -119,7 +119,7 @@ class Desk:
 
 
 def build(folder: Path) -> TinyWorld:
-    """A root, its table and an hPLM for each tenant, published."""
+    """A root, its table and a model for each tenant, published."""
     scratch = folder / "scratch"
     root = tiny_root(scratch / "checkpoint", hidden=HIDDEN, heads=12, layers=LAYERS, max_tokens=MAX_TOKENS)
     root.save(scratch / "root")

@@ -1,7 +1,7 @@
 """The paper's figure 7, upper half: which layers should learn a domain's language before fine-tuning.
 
 The original model learns the biomedical corpus with its lower layers, its upper ones, all or none; then the
-usual PET is trained on each. Beside them stands what the product makes of it: hPLMs of the root, of a domain
+usual PET is trained on each. Beside them stands what the product makes of it: models of the root, of a domain
 that has the corpus's fragments but learnt nothing, and of a domain whose local lower half has learnt; each is
 read through the tables of its own branch.
 """
@@ -40,9 +40,9 @@ TASKS = tuple(name for name, dataset in DATASETS.items() if dataset.domain == BI
 EPOCHS, QUICK_EPOCHS, QUICK_TOKENS = 5, 2, 40_000
 FULL_CONTEXT_RATE = 1e-4
 """Of the original layers; they are not held to what they were, as the product's local ones are."""
-ROOT_ROW = "hPLM of the root"
-TABLE_ROW = "hPLM of a domain that only has a table"
-DOMAIN_ROW = "hPLM of the domain"
+ROOT_ROW = "Model of the root"
+TABLE_ROW = "Model of a domain that only has a table"
+DOMAIN_ROW = "Model of the domain"
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -53,7 +53,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--epochs", type=int, help="of each fine-tuning")
     parser.add_argument("--seeds", type=int, default=1, help="of each fine-tuning")
     parser.add_argument("--alpha", type=float, default=ALPHA, help="coverage of all tables in %%")
-    parser.add_argument("--hplms", action="store_true", help="only the hPLMs, not the original model")
+    parser.add_argument("--hplms", action="store_true", help="only the models, not the original model")
     options = parser.parse_args(argv)
     quick, usual = options.quick, FurtherPretrainSettings()
     names = options.dataset or (("NCBI-disease",) if quick else TASKS)
@@ -82,7 +82,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 @dataclass(frozen=True, kw_only=True)
 class FurtherPretraining:
     """The runs of the benchmark. `perplexity_ratio_domain` is the domain's perplexity on its own held-out
-    text by that of the root (below 1: it gained); `gain_points` the mean gain of its hPLMs over the
+    text by that of the root (below 1: it gained); `gain_points` the mean gain of its models over the
     root's; `gain_points_learning` leaves out what the table alone gives."""
 
     datasets: list[Dataset]
@@ -174,7 +174,7 @@ class FurtherPretraining:
         return Converted(converted.root, folder, self.runs.once(key, made), fingerprint(key))
 
     def _products(self, converted: Converted) -> list[harness.Row]:
-        """What an hPLM of the root, of a domain that only has a table, and of the domain is like."""
+        """What a model of the root, of a domain that only has a table, and of the domain is like."""
         domain = self._domain(converted)
         before, after = (domain.report[when]["perplexity"] for when in ("before", "after"))
         general = self.bench.table(converted, GENERAL, self.alpha)
@@ -222,7 +222,7 @@ class FurtherPretraining:
         *,
         whole: bool = False,
     ) -> float:
-        """Mean test metric, in points, of hPLMs of the usual PET."""
+        """Mean test metric, in points, of models of the usual PET."""
         files = canonical(dataset, bench_dir() / "data" / dataset.name)
         values = []
         for seed in range(self.seeds):

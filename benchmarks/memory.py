@@ -1,5 +1,5 @@
-"""What the device holds for the root, and for every hPLM more: the paper's table 2. Every hPLM is registered,
-opened and answers a row.
+"""What the device holds for the root, and for every model more: the paper's table 2. Every model is
+registered, opened and answers a row.
 
     python -m benchmarks.memory
 """
@@ -27,7 +27,7 @@ HPLMS, QUICK_HPLMS = 10_000, 500
 MIB = 1024**2
 CACHE_BYTES = 32 * MIB
 FILLED_BY = 8
-"""So many batches fill the cache on the host; what grows after them grows with the hPLMs."""
+"""So many batches fill the cache on the host; what grows after them grows with the models."""
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -58,11 +58,11 @@ def main(argv: Sequence[str] | None = None) -> int:
     one = executor.cache.used_bytes / max(1, len(executor.cache))
     rows: list[harness.Row] = [
         {"what": "the root and its table", "MiB": (before - empty) / MIB},
-        {"what": "an hPLM on the host, while it is kept there", "MiB": one / MIB},
-        {"what": "an hPLM on the device, at rest", "MiB": figures["device_bytes_per_hplm"] / MIB},
+        {"what": "a model on the host, while it is kept there", "MiB": one / MIB},
+        {"what": "a model on the device, at rest", "MiB": figures["device_bytes_per_hplm"] / MIB},
     ]
     print(harness.markdown_table(rows))
-    print(f"{served} hPLMs answered in {seconds:.0f} s, {executor.cache.loads} loads")
+    print(f"{served} models answered in {seconds:.0f} s, {executor.cache.loads} loads")
     print(figures)
     if options.json:
         settings = {**on.told, "encoder": world.encoder.name, "pet": options.pet, "cache_bytes": CACHE_BYTES}

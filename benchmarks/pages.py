@@ -1,4 +1,4 @@
-"""How long the server takes for each page and each list of the API in a large tenant: 10,000 hPLMs, 1,000
+"""How long the server takes for each page and each list of the API in a large tenant: 10,000 models, 1,000
 jobs and 100,000 rows of usage, all of one tenant, and 20,000 stored answers of one version; and for each list
 of the administration.
 

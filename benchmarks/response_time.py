@@ -40,7 +40,7 @@ DEADLINE_S = 30.0
 """HMI_INFER_DEADLINE_S by default."""
 LOAD, QUICK_TIME, REPEATS = 0.9, 0.1, 3
 STORED, RESIDENT = 10_000, 16
-"""hPLMs at most, which tenants beyond them share; dedicated models that stay in memory."""
+"""Models at most, which tenants beyond them share; dedicated models that stay in memory."""
 CACHE_BYTES = 6 * 1024**3
 SATURATING, CLOCKED = 8, 5
 
@@ -160,7 +160,7 @@ class Bench:
         return SATURATING * self._rows / seconds
 
     def _open_hplms(self, tenants: int) -> None:
-        """Store so many tenants' hPLMs, and have the schemes that use them read them."""
+        """Store so many tenants' models, and have the schemes that use them read them."""
         count = min(tenants, STORED)
         self._world.store_hplms(count)
         self._world.open_all(self._executor, count)

@@ -1,4 +1,4 @@
-"""What the benchmarks of n-grams and of the split share: one root per shape, one hPLM on each."""
+"""What the benchmarks of n-grams and of the split share: one root per shape, one model on each."""
 
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass

@@ -1,8 +1,8 @@
 """Throughput against the number of tenants: the paper's figure 11, beside the libraries a user would pick.
 
-Every batch mixes tenants, drawn uniformly or by Zipf's law from so many different hPLMs that are really
+Every batch mixes tenants, drawn uniformly or by Zipf's law from so many different models that are really
 stored, and opened before: the product keeps them in memory on the host. "from slab" keeps them in a slab on
-disk that another executor has filled; "from files" has room for a tenth of a batch, so every hPLM is read
+disk that another executor has filled; "from files" has room for a tenth of a batch, so every model is read
 again. Cells are measured batch by batch in turn, so that they share whatever slows the machine.
 
     python -m benchmarks.throughput
@@ -78,7 +78,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def _reopened(world: World, pipeline: Pipeline, slab: Path, count: int) -> tuple[Executor, dict[str, float]]:
     """An executor on a slab that another has filled; the seconds that it took to fill it, to find again what
-    it holds, and to use each hPLM once."""
+    it holds, and to use each model once."""
     filling = world.executor(pipeline, cache_bytes=CACHE_BYTES, slab=slab)
     filled_s = world.open_all(filling, count)
     filling.cache.close()

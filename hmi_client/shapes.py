@@ -74,7 +74,7 @@ class AliasMove:
 
 @dataclass(frozen=True, slots=True)
 class Model:
-    """An hPLM."""
+    """A model."""
 
     name: str
     tenant: str
@@ -96,7 +96,7 @@ class JobLine:
 
 @dataclass(frozen=True, slots=True)
 class Version:
-    """A node of the version tree: of a root, a domain or an hPLM."""
+    """A node of the version tree: of a root, a domain or a model."""
 
     id: int
     kind: str

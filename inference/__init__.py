@@ -1,4 +1,4 @@
-"""Everything that computes: hPLMs, the engine, the inference worker, and the API in front of it."""
+"""Everything that computes: models, the engine, the inference worker, and the API in front of it."""
 
 import os
 

@@ -30,7 +30,7 @@ class ServedRoot:
 
 @dataclass(frozen=True, slots=True)
 class ServedHplm:
-    """One version of an hPLM: its root, its PLOT chain (digests, nearest first), sha256 by file name.
+    """One version of a model: its root, its PLOT chain (digests, nearest first), sha256 by file name.
 
     ``lower`` is the digest of the nearest local lower layers, "" where there are none; ``pairs`` whether its
     inputs have two texts; ``shares_counts`` whether its tenant lets be counted which fragments the tables
@@ -55,7 +55,7 @@ class Manifest:
     """Everything that is served, at one revision. Artifacts lie at ``<root>/<kind>/<dd>/<digest>``;
     ``lowers`` has, for each of the local lower layers, its files' sha256 by name; ``weights`` those of
     tenants that have another than 1; ``tables`` what the nearest table of a chain belongs to: a domain or a
-    root; ``pinned`` the digests of hPLMs that are to stay in memory."""
+    root; ``pinned`` the digests of models that are to stay in memory."""
 
     artifact_root: Path
     revision: int = 0
@@ -71,7 +71,7 @@ class Manifest:
         return self.weights.get(tenant, 1.0)
 
     def to_stay(self) -> list[ServedHplm]:
-        """The pinned hPLMs that are served here."""
+        """The pinned models that are served here."""
         return [hplm for hplm in self.hplms.values() if hplm.digest in self.pinned]
 
     def find(self, tenant: str, hplm: str, version: int) -> ServedHplm | None:

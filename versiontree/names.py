@@ -1,4 +1,4 @@
-"""The one rule for names of roots, domains, hPLMs and aliases."""
+"""The one rule for names of roots, domains, models and aliases."""
 
 import re
 from typing import Final

@@ -29,7 +29,7 @@ class NotServed(Exception):
 
 @dataclass(frozen=True)
 class Call:
-    """A call of the infer API: with whose key, for which of its hPLMs, and the inputs."""
+    """A call of the infer API: with whose key, for which of its models, and the inputs."""
 
     tenant: str
     hplm: str

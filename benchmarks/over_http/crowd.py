@@ -24,8 +24,8 @@ def crowd(
     data: int = 0,
     name: str = "crowd",
 ) -> None:
-    """hPLMs called crowd-00001 and so on, like the ready version `like`, their past, and so many datasets and
-    corpora, called "crowd dataset 0" and "crowd corpus 0" and so on."""
+    """Models called crowd-00001 and so on, like the ready version `like`, their past, and so many datasets
+    and corpora, called "crowd dataset 0" and "crowd corpus 0" and so on."""
     names = [f"{name}-{number + 1:05}" for number in range(hplms)]
     hplms_register(like, [tenant] * hplms, names, [_nothing(name) for name in names])
     made = Version.unscoped.filter(hplm__name__startswith=f"{name}-", tenant=tenant)

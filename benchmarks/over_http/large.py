@@ -49,7 +49,7 @@ class Large:
 
 
 def fill_large(scratch: Path, *, hplms: int, jobs: int, usage: int, data: int) -> Large:
-    """A root, a tenant with so many hPLMs, jobs, rows of usage, datasets and corpora, and stored answers."""
+    """A root, a tenant with so many models, jobs, rows of usage, datasets and corpora, and stored answers."""
     process_of_platform()
     texts = Texts(tokenizer_file())
     [call] = fill(scratch, DEMO, PET, texts, 1)

@@ -1,4 +1,4 @@
-"""What is served over HTTP: a root of random weights with a real tokenizer, its table, hPLMs, and texts."""
+"""What is served over HTTP: a root of random weights with a real tokenizer, its table, models, and texts."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -84,7 +84,7 @@ def write_root(folder: Path, checkpoint: Path, texts: Texts) -> Root:
 
 
 def write_hplm(folder: Path, root: Root, pet: str, *, seed: int) -> None:
-    """An hPLM that tells three classes apart."""
+    """A model that tells three classes apart."""
     generator = torch.Generator().manual_seed(seed)
     shape = Shape(root.config.upper, root.config.hidden, root.config.architecture.inner)
     fresh = PetWeights.initial(PETS[pet], shape, generator=generator)

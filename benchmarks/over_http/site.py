@@ -1,4 +1,4 @@
-"""Tenants, each with an hPLM that is ready, in the database of a running product.
+"""Tenants, each with a model that is ready, in the database of a running product.
 
 Imported once Django knows its settings.
 """
@@ -40,7 +40,7 @@ def tokenizer_file() -> Path:
 
 
 def fill(scratch: Path, encoder: Encoder, pet: str, texts: Texts, tenants: int) -> list[Call]:
-    """A root and so many tenants with an hPLM each; returns a call for each, without inputs. Their jobs never
+    """A root and so many tenants with a model each; returns a call for each, without inputs. Their jobs never
     run: each ends well, in the transaction that makes it, with what was written for it."""
     staff = User.objects.create_superuser("staff")
     write_checkpoint(scratch / "checkpoint", encoder, tokenizer_file())
@@ -60,7 +60,7 @@ def fill(scratch: Path, encoder: Encoder, pet: str, texts: Texts, tenants: int) 
 
 
 def _serve(name: str, root: Version, texts: Texts, folder: Path) -> Call:
-    """A tenant of that name whose hPLM is what lies in the folder."""
+    """A tenant of that name whose model is what lies in the folder."""
     owner = User.objects.create_user(name)
     tenant = tenant_create(slug=name, name=name, owner=owner)
     dataset = dataset_upload(
@@ -98,7 +98,7 @@ def _corpus(texts: Texts, staff: User) -> Corpus:
 
 
 def _examples(texts: Texts) -> io.BytesIO:
-    """As an hPLM must have some."""
+    """As a model must have some."""
     drawn = enumerate(texts.draw(EXAMPLES, WORDS_OF_AN_EXAMPLE))
     rows = (json.dumps({"text": text, "label": LABELS[number % len(LABELS)]}) for number, text in drawn)
     return io.BytesIO("\n".join(rows).encode())

@@ -1,4 +1,5 @@
-"""What the serving benchmarks serve: an encoder of random weights, a table, and hPLMs that are really stored.
+"""What the serving benchmarks serve: an encoder of random weights, a table, and models that are really
+stored.
 
 Nothing here, nor in what it imports, needs more than torch, transformers, tokenizers, safetensors, numpy and
 lmdb, so it runs on a bare machine with an accelerator.
@@ -81,11 +82,11 @@ DEMO: Final = Encoder("demo", 6, 384, 12, 1536)
 BASE: Final = Encoder("bert-base", 12, 768, 12, 3072)
 ENCODERS: Final = {encoder.name: encoder for encoder in (DEMO, BASE)}
 PETS: Final = {"adapter-64": PetSpec(adapter=64), "lora-48": PetSpec(lora=48, biases=True, norms=True)}
-"""The paper's, and what hPLMs are fine-tuned with by default."""
+"""The paper's, and what models are fine-tuned with by default."""
 
 
 class World:
-    """An encoder cut in half, its table, and any number of hPLMs of one kind of PET."""
+    """An encoder cut in half, its table, and any number of models of one kind of PET."""
 
     def __init__(
         self, encoder: Encoder, pet: str, device: torch.device, dtype: torch.dtype, *, seed: int = 0
@@ -123,7 +124,7 @@ class World:
         return LowerHalf(chain, composition=composition, device=self.device)
 
     def executor(self, pipeline: Pipeline, *, cache_bytes: int, slab: Path | None = None) -> Executor:
-        """An engine that loads hPLMs from their files on demand, and keeps them in memory or in a folder."""
+        """An engine that loads models from their files on demand, and keeps them in memory or in a folder."""
         cache = HplmCache(self.load, Slabs(slab, self.dtype, budget_bytes=cache_bytes))
         return Executor(self.root, _OneHalf(self.half), cache, pipeline=pipeline)
 
@@ -132,7 +133,7 @@ class World:
         return PackedHplm.of(Hplm.load(self._hplm_folder(int(model.hplm))), self.dtype)
 
     def store_hplms(self, count: int) -> None:
-        """Write so many different hPLMs, as far as they are not there."""
+        """Write so many different models, as far as they are not there."""
         for number in range(count):
             folder = self._hplm_folder(number)
             if not (folder / "hplm.json").is_file():
@@ -140,14 +141,14 @@ class World:
                 self._hplm(number).save(folder)
 
     def open_all(self, executor: Executor, count: int) -> float:
-        """Read so many hPLMs into the executor's memory, as far as it has room; how many seconds it took."""
+        """Read so many models into the executor's memory, as far as it has room; how many seconds it took."""
         started = time.perf_counter()
         for number in range(count):
             executor.cache.release(executor.cache.acquire(_identity(number)))
         return time.perf_counter() - started
 
     def rows(self, tenants: NDArray[np.int64], tokens: int) -> list[Row]:
-        """A row of so many tokens for each of these tenants' hPLMs."""
+        """A row of so many tokens for each of these tenants' models."""
         texts = self._phrases[self._draw.integers(0, PHRASES, (len(tenants), tokens // PHRASE + 1))]
         ids = texts.reshape(len(tenants), -1)[:, :tokens]
         types = np.zeros(tokens, dtype=np.int64)

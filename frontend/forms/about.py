@@ -1,4 +1,4 @@
-"""What people say of an hPLM."""
+"""What people say of a model."""
 
 from django import forms
 

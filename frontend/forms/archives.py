@@ -62,7 +62,7 @@ class ImportAdapterForm(PickForm):
     drop_lower = forms.BooleanField(
         label="Leave out what it changes in the lower layers",
         required=False,
-        help_text="The domain's table replaces them. Such an hPLM answers otherwise than the original.",
+        help_text="The domain's table replaces them. Such a model answers otherwise than the original.",
     )
     license = forms.CharField(label="Licence", required=False, max_length=LONGEST_LICENCE)
 

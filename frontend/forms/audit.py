@@ -8,7 +8,7 @@ from tenants.accounts.models import Tenant
 from tenants.accounts.selectors import audit_actors
 from tenants.audit.selectors import SYSTEM, AuditWish, audit_kinds
 
-NAMES = {"api_key": "API keys", "hplm": "hPLMs"}
+NAMES = {"api_key": "API keys", "model": "Models"}
 
 
 class AuditForm(forms.Form):

@@ -6,10 +6,10 @@ from versiontree.tree.models.alias import DEFAULT_ALIAS
 
 
 class BatchForm(forms.Form):
-    """An hPLM, and a file of inputs for it."""
+    """A model, and a file of inputs for it."""
 
     model = forms.CharField(
-        label="hPLM",
+        label="Model",
         max_length=256,
         help_text=f"Its name; with @alias or :version for another than its {DEFAULT_ALIAS} version.",
         widget=forms.TextInput({"autocomplete": "off", "spellcheck": "false"}),

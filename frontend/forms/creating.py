@@ -1,4 +1,4 @@
-"""The form of a new hPLM, filled in step by step: what was filled in before travels along in the address."""
+"""The form of a new model, filled in step by step: what was filled in before travels along in the address."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -65,7 +65,7 @@ class RowField(forms.IntegerField):
 
 
 class CreateForm(Knobbed, forms.Form):
-    """Everything that is asked of who makes an hPLM."""
+    """Everything that is asked of who makes a model."""
 
     kind: ClassVar[JobKind] = JobKind.FINE_TUNE
     more_label = "More settings"

@@ -1,4 +1,4 @@
-"""Which of the tenant's hPLMs a list shows, and in which order."""
+"""Which of the tenant's models a list shows, and in which order."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass

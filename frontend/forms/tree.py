@@ -75,7 +75,7 @@ class DomainForm(TextForm):
 
 
 class DataForm(KnobForm):
-    """The dataset that an hPLM learns from."""
+    """The dataset that a model learns from."""
 
     kind = JobKind.FINE_TUNE
     dataset = PickField(label="Dataset", need=NO_DATASET)
@@ -87,7 +87,7 @@ class DataForm(KnobForm):
 
 
 class HplmUpdateForm(DataForm):
-    """A further version of an hPLM."""
+    """A further version of a model."""
 
     otherwise = AS_BEFORE
 

@@ -1,4 +1,4 @@
-"""The playground's form: which hPLMs are asked, and what."""
+"""The playground's form: which models are asked, and what."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -12,12 +12,12 @@ from tenants.base.errors import HmiError
 from versiontree.tree.selectors.callable_hplms import CallableHplm, Reads, callable_hplm, callable_hplms
 
 MOST: Final = 4
-"""hPLMs side by side."""
+"""Models side by side."""
 
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """The hPLMs that were chosen and can stand side by side, and why others cannot."""
+    """The models that were chosen and can stand side by side, and why others cannot."""
 
     offers: Sequence[CallableHplm]
     faults: Sequence[str]
@@ -41,7 +41,7 @@ class Choice:
 
 
 def choice_of(tenant: Tenant, data: QueryDict) -> Choice:
-    """What ``model`` names, with ``add`` and without ``drop``; the first hPLM there is where none is named.
+    """What ``model`` names, with ``add`` and without ``drop``; the first model there is where none is named.
 
     What cannot stand beside the first one, or is one too many, is left out with the reason.
     """
@@ -63,11 +63,11 @@ def _side_by_side(tenant: Tenant, references: Iterable[str]) -> Choice:
             faults.append(f"{reference}: {refusal.message}")
             continue
         if len(offers) == MOST:
-            faults.append(f"{reference} was left out: at most {MOST} hPLMs stand side by side.")
+            faults.append(f"{reference} was left out: at most {MOST} models stand side by side.")
         elif offers and offer.reads != offers[0].reads:
             faults.append(
                 f"{reference} reads {offer.reads}, {offers[0].reference} reads {offers[0].reads}: "
-                "only hPLMs that read the same can stand side by side."
+                "only models that read the same can stand side by side."
             )
         else:
             offers.append(offer)
@@ -97,8 +97,8 @@ PLACES: Final = ("text", "second")
 
 
 class AskForm(forms.Form):
-    """What hPLMs that read the same are asked. The first text is in `text`, the other in `second`, so that
-    neither is lost when hPLMs are chosen that read something else."""
+    """What models that read the same are asked. The first text is in `text`, the other in `second`, so that
+    neither is lost when models are chosen that read something else."""
 
     def __init__(self, reads: Reads, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)

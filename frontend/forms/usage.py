@@ -33,14 +33,14 @@ class Span(NamedTuple):
 
 
 class UsageForm(forms.Form):
-    """A period that ends today, or two days; who gives days and no period means the days. Of one hPLM, one
+    """A period that ends today, or two days; who gives days and no period means the days. Of one model, one
     key, or all."""
 
     period = forms.ChoiceField(label="Period", choices=PERIODS)
     since = forms.DateField(label="From", required=False, widget=forms.DateInput({"type": "date"}))
     until = forms.DateField(label="To", required=False, widget=forms.DateInput({"type": "date"}))
     model = forms.CharField(
-        label="hPLM",
+        label="Model",
         required=False,
         max_length=LONGEST_NAME,
         widget=forms.TextInput(

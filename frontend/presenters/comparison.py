@@ -1,4 +1,4 @@
-"""Versions of one hPLM side by side: what was measured of each on its test split."""
+"""Versions of one model side by side: what was measured of each on its test split."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass

@@ -67,7 +67,7 @@ def covered_parts(one: Coverage) -> list[Part]:
 
 def _row(tenant: Tenant, upload: Corpus | Dataset, one: Coverage, *, best: bool) -> CoverageRow:
     whole = one.fragments or 1
-    form, field = ("domain_new", "corpus") if isinstance(upload, Corpus) else ("hplm_new", "dataset")
+    form, field = ("domain_new", "corpus") if isinstance(upload, Corpus) else ("model_new", "dataset")
     chosen = urlencode({"parent": one.version_id, field: upload.pk})
     return CoverageRow(
         name=parent_name(one.version),

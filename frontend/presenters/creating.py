@@ -1,4 +1,4 @@
-"""The steps of a new hPLM as their pages show them."""
+"""The steps of a new model as their pages show them."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -20,7 +20,7 @@ from versiontree.tree.training_fields import label_of
 
 MINUTE, HOUR, DAY = 60, 3600, 86_400
 HARDLY = 0.01
-"""A share of fragments that makes no difference to what an hPLM learns."""
+"""A share of fragments that makes no difference to what a model learns."""
 UNLABELLED = (Task.REGRESSION, Task.QUESTION_ANSWERING)
 
 
@@ -137,7 +137,7 @@ def in_words(span: Span) -> str:
 
 def call_of(request: HttpRequest, body: Mapping[str, Any]) -> Snippets:
     """The same thing as an API call."""
-    return snippets_of(request.build_absolute_uri("/api/v1/hplms"), body)
+    return snippets_of(request.build_absolute_uri("/api/v1/models"), body)
 
 
 def _data_choice(dataset: Dataset, *, chosen: bool) -> DataChoice:

@@ -1,4 +1,4 @@
-"""Rows of a dataset to try an hPLM with."""
+"""Rows of a dataset to try a model with."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass

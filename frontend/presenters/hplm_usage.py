@@ -1,4 +1,4 @@
-"""How much one hPLM is asked."""
+"""How much one model is asked."""
 
 from collections import Counter
 from collections.abc import Collection, Iterable
@@ -9,7 +9,7 @@ from tenants.usage.selectors.usage import UsageTotal
 
 
 def summed(days: Collection[UsageDay]) -> UsageTotal:
-    """Add up days of one hPLM."""
+    """Add up days of one model."""
     return UsageTotal(
         requests=sum(day.requests for day in days),
         inputs=sum(day.inputs for day in days),

@@ -1,4 +1,4 @@
-"""A tenant's hPLMs as pages show them."""
+"""A tenant's models as pages show them."""
 
 from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Sequence
@@ -20,7 +20,7 @@ from versiontree.tree.selectors.health import ILL_SHARE
 
 @dataclass(frozen=True, slots=True)
 class HplmRow:
-    """An hPLM by the version that answers for it, or by its newest one while none does.
+    """A model by the version that answers for it, or by its newest one while none does.
 
     `state` is that of the newest version when it is being built or failed, so that a list shows what goes on;
     `health` says whether it answers.
@@ -38,28 +38,28 @@ class HplmRow:
 
 
 def hplm_rows(briefs: Iterable[Brief], usage: Iterable[UsageDay] = ()) -> list[HplmRow]:
-    """A row for each hPLM among these versions, in their order; `usage` is what health is judged by."""
+    """A row for each model among these versions, in their order; `usage` is what health is judged by."""
     histories: dict[str, list[Brief]] = defaultdict(list)
     for brief in briefs:
         histories[brief.name].append(brief)
     asked: Counter[str] = Counter()
     failed: Counter[str] = Counter()
     for day in usage:
-        asked[day.hplm_name] += day.requests
-        failed[day.hplm_name] += day.failed
+        asked[day.model_name] += day.requests
+        failed[day.model_name] += day.failed
     return [
         _hplm_row(history, _health(history, asked[name], failed[name])) for name, history in histories.items()
     ]
 
 
 def branch_names(seen: Iterable[Brief], grown: Collection[Branch]) -> dict[Branch, str]:
-    """The roots and domains that hPLMs hang on, by name."""
+    """The roots and domains that models hang on, by name."""
     found = {brief.branch: brief.name for brief in seen if brief.branch in grown}
     return dict(sorted(found.items(), key=lambda item: item[1]))
 
 
 def curl_snippet(request: HttpRequest, hplm: Hplm) -> str:
-    """The infer request of an hPLM as a line for a terminal."""
+    """The infer request of a model as a line for a terminal."""
     body = {"model": f"{hplm.tenant.slug}/{hplm.name}", "inputs": ["A text to read."]}
     return snippets_of(request.build_absolute_uri("/api/v1/infer"), body).curl
 

@@ -138,8 +138,8 @@ def _form(tenant: Tenant, version: Version) -> str:
     """The form of another of its kind for a first version, that of a further version otherwise."""
     slug, first = tenant.slug, version.number == 1
     if version.hplm is not None:
-        own = reverse("frontend:hplm_update", args=[slug, version.hplm.name])
-        return reverse("frontend:hplm_new", args=[slug]) if first else own
+        own = reverse("frontend:model_update", args=[slug, version.hplm.name])
+        return reverse("frontend:model_new", args=[slug]) if first else own
     own = reverse("frontend:domain_update", args=[slug, version.domain_id])
     return reverse("frontend:domain_new", args=[slug]) if first else own
 

@@ -72,7 +72,7 @@ def limit_rows(quota: Quota, rates: Rates, used: Used) -> list[LimitRow]:
     return [
         _counted("Infer requests today", used.requests, quota.max_requests_per_day, AT_MIDNIGHT),
         *_rates(rates),
-        _counted("hPLMs", used.hplms, quota.max_hplms, "free again when one is deleted"),
+        _counted("Models", used.hplms, quota.max_models, "free again when one is deleted"),
         _counted("Domains", used.domains, quota.max_domains, "without those of the platform"),
         _counted("Jobs at work", used.jobs, quota.max_active_jobs, "free again when one ends"),
         _stored(used, quota.max_storage_bytes),
@@ -84,7 +84,7 @@ def limit_rows(quota: Quota, rates: Rates, used: Used) -> list[LimitRow]:
 def quota_bars(quota: Quota, *, hplms: int, domains: int, jobs: int, requests: int, stored: int) -> list[Bar]:
     """How much of each part of the quota is taken; `stored` is in bytes."""
     counted = (
-        ("hPLMs", hplms, quota.max_hplms),
+        ("Models", hplms, quota.max_models),
         ("Domains", domains, quota.max_domains),
         ("Jobs at work", jobs, quota.max_active_jobs),
         ("Requests today", requests, quota.max_requests_per_day),

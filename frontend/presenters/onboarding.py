@@ -17,7 +17,7 @@ def onboarding(*, data: bool, hplms: bool, ready: bool, keys: bool, asked: bool)
     """What is to be done and what of it is; nothing once all is."""
     steps = [
         Step("Upload a dataset", "Texts with labels, as JSON lines, CSV, TSV or CoNLL.", "dataset_new", data),
-        Step("Create an hPLM", "Choose the dataset and what it grows from.", "hplm_new", hplms),
+        Step("Create a model", "Choose the dataset and what it grows from.", "model_new", hplms),
         Step("Let it learn", "A few minutes; you can watch, or close the page.", "jobs", ready),
         Step("Make an API key", "It is shown once.", "keys", keys),
         Step("Ask it", "By hand, or from a program.", "try", asked),

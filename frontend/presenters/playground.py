@@ -61,7 +61,7 @@ class Answer:
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """What one hPLM said, or why it did not."""
+    """What one model said, or why it did not."""
 
     number: int
     offer: CallableHplm
@@ -78,7 +78,7 @@ class Column:
 def column_of(
     number: int, offer: CallableHplm, snippets: Snippets, given: Mapping[str, str], reply: Mapping[str, Any]
 ) -> Column:
-    """The column of an hPLM that has answered."""
+    """The column of a model that has answered."""
     return Column(number, offer, snippets, answer_of(given, reply))
 
 

@@ -15,11 +15,11 @@ class Tile:
 
 
 def usage_tiles(
-    usage: UsageTotal, *, hplms: int, ready: int, max_hplms: int, jobs: int, max_jobs: int
+    usage: UsageTotal, *, hplms: int, ready: int, max_models: int, jobs: int, max_jobs: int
 ) -> list[Tile]:
     """The tiles of the home page."""
     return [
-        Tile("hPLMs ready", f"{ready:,}", f"{hplms:,} of {max_hplms:,} made"),
+        Tile("Models ready", f"{ready:,}", f"{hplms:,} of {max_models:,} made"),
         Tile("Jobs at work", f"{jobs:,}", f"at most {max_jobs:,} at once"),
         Tile("Requests this month", f"{usage.requests:,}", f"{usage.failed:,} failed"),
         Tile("Texts this month", f"{usage.inputs:,}", f"{usage.tokens:,} tokens"),

@@ -1,4 +1,4 @@
-"""The version tree as it is drawn: roots, their domains, and hPLMs, a page of each branch at a time."""
+"""The version tree as it is drawn: roots, their domains, and models, a page of each branch at a time."""
 
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
@@ -25,7 +25,7 @@ class Chip:
 
 @dataclass(slots=True)
 class Node:
-    """A root, domain or hPLM with its newest versions, and what hangs on it as far as it is shown.
+    """A root, domain or model with its newest versions, and what hangs on it as far as it is shown.
 
     `inside` counts what hangs directly on it, `shown` how many of them come up to the last one drawn. `stem`
     is the version of the one above that its first version was grown from. In what a search found, `hit` has
@@ -61,7 +61,7 @@ class Node:
 
 class Drawing:
     """Lays out what is seen of the tree: `branches` are the versions of roots and domains, `counts` how many
-    hPLMs hang on each."""
+    models hang on each."""
 
     def __init__(self, branches: Sequence[Brief], counts: dict[Branch, int]) -> None:
         self._counts = counts
@@ -113,7 +113,7 @@ class Drawing:
         return node
 
     def hplms_from(self, branch: Branch, start: int) -> slice:
-        """Which of the branch's hPLMs, by name, are among the next that hang on it: domains come first."""
+        """Which of the branch's models, by name, are among the next that hang on it: domains come first."""
         domains = len(self._below[branch])
         return slice(max(0, start - domains), max(0, start + PER_BRANCH - domains))
 
@@ -126,12 +126,12 @@ class Drawing:
         return node
 
     def outlined(self) -> list[Node]:
-        """The roots and what grows directly from them, hPLMs left out."""
+        """The roots and what grows directly from them, models left out."""
         return [self.opened(root, 0, []) if self._below[root] else self.closed(root) for root in self.roots()]
 
     def pruned(self, kept: set[Branch], hplms: dict[Branch, list[Node]]) -> list[Node]:
-        """The whole way from the roots to these branches and hPLMs, which were looked for, and nothing beside
-        it."""
+        """The whole way from the roots to these branches and models, which were looked for, and nothing
+        beside it."""
         drawn = self._along(kept, hplms)
         hits = {(one.domain is not None, one.domain or one.root) for one in kept}
         for node in drawn:
@@ -164,7 +164,7 @@ def _by_stem(children: Iterable[Node]) -> list[Node]:
 
 
 def _mark(node: Node, hits: set[tuple[bool, int]]) -> None:
-    """Say of a node and of all that hangs on it whether it was looked for, as every hPLM was; `hits`
+    """Say of a node and of all that hangs on it whether it was looked for, as every model was; `hits`
     are the others, domains or not, by id."""
     node.hit = node.kind == VersionKind.HPLM or (node.kind == VersionKind.DOMAIN, node.pk) in hits
     node.found = len(node.children)
@@ -173,7 +173,7 @@ def _mark(node: Node, hits: set[tuple[bool, int]]) -> None:
 
 
 def hplm_nodes(briefs: Iterable[Brief]) -> dict[Branch, list[Node]]:
-    """hPLMs by the branch they hang on."""
+    """Models by the branch they hang on."""
     histories: dict[int, list[Brief]] = defaultdict(list)
     for brief in briefs:
         histories[brief.of].append(brief)
@@ -200,7 +200,7 @@ def node_of(history: Sequence[Brief]) -> Node:
 
 
 def answering(history: Sequence[Brief]) -> Brief | None:
-    """The version of an hPLM that answers when nobody says which."""
+    """The version of a model that answers when nobody says which."""
     return next((one for one in history if DEFAULT_ALIAS in one.aliases), None)
 
 

@@ -16,8 +16,8 @@ NO_NAME = "(no name)"
 
 @dataclass(frozen=True, slots=True)
 class UsageRow:
-    """One line of the table. `note` stands below the name; `alone` is what asks for it alone, by hPLM or key;
-    empty for a day."""
+    """One line of the table. `note` stands below the name; `alone` is what asks for it alone, by model or
+    key; empty for a day."""
 
     name: str
     note: str

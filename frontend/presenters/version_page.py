@@ -62,7 +62,7 @@ class ArtifactRow:
 
 @dataclass(frozen=True, slots=True)
 class Licence:
-    """Under what terms a root or hPLM may be used, as far as somebody said."""
+    """Under what terms a root or model may be used, as far as somebody said."""
 
     of: str
     licence: str
@@ -159,7 +159,7 @@ def exports_of(tenant: Tenant, steps: Sequence[Step]) -> list[Export]:
 
 
 def _adapters(version: Version, url: str, size: int) -> list[Export]:
-    """The library that loads an hPLM of this PET, if one does."""
+    """The library that loads a model of this PET, if one does."""
     if version.kind != VersionKind.HPLM:
         return []
     pet = mapping_of(version.config.get("settings"))
@@ -174,7 +174,7 @@ def version_url(tenant: Tenant, version: Version) -> str:
     """The page of a version."""
     kind, number = VersionKind(version.kind), version.number
     if kind == VersionKind.HPLM and version.hplm is not None:
-        return reverse("frontend:hplm_version", args=[tenant.slug, version.hplm.name, number])
+        return reverse("frontend:model_version", args=[tenant.slug, version.hplm.name, number])
     if kind == VersionKind.DOMAIN:
         return reverse("frontend:domain_version", args=[tenant.slug, version.domain_id, number])
     return reverse("frontend:root_version", args=[tenant.slug, version.root.name, number])
@@ -270,5 +270,5 @@ def _leaks(version: Version) -> list[str]:
     if worst is None:
         return []
     return [
-        f"{worst['share']:.1%} of {worst['to']} stand in {worst['from']}, too: the figures flatter the hPLM."
+        f"{worst['share']:.1%} of {worst['to']} stand in {worst['from']}, too: the figures flatter the model."
     ]

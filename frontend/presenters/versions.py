@@ -1,4 +1,4 @@
-"""Versions of domains and hPLMs as pages show them."""
+"""Versions of domains and models as pages show them."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -90,7 +90,7 @@ def rollback_target(hplm: Hplm, default: Version | None) -> Version | None:
 
 
 def promotable(versions: Iterable[Version]) -> list[Version]:
-    """Those of an hPLM's versions that could answer by default and do not."""
+    """Those of a model's versions that could answer by default and do not."""
     return [
         version
         for version in versions

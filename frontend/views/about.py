@@ -1,4 +1,4 @@
-"""What an hPLM is for, in its makers' words, and the model card that its versions leave with."""
+"""What a model is for, in its makers' words, and the model card that its versions leave with."""
 
 from django.db import transaction
 from django.http import HttpResponse
@@ -25,8 +25,8 @@ def about(request: TenantRequest, name: str) -> HttpResponse:
     said = {"description": hplm.description, "license": hplm.license}
     form = AboutForm(request.POST or None, initial=said)
     if not form.is_valid() or attempt(form, lambda: _say(request, hplm, form)) is None:
-        return show(request, "hplms/about.html", hplm=hplm, form=form)
-    return go(request, "hplm", hplm.name, said="That is what is told of it now.")
+        return show(request, "models/about.html", hplm=hplm, form=form)
+    return go(request, "model", hplm.name, said="That is what is told of it now.")
 
 
 @require_GET
@@ -37,7 +37,7 @@ def card(request: TenantRequest, name: str, number: int) -> HttpResponse:
     version = versions_of(hplm).filter(number=number).first()
     if version is None:
         raise not_found("version")
-    return show(request, "hplms/card.html", hplm=hplm, version=version, card=version_card(version))
+    return show(request, "models/card.html", hplm=hplm, version=version, card=version_card(version))
 
 
 @transaction.atomic

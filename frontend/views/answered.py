@@ -75,7 +75,7 @@ def answers(request: TenantRequest, name: str, number: int) -> HttpResponseBase:
 @require_GET
 @tenant_page()
 def against(request: TenantRequest, name: str, number: int, other: int) -> HttpResponseBase:
-    """The rows that another version of the hPLM answered differently, perhaps only those that were fixed or
+    """The rows that another version of the model answered differently, perhaps only those that were fixed or
     broken; `?csv` downloads them."""
     tenant, version, earlier = (
         request.place.tenant,

@@ -38,7 +38,7 @@ def import_(request: TenantRequest) -> HttpResponse:
     form = ImportForm(request.POST or None, request.FILES or None)
     version = attempt(form, lambda: _import(request, form)) if form.is_valid() else None
     if version is None:
-        return show(request, "hplms/import.html", form=form)
+        return show(request, "models/import.html", form=form)
     return HttpResponseRedirect(version_url(request.place.tenant, version))
 
 
@@ -46,12 +46,12 @@ def import_(request: TenantRequest) -> HttpResponse:
 @require_http_methods(["GET", "POST"])
 @tenant_page(Role.DEVELOPER)
 def import_adapter(request: TenantRequest) -> HttpResponse:
-    """Make an adapter that was trained elsewhere an hPLM; its page follows."""
+    """Make an adapter that was trained elsewhere a model; its page follows."""
     told = request.POST or None, request.FILES or None
     form = ImportAdapterForm(request.place.tenant, *told, initial=request.GET.dict())
     version = attempt(form, lambda: _import_adapter(request, form)) if form.is_valid() else None
     if version is None:
-        return show(request, "hplms/import_adapter.html", form=form)
+        return show(request, "models/import_adapter.html", form=form)
     return HttpResponseRedirect(version_url(request.place.tenant, version))
 
 

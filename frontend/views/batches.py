@@ -1,4 +1,4 @@
-"""Batches: files of inputs that an hPLM answers when nothing else waits."""
+"""Batches: files of inputs that a model answers when nothing else waits."""
 
 from uuid import UUID
 

@@ -1,4 +1,4 @@
-"""Making an hPLM, step by step: data, parent, settings, and a review before anything begins.
+"""Making a model, step by step: data, parent, settings, and a review before anything begins.
 
 The address carries what was filled in, so that back, forward and a bookmark keep it; nothing is stored before
 the last button.
@@ -40,7 +40,7 @@ HOLDS = "of weights, and a few kB beside them"
 @require_http_methods(["GET", "POST"])
 @tenant_page(Role.DEVELOPER)
 def new(request: TenantRequest) -> HttpResponse:
-    """A step; once all are filled in, POST makes the hPLM, and its first job's page follows.
+    """A step; once all are filled in, POST makes the model, and its first job's page follows.
 
     What is wrong leads to the step where it was filled in.
     """

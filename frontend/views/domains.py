@@ -34,7 +34,7 @@ HOLDS = "of its lower layers and its table"
 @require_GET
 @tenant_page()
 def domain(request: TenantRequest, pk: int) -> HttpResponse:
-    """A domain that the tenant sees, its versions, and the tenant's hPLMs that grow from it."""
+    """A domain that the tenant sees, its versions, and the tenant's models that grow from it."""
     tenant = request.place.tenant
     domain = domains_visible_to(tenant).filter(pk=pk).first()
     if domain is None:

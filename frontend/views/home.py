@@ -59,7 +59,7 @@ def favicon(request: HttpRequest) -> HttpResponse:  # noqa: ARG001
 @require_GET
 @tenant_page()
 def home(request: TenantRequest) -> HttpResponse:
-    """What is still to be set up, running jobs, the newest hPLMs, usage against the quota, new data."""
+    """What is still to be set up, running jobs, the newest models, usage against the quota, new data."""
     tenant = request.place.tenant
     hplms, found = hplms_found(tenant), at_work(tenant)
     newest = list(hplms.order_by("-created_at")[:HPLMS_SHOWN])
@@ -82,7 +82,7 @@ def home(request: TenantRequest) -> HttpResponse:
         "data": data,
         "quota": _quota(tenant, quota, hplms=counts["hplms"], jobs=len(found.active)),
     }
-    most = {"max_hplms": quota.max_hplms, "max_jobs": quota.max_active_jobs}
+    most = {"max_models": quota.max_models, "max_jobs": quota.max_active_jobs}
     tiles = usage_tiles(usage, **counts, **most, jobs=len(found.active))
     return show(request, "home.html", tiles=tiles, **context)
 

@@ -1,4 +1,4 @@
-"""hPLMs: the page of one, updating and deleting one, moving its aliases."""
+"""Models: the page of one, updating and deleting one, moving its aliases."""
 
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -40,7 +40,7 @@ USAGE_DAYS = 30
 @require_GET
 @tenant_page()
 def index(request: TenantRequest) -> HttpResponse:
-    """The tenant's hPLMs, a page at a time, perhaps only those that the form above them chooses."""
+    """The tenant's models, a page at a time, perhaps only those that the form above them chooses."""
     tenant = request.place.tenant
     form = HplmsForm(branch_names(branches_seen_by(tenant), hplm_counts(tenant)), request.GET)
     asked = form.asked()
@@ -49,7 +49,7 @@ def index(request: TenantRequest) -> HttpResponse:
         found = found.filter(pk__in=failing(tenant).values("pk"))
     page = page_of(request, found.order_by(*asked.order))
     rows = hplm_rows(hplm_briefs(tenant, page), usage_of_late(tenant, page))
-    return show(request, "hplms/index.html", hplms=rows, page=page, form=form, words=bool(request.GET))
+    return show(request, "models/index.html", hplms=rows, page=page, form=form, words=bool(request.GET))
 
 
 @require_GET
@@ -64,13 +64,13 @@ def hplm(request: TenantRequest, name: str) -> HttpResponse:
 @require_http_methods(["GET", "POST"])
 @tenant_page(Role.DEVELOPER)
 def update(request: TenantRequest, name: str) -> HttpResponse:
-    """A further version of an hPLM from new data; its first job's page follows."""
+    """A further version of a model from new data; its first job's page follows."""
     hplm = hplm_of(request.place.tenant, name)
     filled = request.GET.dict()
     form = HplmUpdateForm(request.place.tenant, request.POST or None, task=hplm.task, initial=filled)
     version = attempt(form, lambda: _update(request, hplm, form)) if form.is_valid() else None
     if version is None:
-        return show(request, "hplms/update.html", form=form, hplm=hplm)
+        return show(request, "models/update.html", form=form, hplm=hplm)
     return go(request, "job", first_job_of(version).pk)
 
 
@@ -83,7 +83,7 @@ def move_alias(request: TenantRequest, name: str) -> HttpResponse:
     moved = attempt(form, lambda: _move(request, hplm, form)) if form.is_valid() else None
     if moved is None:
         return _page(request, hplm, form)
-    return go(request, "hplm", hplm.name, said=f"@{moved.name} now means version {moved.version.number}.")
+    return go(request, "model", hplm.name, said=f"@{moved.name} now means version {moved.version.number}.")
 
 
 @require_POST
@@ -93,27 +93,27 @@ def remove_alias(request: TenantRequest, name: str, alias: str) -> HttpResponse:
     hplm, reason = hplm_of(request.place.tenant, name), request.POST.get("reason", "").strip()
     if not reason:
         messages.error(request, f"@{alias} is not removed: say why, for its history.")
-        return go(request, "hplm", hplm.name)
+        return go(request, "model", hplm.name)
     act(
         request,
         lambda: alias_remove(hplm=hplm, name=alias, actor=request.user, reason=reason),
         said=f"@{alias} is removed.",
     )
-    return go(request, "hplm", hplm.name)
+    return go(request, "model", hplm.name)
 
 
 @require_POST
 @tenant_page(Role.DEVELOPER)
 def delete(request: TenantRequest, name: str) -> HttpResponse:
-    """Stop serving an hPLM and free its name, once that was typed."""
+    """Stop serving a model and free its name, once that was typed."""
     hplm = hplm_of(request.place.tenant, name)
     if request.POST.get("name") != hplm.name:
-        messages.error(request, f"Nothing was deleted: type the hPLM's name, {hplm.name}, to delete it.")
-        return go(request, "hplm", hplm.name)
+        messages.error(request, f"Nothing was deleted: type the model's name, {hplm.name}, to delete it.")
+        return go(request, "model", hplm.name)
     refused = act(
         request, lambda: hplm_delete(hplm=hplm, actor=request.user), said=f"{hplm.name} is deleted."
     )
-    return go(request, "hplm", hplm.name) if refused else go(request, "home")
+    return go(request, "model", hplm.name) if refused else go(request, "home")
 
 
 def _update(request: TenantRequest, hplm: Hplm, form: HplmUpdateForm) -> Version:
@@ -164,12 +164,12 @@ def _page(request: TenantRequest, hplm: Hplm, form: AliasForm | None) -> HttpRes
         "curl": curl_snippet(request, hplm),
         "form": form,
     }
-    return show(request, "hplms/hplm.html", **context)
+    return show(request, "models/model.html", **context)
 
 
 def _usage(tenant: Tenant, hplm: Hplm) -> dict[str, Any]:
     today = datetime.now(UTC).date()
     since = today - timedelta(days=USAGE_DAYS - 1)
-    days = list(usage_of(tenant, since).filter(hplm_name=hplm.name))
+    days = list(usage_of(tenant, since).filter(model_name=hplm.name))
     curve = curve_of("Requests a day", daily_requests(days, since, today))
     return {"sum": summed(days), "curve": curve}

@@ -71,7 +71,7 @@ def card(request: TenantRequest, kind: str, pk: int) -> HttpResponse:
         drawing = drawing_for(tenant)
         history = drawing.history(_branch(drawing, kind, pk))
     if not history:
-        raise not_found("hPLM")
+        raise not_found("model")
     newest = [(brief, measured(brief)) for brief in reversed(history[-CARD_VERSIONS:])]
     node = node_of(history)
     parent = next((one.pk for one in reversed(history) if one.state == VersionState.READY), None)

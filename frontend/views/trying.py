@@ -1,4 +1,4 @@
-"""The playground: the same infer request to one hPLM or several, side by side."""
+"""The playground: the same infer request to one model or several, side by side."""
 
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -29,7 +29,7 @@ from versiontree.tree.selectors.callable_hplms import CallableHplm, callable_hpl
 @require_GET
 @tenant_page()
 def page(request: TenantRequest) -> HttpResponse:
-    """The texts to fill in, with the hPLMs that the address names."""
+    """The texts to fill in, with the models that the address names."""
     choice = choice_of(request.place.tenant, request.GET)
     return _page(request, choice, AskForm(choice.reads))
 
@@ -37,7 +37,7 @@ def page(request: TenantRequest) -> HttpResponse:
 @require_POST
 @tenant_page()
 def choose(request: TenantRequest) -> HttpResponse:
-    """One hPLM more or less, while what was written stays; or a row of its dataset in place of that."""
+    """One model more or less, while what was written stays; or a row of its dataset in place of that."""
     tenant = request.place.tenant
     choice = choice_of(tenant, request.POST)
     tried = _tried_with(tenant, choice)
@@ -84,7 +84,7 @@ def _page(
 
 
 def _tried_with(tenant: Tenant, choice: Choice) -> TriedWith:
-    """Rows of the dataset that the first hPLM learned from, of its test split."""
+    """Rows of the dataset that the first model learned from, of its test split."""
     dataset = dataset_behind(tenant, choice.offers[0]) if choice.offers else None
     return tried_with(dataset, dataset_first_rows(dataset, Split.TEST) if dataset else [], choice.reads)
 
@@ -96,7 +96,7 @@ def _offers_beside(tenant: Tenant, choice: Choice, words: str = "") -> list[Call
 
 
 def _named(request: TenantRequest) -> QueryDict:
-    """The hPLMs that are chosen, without the one that is being looked for."""
+    """The models that are chosen, without the one that is being looked for."""
     named = request.GET.copy()
     named.pop("add", None)
     return named
@@ -104,7 +104,7 @@ def _named(request: TenantRequest) -> QueryDict:
 
 def _missing(form: AskForm, choice: Choice) -> str:
     if not choice.offers:
-        return " ".join(choice.faults) or "Choose an hPLM to ask."
+        return " ".join(choice.faults) or "Choose a model to ask."
     labels = [str(form.fields[name].label) for name in form.errors]
     return f"Nothing to read yet: fill in {' and '.join(labels)}."
 

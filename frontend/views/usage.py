@@ -22,9 +22,9 @@ from tenants.usage.selectors.usage import EVERYTHING, UsageBy, busiest, usage_by
 
 BUSIEST_SHOWN = 10
 KEYS_OFFERED = 200
-BY = {UsageBy.DAY: ("Day", "days"), UsageBy.MODEL: ("hPLM", "hPLMs"), UsageBy.KEY: ("API key", "keys")}
+BY = {UsageBy.DAY: ("Day", "days"), UsageBy.MODEL: ("Model", "Models"), UsageBy.KEY: ("API key", "keys")}
 COLUMNS = ("day", "model", "key", "requests", "failed", "texts", "tokens", "machine_ms")
-READ = ("day", "hplm_name", "key_prefix", "requests", "failed", "inputs", "tokens", "busy_ms")
+READ = ("day", "model_name", "key_prefix", "requests", "failed", "inputs", "tokens", "busy_ms")
 LINES_AT_ONCE = 1_000
 
 
@@ -32,7 +32,7 @@ LINES_AT_ONCE = 1_000
 @never_cache
 @tenant_page()
 def page(request: TenantRequest) -> HttpResponse:
-    """Usage of a period by day, hPLM and key, perhaps of one of them alone, and the limits."""
+    """Usage of a period by day, model and key, perhaps of one of them alone, and the limits."""
     tenant = request.place.tenant
     form = _form(request)
     since, until = form.span()
@@ -73,7 +73,7 @@ def page(request: TenantRequest) -> HttpResponse:
 @require_GET
 @tenant_page()
 def rows_csv(request: TenantRequest) -> HttpResponseBase:
-    """The period day by day, each hPLM and key on a line of its own."""
+    """The period day by day, each model and key on a line of its own."""
     tenant = request.place.tenant
     form = _form(request)
     since, until = form.span()

@@ -1,4 +1,4 @@
-"""The pages of versions: of a root, a domain or an hPLM."""
+"""The pages of versions: of a root, a domain or a model."""
 
 from typing import Any
 
@@ -34,7 +34,7 @@ VERSIONS_OFFERED = 20
 @require_GET
 @tenant_page()
 def of_hplm(request: TenantRequest, name: str, number: int) -> HttpResponse:
-    """One version of an hPLM: how good it is, what it was made from, and what it stands on."""
+    """One version of a model: how good it is, what it was made from, and what it stands on."""
     hplm = hplm_of(request.place.tenant, name)
     return _page(request, hplm, number, hplm=hplm)
 

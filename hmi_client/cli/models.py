@@ -1,4 +1,4 @@
-"""`hmi models`: hPLMs, their versions and where their aliases point."""
+"""`hmi models`: models, their versions and where their aliases point."""
 
 from typing import Annotated
 
@@ -9,7 +9,7 @@ from hmi_client.cli.session import client_of
 from hmi_client.shapes import Alias
 
 app = typer.Typer(no_args_is_help=True, help="Models, their versions, and which one answers.")
-Name = Annotated[str, typer.Argument(help="The hPLM's name.")]
+Name = Annotated[str, typer.Argument(help="The model's name.")]
 AliasName = Annotated[str, typer.Option("--alias", help="Which alias.")]
 Reason = Annotated[str, typer.Option(help="Why; kept with the move.")]
 

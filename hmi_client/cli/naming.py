@@ -36,7 +36,7 @@ def parent_named(client: Client, named: str) -> int:
         return int(named)
     name, _, number = named.partition(":")
     root, _, last = name.rpartition("/")
-    ready = [node for node in client.tree() if node.kind != "hplm" and node.state == "ready"]
+    ready = [node for node in client.tree() if node.kind != "model" and node.state == "ready"]
     found = [
         node
         for node in ready

@@ -1,4 +1,4 @@
-"""`hmi train`: a new hPLM, or a new version of one."""
+"""`hmi train`: a new model, or a new version of one."""
 
 import json
 from typing import Annotated, Any
@@ -16,12 +16,12 @@ from hmi_client.shapes import Version
 
 def train(
     context: typer.Context,
-    name: Annotated[str, typer.Argument(help="The hPLM's name. One that is there gets a new version.")],
+    name: Annotated[str, typer.Argument(help="The model's name. One that is there gets a new version.")],
     data: Annotated[str, typer.Option(help="The dataset: its id, or its name.")],
     parent: Annotated[
         str,
         typer.Option(
-            help="What a new hPLM stands on: a version's id, `root` or `root/domain`, or with `:version`."
+            help="What a new model stands on: a version's id, `root` or `root/domain`, or with `:version`."
         ),
     ] = "",
     setting: Annotated[list[str] | None, typer.Option(help="epochs=3, and so on. Repeatable.")] = None,

@@ -22,8 +22,8 @@ def infer(
 ) -> Flow[Answer]:
     """What a model says to each input: a text, or the object that its task takes.
 
-    ``model`` is ``hplm``, ``tenant/hplm``, ``tenant/hplm@alias`` or ``tenant/hplm:version``. ``explain`` has
-    each result say how its tokens were made.
+    ``model`` is ``model``, ``tenant/model``, ``tenant/model@alias`` or ``tenant/model:version``. ``explain``
+    has each result say how its tokens were made.
     """
     body: dict[str, Any] = {"model": model, "inputs": list(inputs)}
     if timeout_s is not None:

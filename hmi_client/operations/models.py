@@ -1,4 +1,4 @@
-"""hPLMs, their versions and aliases."""
+"""Models, their versions and aliases."""
 
 from hmi_client.errors import Conflict
 from hmi_client.operations.calls import get, pages, path_of
@@ -10,23 +10,23 @@ DEFAULT_ALIAS = "default"
 
 
 def models() -> Flow[None]:
-    """The tenant's hPLMs."""
-    return (yield from pages(Model, "hplms"))
+    """The tenant's models."""
+    return (yield from pages(Model, "models"))
 
 
 def model(name: str) -> Flow[Model]:
-    """One hPLM."""
-    return (yield from get(Model, path_of("hplms", name)))
+    """One model."""
+    return (yield from get(Model, path_of("models", name)))
 
 
 def model_delete(name: str) -> Flow[None]:
-    """Delete an hPLM with its versions."""
-    yield from ask(Call("DELETE", path_of("hplms", name)))
+    """Delete a model with its versions."""
+    yield from ask(Call("DELETE", path_of("models", name)))
 
 
 def versions(name: str) -> Flow[None]:
-    """The versions of an hPLM."""
-    return (yield from pages(Version, path_of("hplms", name, "versions")))
+    """The versions of a model."""
+    return (yield from pages(Version, path_of("models", name, "versions")))
 
 
 def version(version_id: int) -> Flow[Version]:
@@ -36,14 +36,14 @@ def version(version_id: int) -> Flow[Version]:
 
 def promote(name: str, number: int, *, alias: str = DEFAULT_ALIAS, reason: str = "") -> Flow[Alias]:
     """Point an alias at a version, by its number; infer requests follow within a second."""
-    path = path_of("hplms", name, "aliases", alias)
+    path = path_of("models", name, "aliases", alias)
     response = yield from ask(Call("PUT", path, json={"version": number, "reason": reason}))
     return read(Alias, response.json())
 
 
 def rollback(name: str, *, alias: str = DEFAULT_ALIAS, reason: str = "") -> Flow[Alias]:
     """Point an alias at the version that it pointed at before its last move."""
-    response = yield from ask(Call("GET", path_of("hplms", name, "alias-moves")))
+    response = yield from ask(Call("GET", path_of("models", name, "alias-moves")))
     moves = [read(AliasMove, move) for move in response.json()["results"] if move["name"] == alias]
     if not moves or moves[0].from_version is None:
         raise Conflict(
@@ -56,5 +56,5 @@ def rollback(name: str, *, alias: str = DEFAULT_ALIAS, reason: str = "") -> Flow
 
 
 def alias_moves(name: str) -> Flow[None]:
-    """Where the aliases of an hPLM pointed, newest first."""
-    return (yield from pages(AliasMove, path_of("hplms", name, "alias-moves")))
+    """Where the aliases of a model pointed, newest first."""
+    return (yield from pages(AliasMove, path_of("models", name, "alias-moves")))

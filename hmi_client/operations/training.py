@@ -1,4 +1,4 @@
-"""Making hPLMs, and waiting for them."""
+"""Making models, and waiting for them."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -21,7 +21,7 @@ def model_create(
     license: str = "",  # noqa: A002 - the API's word
     auto_promote: bool = True,
 ) -> Flow[Version]:
-    """Begin to train a new hPLM upon a version of a root or a domain."""
+    """Begin to train a new model upon a version of a root or a domain."""
     body = {
         "name": name,
         "parent": parent,
@@ -30,15 +30,15 @@ def model_create(
         "license": license,
         "auto_promote": auto_promote,
     }
-    return read(Version, (yield from post("hplms", body)))
+    return read(Version, (yield from post("models", body)))
 
 
 def model_update(
     name: str, *, dataset: int, settings: Mapping[str, Any] | None = None, auto_promote: bool = True
 ) -> Flow[Version]:
-    """Begin to train a new version of an hPLM with another dataset; what ``settings`` leaves out stays."""
+    """Begin to train a new version of a model with another dataset; what ``settings`` leaves out stays."""
     body = {"dataset": dataset, "settings": dict(settings or {}), "auto_promote": auto_promote}
-    return read(Version, (yield from post(path_of("hplms", name, "versions"), body)))
+    return read(Version, (yield from post(path_of("models", name, "versions"), body)))
 
 
 def watch(version_id: int, *, poll_s: float = POLL_S) -> Flow[None]:

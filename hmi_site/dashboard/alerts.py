@@ -36,11 +36,11 @@ def serving_alerts(serving: Serving | None, roots: list[RootRow]) -> Iterator[Al
     else:
         for root in roots:
             if root.hplms and not root.workers:
-                told = f"No inference worker serves the root {root.name}, which has {root.hplms:,} hPLMs."
+                told = f"No inference worker serves the root {root.name}, which has {root.hplms:,} models."
                 yield Alert(told, "danger", page)
     for worker in serving.workers:
         if worker.slot_mismatches:
-            told = f"{worker.name} refused {worker.slot_mismatches:,} rows because a slot held another hPLM."
+            told = f"{worker.name} refused {worker.slot_mismatches:,} rows because a slot held another model."
             yield Alert(told, "danger", page)
         if worker.last_error:
             yield Alert(f"{worker.name}: {worker.last_error}", "warning", page)

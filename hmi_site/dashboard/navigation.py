@@ -90,4 +90,4 @@ def list_item(request: HttpRequest, name: str, icon: str = "") -> dict[str, Any]
 
 
 def _title(name: str) -> str:
-    return name if name.startswith("hPLM") else name[:1].upper() + name[1:]
+    return name[:1].upper() + name[1:]

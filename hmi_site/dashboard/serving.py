@@ -18,7 +18,7 @@ from versiontree.tree.models.version import VersionKind, VersionState
 
 @dataclass(frozen=True, slots=True)
 class RootRow:
-    """A root: the workers that take requests for it, the hPLMs below it, and what is outstanding."""
+    """A root: the workers that take requests for it, the models below it, and what is outstanding."""
 
     pk: int
     name: str
@@ -37,14 +37,15 @@ def serving_or_none() -> Serving | None:
 
 
 def memory_tiles(serving: Serving) -> list[Tile]:
-    """What the workers have in memory. Several may serve the same hPLM: hPLMs are not added up over them."""
+    """What the workers have in memory. Several may serve the same model: models are not added up over
+    them."""
     workers = serving.workers
     used, total = (
         sum(one.device_used_bytes for one in workers),
         sum(one.device_total_bytes for one in workers),
     )
     return [
-        _fewest("hPLMs in memory", [(one.resident, one.hplms) for one in workers]),
+        _fewest("Models in memory", [(one.resident, one.hplms) for one in workers]),
         _fewest("Pinned in memory", [(one.pinned_resident, one.pinned) for one in workers]),
         Tile("Slot mismatches", f"{sum(one.slot_mismatches for one in workers):,}", "must stay 0"),
         Tile("Workers' memory", filesizeformat(sum(one.host_bytes for one in workers))),

@@ -64,7 +64,7 @@ class TenantPage(TenantAdmin):
         )
         return counted
 
-    @admin.display(description="Its hPLMs", ordering="hplm_count")
+    @admin.display(description="Its models", ordering="hplm_count")
     def hplm_count(self, tenant: Any) -> str:
         """How many it has."""
         return f"{tenant.hplm_count:,}"

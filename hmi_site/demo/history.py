@@ -1,4 +1,4 @@
-"""The past of a large installation: jobs that are over, and usage by day and hPLM."""
+"""The past of a large installation: jobs that are over, and usage by day and model."""
 
 import random
 from collections.abc import Iterator, Sequence
@@ -31,7 +31,7 @@ def jobs_remember(*, versions: Sequence[Version], count: int) -> None:
 
 
 def usage_remember(*, versions: Sequence[Version], count: int) -> None:
-    """So many rows of usage: of each hPLM one a day, as far back as it takes. Days that are there stay."""
+    """So many rows of usage: of each model one a day, as far back as it takes. Days that are there stay."""
     draw = random.Random(count)  # noqa: S311 - figures to look at
     rows = islice(_days(versions, draw), count)
     while some := list(islice(rows, AT_ONCE)):
@@ -86,7 +86,7 @@ def _days(versions: Sequence[Version], draw: random.Random) -> Iterator[UsageDay
             assert version.hplm is not None
             yield UsageDay(
                 tenant_id=version.hplm.tenant_id,
-                hplm_name=version.hplm.name,
+                model_name=version.hplm.name,
                 day=day,
                 requests=requests,
                 inputs=2 * requests,

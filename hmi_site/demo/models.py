@@ -15,14 +15,14 @@ from versiontree.tree.models import Hplm, Version
 
 @dataclass(frozen=True, slots=True)
 class DemoModel:
-    """One hPLM of the demo: its row in the report, and what to send it."""
+    """One model of the demo: its row in the report, and what to send it."""
 
     row: dict[str, Any]
     traffic: ModelTraffic
 
 
 def demo_models() -> list[DemoModel]:
-    """Every hPLM of the demo tree, with its test texts as traffic."""
+    """Every model of the demo tree, with its test texts as traffic."""
     keys = {name: login.api_key for name, login in logins_read().items()}
     return [_model(task, keys[task.tenant]) for task in TASKS]
 
@@ -38,7 +38,7 @@ def _model(task: DemoTask, api_key: str) -> DemoModel:
     test = version.metrics["evaluate"]
     artifact = version.artifact_links.get(role="hplm").artifact
     row = {
-        "hPLM": f"{tenant.slug}/{hplm.name}",
+        "Model": f"{tenant.slug}/{hplm.name}",
         "task": task.task,
         "parent": str(version.parent),
         "train": splits["train"].rows,
@@ -48,4 +48,4 @@ def _model(task: DemoTask, api_key: str) -> DemoModel:
         "usual tag": f"{100 * test['word_baseline']:.1f}" if "word_baseline" in test else "",
         "PET KB": round(artifact.size / 1000),
     }
-    return DemoModel(row, ModelTraffic(row["hPLM"], api_key, test_texts(stored_path(splits["test"].sha256))))
+    return DemoModel(row, ModelTraffic(row["Model"], api_key, test_texts(stored_path(splits["test"].sha256))))

@@ -1,5 +1,5 @@
-"""A large installation to look at and to measure: many hPLMs like one that is there, each with numbers of its
-own, written into the store and the database as fine-tuning would have left them."""
+"""A large installation to look at and to measure: many models like one that is there, each with numbers of
+its own, written into the store and the database as fine-tuning would have left them."""
 
 from collections.abc import Callable, Sequence
 from copy import deepcopy
@@ -25,7 +25,7 @@ NOISE: Final = 0.01
 def populate(
     *, like: Version, tenants: Sequence[Tenant], count: int, progress: Callable[[int], None] = lambda _: None
 ) -> None:
-    """Register ``count`` ready hPLMs like the ready version ``like``, shared out over ``tenants`` in turn,
+    """Register ``count`` ready models like the ready version ``like``, shared out over ``tenants`` in turn,
     and tell the inference workers. ``progress`` hears how many there are so far.
 
     Names go on from what is there (``like``'s name, a hyphen, a number), so that it may be repeated. Quotas
@@ -48,12 +48,12 @@ def populate(
 
 
 def copies_of(like: Version) -> str:
-    """What the names of such hPLMs match, as a regular expression."""
+    """What the names of such models match, as a regular expression."""
     return rf"^{like.name}-\d+$"
 
 
 def _stored(store: ArtifactStore, like: Model, serial: int) -> StoredArtifact:
-    """The hPLM of that number: the model's numbers, and some noise."""
+    """The model of that number: the model's numbers, and some noise."""
     model, draw = deepcopy(like), torch.Generator().manual_seed(serial)
     for value in [*model.pet.weights.values(), model.head.weight, model.head.bias]:
         value += NOISE * torch.randn(value.shape, generator=draw)

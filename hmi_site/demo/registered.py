@@ -1,4 +1,4 @@
-"""Rows of hPLMs that nobody trained here, as their jobs would have left them."""
+"""Rows of models that nobody trained here, as their jobs would have left them."""
 
 from collections.abc import Sequence
 from typing import Final
@@ -22,7 +22,7 @@ REASON: Final = "Populated"
 def hplms_register(
     like: Version, owners: Sequence[Tenant], names: Sequence[str], made: Sequence[StoredArtifact]
 ) -> None:
-    """An hPLM of each of these owners, names and artifacts: one version, ready and the default, with the
+    """A model of each of these owners, names and artifacts: one version, ready and the default, with the
     parent, configuration and metrics of the version ``like``."""
     now = timezone.now()
     artifact_refs_lock()

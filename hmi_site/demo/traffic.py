@@ -23,7 +23,7 @@ NOT_YET: Final = ("model_not_ready", "worker_unavailable")
 
 @dataclass(frozen=True, slots=True)
 class ModelTraffic:
-    """What is sent to one hPLM: its reference, its tenant's key, and the texts."""
+    """What is sent to one model: its reference, its tenant's key, and the texts."""
 
     reference: str
     api_key: str

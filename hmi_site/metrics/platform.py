@@ -82,7 +82,7 @@ def _workers(alive: list[WorkerStatus]) -> Iterator[Metric]:
         workers.add_metric([state], states[state])
     yield workers
     mismatches = sum(worker.slot_mismatches for worker in alive)
-    text = "Rows refused because a slot held another hPLM, by the workers alive: must stay 0"
+    text = "Rows refused because a slot held another model, by the workers alive: must stay 0"
     yield _gauge("hmi_workers_slot_mismatches", text, mismatches)
     if last := max((worker.last_batch_at for worker in alive), default=0.0):
         text = "Time since any worker alive computed a batch; absent before the first"

@@ -118,7 +118,7 @@ def answers_per_s(workers: Sequence[WorkerStatus]) -> float:
 
 
 def serving_root(root: str, workers: Iterable[WorkerStatus]) -> list[WorkerStatus]:
-    """The workers that take requests for the root's hPLMs."""
+    """The workers that take requests for the root's models."""
     return [worker for worker in workers if worker.state == "ready" and root in worker.root_digests]
 
 

@@ -13,7 +13,7 @@ HIT_RATIO: Final = "x-hmi-plot-hit-ratio"
 TIMES: Final = "Server-Timing"
 
 SAID: Final = {
-    MODEL: "The version that answered: `tenant/hplm:version`.",
+    MODEL: "The version that answered: `tenant/model:version`.",
     DIGEST: "Its digest.",
     HIT_RATIO: "Of the fragments that were looked up, the share that the tables had whole; left out where"
     " there were none.",

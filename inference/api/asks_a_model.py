@@ -1,4 +1,4 @@
-"""What all views that ask an hPLM have in common: who may, how often, and under which name."""
+"""What all views that ask a model have in common: who may, how often, and under which name."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""Who asks an hPLM, and for which tenant."""
+"""Who asks a model, and for which tenant."""
 
 from rest_framework.permissions import BasePermission
 from rest_framework.request import Request

@@ -99,7 +99,7 @@ def _count(asked: Question, reply: InferReply | None, *, failed: bool = True) ->
     try:
         usage_record(
             tenant=asked.tenant,
-            hplm_name=asked.model.hplm,
+            model_name=asked.model.hplm,
             inputs=len(asked.texts),
             tokens=reply.usage.tokens if reply else 0,
             failed=failed,

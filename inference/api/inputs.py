@@ -31,7 +31,7 @@ def check_inputs(value: object) -> tuple[GivenInput, ...]:
 
 
 def fit_inputs(given: Sequence[GivenInput], *, task: str, pairs: bool) -> tuple[InferInput, ...]:
-    """The inputs as the worker reads them, once each has exactly the texts that the hPLM was trained on."""
+    """The inputs as the worker reads them, once each has exactly the texts that the model was trained on."""
     of_task = TEXTS if pairs else TEXTS[:1]
     wanted = QUESTION if task == QUESTION_ANSWERING else of_task
     return tuple(_fit(index, one, wanted) for index, one in enumerate(given))
@@ -40,11 +40,11 @@ def fit_inputs(given: Sequence[GivenInput], *, task: str, pairs: bool) -> tuple[
 def _fit(index: int, given: GivenInput, wanted: tuple[str, ...]) -> InferInput:
     for name in given.texts:
         if name not in wanted:
-            message = f"Input {index} has {name!r}; this hPLM takes {_all_of(wanted)}."
+            message = f"Input {index} has {name!r}; this model takes {_all_of(wanted)}."
             raise invalid(f"inputs[{index}].{name}", message, index=index)
     for name in wanted:
         if name not in given.texts:
-            message = f"Input {index} has no {name!r}; this hPLM takes {_all_of(wanted)}."
+            message = f"Input {index} has no {name!r}; this model takes {_all_of(wanted)}."
             raise refusal(ErrorCode.MISSING_FIELD, f"inputs[{index}].{name}", message, index=index)
     return InferInput(*(given.texts[name] for name in wanted))
 

@@ -85,7 +85,7 @@ def question(
     resolved = resolve_model_lately(tenant, reference)
     texts = fit_inputs(given, task="" if embed else resolved.task, pairs=resolved.pairs and not embed)
     quota_check_requests(tenant=tenant)
-    model = ModelRef(resolved.tenant_slug, resolved.hplm_name, resolved.version_number, resolved.digest)
+    model = ModelRef(resolved.tenant_slug, resolved.model_name, resolved.version_number, resolved.digest)
     asking = Asking(model.tenant, resolved.root_digest, resolved.root, seconds, tenant.weight)
     asked = Question(
         request_id, tenant, key, model, texts, asking, limits_of(tenant, key), policy, explain, embed

@@ -35,7 +35,7 @@ class InputField(serializers.JSONField):
 class InferRequestSerializer(StrictInput):
     """What a client sends."""
 
-    model = serializers.CharField(help_text="`hplm`, `tenant/hplm`, with `@alias` or `:version`.")
+    model = serializers.CharField(help_text="`model`, `tenant/model`, with `@alias` or `:version`.")
     inputs = serializers.ListField(
         child=InputField(),
         help_text="Each a text, or the object that the model's task takes: `text` and `text_pair`, or "
@@ -52,7 +52,7 @@ class InferRequestSerializer(StrictInput):
     )
 
 
-class ModelSerializer(serializers.Serializer[object]):
+class AnsweredBySerializer(serializers.Serializer[object]):
     """Which version answered."""
 
     name = serializers.CharField()
@@ -167,7 +167,7 @@ class InferAnswerSerializer(serializers.Serializer[object]):
     """What a client gets back."""
 
     id = serializers.CharField()
-    model = ModelSerializer()
+    model = AnsweredBySerializer()
     results = PolymorphicProxySerializer(
         component_name="InferResult",
         serializers=[

@@ -16,7 +16,7 @@ FIELDS = ("model", "inputs", "timeout_s", "miss_policy", "explain")
 MAX_REFERENCE_LENGTH = 256
 REQUEST_ID_HEADER = "X-Request-Id"
 REQUEST_ID = re.compile(r"[A-Za-z0-9_-]{1,64}")
-EXAMPLES = "tenant/hplm, tenant/hplm@alias or tenant/hplm:3"
+EXAMPLES = "tenant/model, tenant/model@alias or tenant/model:3"
 
 
 @dataclass(frozen=True, slots=True)

@@ -54,7 +54,7 @@ class InferView(AsksAModel):
         ],
     )
     def post(self, request: Request) -> Response:
-        """Ask an hPLM."""
+        """Ask a model."""
         key = check_key(request.headers.get(idempotency.HEADER))
         call = parse_call(request.data, timeout_header=request.headers.get(TIMEOUT_HEADER))
         require_choice_of_policy(request, call.miss_policy)

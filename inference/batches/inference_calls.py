@@ -19,7 +19,7 @@ from tenants.base.errors import ErrorCode, HmiError
 PATIENCE_S: Final = 600.0
 """Then it is asked again: live traffic goes first, and may leave nothing for long."""
 PUBLISHED_WITHIN_S: Final = 60.0
-"""Inference workers may have to hear of the hPLM yet."""
+"""Inference workers may have to hear of the model yet."""
 PAUSE_S: Final = 0.5
 MOST_STOPPING: Final = 3
 """So many inputs may stop inference workers; then nobody looks for more of them."""
@@ -32,7 +32,7 @@ class Stopped(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Answers:
-    """For each input what the hPLM says, or why it says nothing; what it took."""
+    """For each input what the model says, or why it says nothing; what it took."""
 
     each: list[dict[str, Any] | HmiError]
     tokens: int = 0
@@ -43,7 +43,7 @@ class Answers:
 
 
 class Asker:
-    """Asks one version of one hPLM, from any number of threads. ``name`` makes the calls known, so that what
+    """Asks one version of one model, from any number of threads. ``name`` makes the calls known, so that what
     a killed process asked is not computed twice. With ``embed`` texts become vectors."""
 
     def __init__(

@@ -21,13 +21,13 @@ Answer = dict[str, Any] | HmiError
 
 @dataclass(frozen=True, slots=True)
 class Taking:
-    """What the hPLM takes: inputs of this task, of one text or two."""
+    """What the model takes: inputs of this task, of one text or two."""
 
     task: str
     pairs: bool
 
     def inputs(self, given: object) -> tuple[InferInput, ...]:
-        """A list of inputs, once each is what the hPLM takes. Raises HmiError."""
+        """A list of inputs, once each is what the model takes. Raises HmiError."""
         return fit_inputs(check_inputs(given), task=self.task, pairs=self.pairs)
 
 

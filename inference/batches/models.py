@@ -1,4 +1,4 @@
-"""Batches: files of inputs that an hPLM answers when nothing else waits."""
+"""Batches: files of inputs that a model answers when nothing else waits."""
 
 import uuid
 from pathlib import Path
@@ -48,7 +48,7 @@ BATCH_STYLE: Final[dict[BatchState, tuple[str, str]]] = {
 
 
 class Batch(models.Model):
-    """A file of inputs, one a line, for one version of an hPLM. This row is the truth; a message is only a
+    """A file of inputs, one a line, for one version of a model. This row is the truth; a message is only a
     nudge.
 
     ::
@@ -77,7 +77,7 @@ class Batch(models.Model):
     form = models.CharField(max_length=8, choices=BatchForm.choices, default=BatchForm.INPUTS)
     endpoint = models.CharField(max_length=50, blank=True, default="")
     model = models.CharField(max_length=256, blank=True, default="")
-    hplm_name = models.CharField(max_length=100, blank=True, default="")
+    model_name = models.CharField(max_length=100, blank=True, default="")
     version_number = models.PositiveIntegerField(null=True, blank=True)
     filename = models.CharField(max_length=150)
     input = models.ForeignKey(

@@ -123,7 +123,7 @@ def _model(batch: Batch, source: Path) -> Model:
     if batch.form == BatchForm.REQUESTS and batch.version_number is None:
         model = _first_model(source)
         batch_name(batch=batch, model=model, resolved=resolve_model(tenant, model))
-    resolved = resolve_model(tenant, f"{batch.hplm_name}:{batch.version_number}")
+    resolved = resolve_model(tenant, f"{batch.model_name}:{batch.version_number}")
     taking = Taking(resolved.task, resolved.pairs)
     if batch.form == BatchForm.INPUTS:
         return Model(resolved, Inputs(taking))
@@ -133,7 +133,7 @@ def _model(batch: Batch, source: Path) -> Model:
         endpoint=endpoint,
         url=batch.endpoint,
         model=batch.model,
-        answered_by=f"{tenant.slug}/{resolved.hplm_name}:{resolved.version_number}",
+        answered_by=f"{tenant.slug}/{resolved.model_name}:{resolved.version_number}",
     )
     return Model(resolved, form, endpoint.embeds)
 

@@ -55,13 +55,13 @@ class Model:
     @property
     def reference(self) -> str:
         """The version, whatever its aliases do."""
-        return f"{self.resolved.hplm_name}:{self.resolved.version_number}"
+        return f"{self.resolved.model_name}:{self.resolved.version_number}"
 
     @property
     def ref(self) -> ModelRef:
         """As inference workers know it."""
         of = self.resolved
-        return ModelRef(of.tenant_slug, of.hplm_name, of.version_number, of.digest)
+        return ModelRef(of.tenant_slug, of.model_name, of.version_number, of.digest)
 
 
 class Work:
@@ -158,7 +158,7 @@ class Work:
         if answers.each:
             usage_record(
                 tenant=self._batch.tenant,
-                hplm_name=self._model.resolved.hplm_name,
+                model_name=self._model.resolved.model_name,
                 inputs=len(answers.each),
                 tokens=answers.tokens,
                 failed=all(isinstance(one, HmiError) for one in answers.each),

@@ -1,4 +1,4 @@
-"""The hPLMs of a batch: leased, put side by side, and given back."""
+"""The models of a batch: leased, put side by side, and given back."""
 
 import logging
 from collections.abc import Callable, Mapping, Sequence
@@ -36,7 +36,7 @@ class Adapters:
 
 
 class AdapterDesk:
-    """Lends the hPLMs of one root's batches."""
+    """Lends the models of one root's batches."""
 
     def __init__(self, cache: HplmCache, shape: Shape, device: torch.device, pipeline: Pipeline) -> None:
         self._cache, self._shape = cache, shape
@@ -92,11 +92,11 @@ class AdapterDesk:
             lease = self._cache.acquire(model)
         except HplmError as error:
             log.error("%s cannot be loaded: %s", model, error)
-            return f"the hPLM cannot be loaded: {error.message}"
+            return f"the model cannot be loaded: {error.message}"
         except Exception:  # one tenant's file must not take the other rows down
             log.exception("%s cannot be loaded", model)
-            return "the hPLM cannot be loaded"
+            return "the model cannot be loaded"
         if lease.hplm().shape == self._shape:
             return lease
         self._cache.release(lease)
-        return "the hPLM does not fit the shape of its root"
+        return "the model does not fit the shape of its root"

@@ -76,7 +76,7 @@ class Executor:
     def step(self, rows: Sequence[Row]) -> list[Outcome]:
         """Compute rows, at least one, all of this root; one outcome per row, in order.
 
-        A row whose hPLM cannot be loaded, or whose numbers are not finite, fails alone. A batch that fails
+        A row whose model cannot be loaded, or whose numbers are not finite, fails alone. A batch that fails
         as a whole is cut in two until what is to blame stands alone.
         """
         return self.finish(self.begin(rows))
@@ -125,7 +125,7 @@ class Executor:
 
     @torch.inference_mode()
     def warm_up(self, rows: int, tokens: int) -> None:
-        """Compute a batch of that shape without PLOT and hPLMs, so that no request meets a cold start.
+        """Compute a batch of that shape without PLOT and models, so that no request meets a cold start.
 
         Raises HplmError(inference_failed) when the root's upper layers are of no use.
         """
@@ -140,8 +140,8 @@ class Executor:
             self._desk.release(flight.adapters.result().value.leases)
 
     def _guarded(self, flight: Flight) -> list[Outcome] | None:
-        """What came of the batch's turn, None where it was given up. What fails fails alone: rows without an
-        hPLM at once, others by halving."""
+        """What came of the batch's turn, None where it was given up. What fails fails alone: rows without a
+        model at once, others by halving."""
         try:
             turn = flight.turn.result().value
             return None if flight.given_up.is_set() else self._told(flight, turn)
@@ -182,7 +182,7 @@ class Executor:
         if isinstance(error, SlotMismatchError):
             self.counters.slot_mismatches += 1
         log.error("a row of %s failed", rows[0].model, exc_info=error)
-        return [Failed(rows[0], FAILED, "the hPLM could not be computed")]
+        return [Failed(rows[0], FAILED, "the model could not be computed")]
 
     def _turn(
         self,
@@ -194,7 +194,7 @@ class Executor:
         share: float = 1.0,
     ) -> Turn | None:
         """The stages of the paper's figure 10, as far as no thread has done them ahead; computing has this
-        ``share`` of the processor. None where not all hPLMs can be had."""
+        ``share`` of the processor. None where not all models can be had."""
         adapters = fetched.result()
         if adapters.value.refused:
             return None
@@ -227,7 +227,7 @@ def _outcomes(rows: list[Row], leases: Leases, turn: Turn) -> list[Outcome]:
     for at, row in enumerate(rows):
         mean = computed.means.get(at)
         if not all(bool(np.isfinite(found).all()) for found in (logits[at], mean) if found is not None):
-            outcomes.append(Failed(row, FAILED, "the hPLM gave numbers that are not finite"))
+            outcomes.append(Failed(row, FAILED, "the model gave numbers that are not finite"))
             continue
         lease = leases[row.model.digest]
         hplm = lease.hplm()
@@ -263,7 +263,7 @@ def _means(rows: list[Row], last: Tensor, mask: Tensor) -> dict[int, NDArray[np.
 
 
 def _shares(rows: list[Row], leases: Leases, seconds: StageSeconds) -> list[StageSeconds]:
-    """What each row takes of a batch's time, by its tokens; but an hPLM that had to be loaded is on its own
+    """What each row takes of a batch's time, by its tokens; but a model that had to be loaded is on its own
     rows alone: whoever asks often does not pay for who comes once."""
     tokens, tokens_of = 0, Counter[str]()
     for row in rows:

@@ -46,7 +46,7 @@ class Turn:
 @dataclass(frozen=True, slots=True, eq=False)
 class Flight:
     """A batch that was begun: its rows, and the stages that may be under way already. ``turn`` comes to
-    nothing where nobody waits for the batch any more, or where not all of its hPLMs can be had."""
+    nothing where nobody waits for the batch any more, or where not all of its models can be had."""
 
     number: int
     rows: list[Row]

@@ -1,4 +1,4 @@
-"""One hPLM as the engine keeps it: on the host, ready to be put beside others."""
+"""One model as the engine keeps it: on the host, ready to be put beside others."""
 
 import json
 import math
@@ -22,7 +22,7 @@ _LENGTH = np.dtype("<u4")
 
 @dataclass(frozen=True, slots=True, eq=False)
 class PackedHplm:
-    """What a batch needs of an hPLM. Its PET lies in the number format of the upper layers, its head in fp32.
+    """What a batch needs of a model. Its PET lies in the number format of the upper layers, its head in fp32.
     At rest it takes nothing of the device."""
 
     task: Task
@@ -33,7 +33,7 @@ class PackedHplm:
 
     @classmethod
     def of(cls, hplm: Hplm, dtype: torch.dtype) -> "PackedHplm":
-        """A copy of the hPLM."""
+        """A copy of the model."""
         pet = PackedPet.of(hplm.pet, dtype)
         return cls(hplm.task, hplm.labels, hplm.threshold, pet, hplm.head.to("cpu"))
 
@@ -76,7 +76,7 @@ class PackedHplm:
             head = Head.from_tensors(dict(zip(parts, views, strict=True)), about["pooling"], activation)
             return cls(about["task"], labels, float(about["threshold"]), PackedPet(layout, rows), head)
         except (HplmError, ValueError, TypeError, LookupError, ArithmeticError, RuntimeError) as error:
-            raise DamagedSlotError(f"the content of a slot is no hPLM: {error}") from error
+            raise DamagedSlotError(f"the content of a slot is no model: {error}") from error
 
 
 def _bytes_of(tensor: Tensor) -> memoryview:
@@ -98,7 +98,7 @@ def _views(
 
 
 def _view(content: memoryview, at: int, dtype: torch.dtype, count: int) -> Tensor:
-    # PyTorch cannot map nothing: the rows of an hPLM that changes nothing in the layers.
+    # PyTorch cannot map nothing: the rows of a model that changes nothing in the layers.
     return (
         torch.frombuffer(content, dtype=dtype, count=count, offset=at)
         if count

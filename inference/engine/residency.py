@@ -1,4 +1,4 @@
-"""Which hPLMs are on the host: a bounded set of slots that are filled, used and filled again."""
+"""Which models are on the host: a bounded set of slots that are filled, used and filled again."""
 
 import logging
 import time
@@ -20,7 +20,7 @@ CHECKED = 1000
 
 
 class SlotMismatchError(Exception):
-    """A slot does not hold the hPLM that it was leased for. Never expected; the rows concerned must fail."""
+    """A slot does not hold the model that it was leased for. Never expected; the rows concerned must fail."""
 
 
 class IntegrityError(Exception):

@@ -12,7 +12,7 @@ from inference.hplm.miss_policy import Misses
 
 @dataclass(frozen=True, slots=True)
 class ModelIdentity:
-    """Exactly which version of an hPLM: asked for, or really used."""
+    """Exactly which version of a model: asked for, or really used."""
 
     tenant: str
     hplm: str
@@ -26,7 +26,7 @@ class ModelIdentity:
 @dataclass(frozen=True, slots=True, eq=False)
 class Row:
     """One text, or pair of texts. ``key`` is the caller's own; ids [T] int64 with the boundary tokens, and
-    their types [T] int64; ``chain`` names the PLOT chain that the hPLM was trained on; ``misses`` says what
+    their types [T] int64; ``chain`` names the PLOT chain that the model was trained on; ``misses`` says what
     is done about fragments that the chain lacks; ``explain``: it is to be told what each token was given;
     ``embed``: what is asked for is the mean of its final states."""
 

@@ -1,4 +1,4 @@
-"""A file of fixed slots, mapped into memory: each holds one packed hPLM, ready for use.
+"""A file of fixed slots, mapped into memory: each holds one packed model, ready for use.
 
 The first page says what the file is. Behind it lies a table with a header for each slot, then the slots. A
 slot is emptied by clearing its header; of an empty one the content is written first, then the header. So a
@@ -36,7 +36,7 @@ class DamagedSlotError(Exception):
 
 @dataclass(frozen=True)
 class Header:
-    """Which filling a slot holds: the hPLM's digest, the number of the filling, and the length and checksum
+    """Which filling a slot holds: the model's digest, the number of the filling, and the length and checksum
     of the content."""
 
     digest: str

@@ -1,4 +1,4 @@
-"""Where a worker keeps hPLMs on the host: slabs, one for each size of slots, within one budget of bytes."""
+"""Where a worker keeps models on the host: slabs, one for each size of slots, within one budget of bytes."""
 
 import fcntl
 import itertools
@@ -56,9 +56,9 @@ class Filled:
 
 
 class Slabs:
-    """Slots for hPLMs of any size, in files of ``folder``, or in memory without one.
+    """Slots for models of any size, in files of ``folder``, or in memory without one.
 
-    hPLMs of one root and one kind of PET differ by little, so one slab holds them; a slab takes of the disk
+    models of one root and one kind of PET differ by little, so one slab holds them; a slab takes of the disk
     what was filled. Not for several threads at once.
     """
 
@@ -209,16 +209,16 @@ class Slabs:
 
 
 def open_slabs(dtype: torch.dtype, room: SlabRoom | None, *, memory_bytes: int) -> Slabs:
-    """To keep hPLMs of that number format in; of memory without ``room``, and where the disk has none."""
+    """To keep models of that number format in; of memory without ``room``, and where the disk has none."""
     if room is not None:
         try:
             slabs = Slabs.lent(room.folder, dtype, budget_bytes=room.bytes)
         except OSError as error:
-            log.error("hPLMs are kept in memory: %s cannot be used: %s", room.folder, error)
+            log.error("Models are kept in memory: %s cannot be used: %s", room.folder, error)
         else:
             if slabs.limit() >= min(memory_bytes, room.bytes):
                 return slabs
-            log.error("hPLMs are kept in memory: the disk of %s is full", room.folder)
+            log.error("Models are kept in memory: the disk of %s is full", room.folder)
             slabs.close()
     return Slabs(None, dtype, budget_bytes=memory_bytes)
 

@@ -66,10 +66,10 @@ def _rows(request: Json, raw: memoryview, signature: Signature) -> list[Mapping[
     given = _tensors(request, "inputs", OF_INPUT)
     for name in given:
         if name not in signature.inputs:
-            raise wrong(name, f"is not one of this hPLM, which takes {_listed(signature.inputs)}")
+            raise wrong(name, f"is not one of this model, which takes {_listed(signature.inputs)}")
     for name in signature.inputs:
         if name not in given:
-            message = f"The tensor {name} is missing; this hPLM takes {_listed(signature.inputs)}."
+            message = f"The tensor {name} is missing; this model takes {_listed(signature.inputs)}."
             raise refusal(ErrorCode.MISSING_FIELD, name, message)
     counts = {name: _count(tensor, name) for name, tensor in given.items()}
     if len(set(counts.values())) > 1:
@@ -134,7 +134,7 @@ def _wanted(request: Json, signature: Signature, as_bytes: bool) -> dict[str, bo
     wanted = {}
     for name, output in _tensors(request, "outputs", OF_OUTPUT).items():
         if name not in known:
-            raise wrong(name, f"is not one of this hPLM, which gives {_listed(known)}")
+            raise wrong(name, f"is not one of this model, which gives {_listed(known)}")
         parameters = _object(output.get("parameters"), f"parameters of {name}", name, (AS_BYTES,))
         wanted[name] = _flag(parameters, AS_BYTES, default=as_bytes)
     return wanted

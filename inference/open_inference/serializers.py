@@ -88,7 +88,7 @@ class OipServerSerializer(serializers.Serializer[object]):
 
 @extend_schema_serializer(component_name="OipModel")
 class OipModelSerializer(serializers.Serializer[object]):
-    """An hPLM: its versions that can be asked, and its tensors. In a shape, -1 is as many as there are."""
+    """A model: its versions that can be asked, and its tensors. In a shape, -1 is as many as there are."""
 
     name = serializers.CharField()
     versions = serializers.ListField(child=serializers.CharField())

@@ -1,4 +1,4 @@
-"""Which tensors an hPLM takes and gives, by its task."""
+"""Which tensors a model takes and gives, by its task."""
 
 import json
 from collections.abc import Callable, Mapping, Sequence
@@ -53,7 +53,7 @@ class Signature:
 
 
 def signature_of(task: str, *, pairs: bool) -> Signature:
-    """The tensors of an hPLM of the task; ``pairs``: that takes two texts."""
+    """The tensors of a model of the task; ``pairs``: that takes two texts."""
     if task == QUESTION_ANSWERING:
         return Signature(QUESTION, _OUTPUTS[task])
     return Signature(TEXTS if pairs else TEXTS[:1], _OUTPUTS[task])

@@ -1,6 +1,6 @@
 """URLs below /v2/, as the Open Inference Protocol has them.
 
-A model is named by its hPLM, with its tenant or an alias, if need be: `mood`, `acme/mood`, `acme/mood@beta`.
+A model is named by its model, with its tenant or an alias, if need be: `mood`, `acme/mood`, `acme/mood@beta`.
 """
 
 from django.urls import path, register_converter
@@ -27,7 +27,7 @@ register_converter(ModelName, "model")
 app_name = "oip"
 MODEL, OF_VERSION = "models/<model:model>", "/versions/<int:version>"
 urlpatterns = [
-    # What the protocol says comes first: an hPLM called `ready` is asked by its name alone.
+    # What the protocol says comes first: a model called `ready` is asked by its name alone.
     path(f"{MODEL}/infer", ModelInferView.as_view(), name="infer"),
     path(f"{MODEL}/ready", ModelReadyView.as_view(), name="ready"),
     path(f"{MODEL}{OF_VERSION}/infer", VersionInferView.as_view(), name="version-infer"),

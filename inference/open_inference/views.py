@@ -72,14 +72,14 @@ class ModelView(OipView):
 
     @extend_schema(operation_id="oip_model", responses={200: OipModelSerializer, **_errors(*ABOUT_A_MODEL)})
     def get(self, request: Request, model: str, version: int | None = None) -> Response:
-        """Which tensors an hPLM takes and gives, and which of its versions can be asked."""
+        """Which tensors a model takes and gives, and which of its versions can be asked."""
         reference = _reference(model, version)
         tenant = enter_asked_tenant(request, tenant_in(reference))
         found = resolve_model_lately(tenant, reference)
-        versions = versions_of(hplm_of(tenant, found.hplm_name)).filter(state=VersionState.READY)
+        versions = versions_of(hplm_of(tenant, found.model_name)).filter(state=VersionState.READY)
         numbers = [str(number) for number in versions.order_by("number").values_list("number", flat=True)]
         about = {
-            "name": f"{found.tenant_slug}/{found.hplm_name}",
+            "name": f"{found.tenant_slug}/{found.model_name}",
             "versions": numbers if version is None else [str(version)],
             "platform": f"{SERVER}_{found.task}",
         }
@@ -98,7 +98,7 @@ class ModelReadyView(OipView):
         },
     )
     def get(self, request: Request, model: str, version: int | None = None) -> Response:
-        """Whether an hPLM would answer now: 200, or 503 while it is being made or nobody serves its root."""
+        """Whether a model would answer now: 200, or 503 while it is being made or nobody serves its root."""
         reference = _reference(model, version)
         tenant = enter_asked_tenant(request, tenant_in(reference))
         try:
@@ -147,7 +147,7 @@ class ModelInferView(AsksAModel):
         ],
     )
     def post(self, request: Request, model: str, version: int | None = None) -> HttpResponse:
-        """Ask an hPLM."""
+        """Ask a model."""
         reference = _reference(model, version)
         tenant = self.enter_tenant_of(request, reference)
         sent: object = request.data

@@ -79,7 +79,7 @@ class OpenAiBatchSerializer(serializers.Serializer[Any]):
 
 
 class OpenAiBatchView(OpenAiView):
-    """A key needs the scope `infer`: a batch asks an hPLM."""
+    """A key needs the scope `infer`: a batch asks a model."""
 
     serializer_class = OpenAiBatchSerializer
     queryset = Batch.unscoped.none()
@@ -108,7 +108,7 @@ class OpenAiBatchesView(OpenAiBatchView):
         operation_id="openai_batches_create",
         request=BatchAskedSerializer,
         responses={200: OpenAiBatchSerializer, **errors(400, 408, 409, 413)},
-        examples=[OpenApiExample("Requests to an hPLM", EXAMPLE, request_only=True)],
+        examples=[OpenApiExample("Requests to a model", EXAMPLE, request_only=True)],
     )
     def post(self, request: Request, **_: Any) -> Response:
         """Begin a batch."""

@@ -1,4 +1,4 @@
-"""`/v1/embeddings`: texts as vectors, in the eyes of an hPLM."""
+"""`/v1/embeddings`: texts as vectors, in the eyes of a model."""
 
 import math
 import sys
@@ -27,7 +27,7 @@ FIELDS: Final = ("model", "input", "encoding_format", "dimensions", "user")
 
 
 class EmbeddingsAskedSerializer(serializers.Serializer[Any]):
-    """Texts, and the hPLM that reads them, for the schema; `read_asked` does the checking."""
+    """Texts, and the model that reads them, for the schema; `read_asked` does the checking."""
 
     model = serializers.CharField()
     input = serializers.JSONField(help_text="A text, or a list of texts.")

@@ -79,7 +79,7 @@ class FineTuningJobsView(FineTuningView):
         examples=[OpenApiExample("Below a domain", EXAMPLE, request_only=True)],
     )
     def post(self, request: Request, **_: Any) -> Response:
-        """Make an hPLM of a file, or a further version of one."""
+        """Make a model of a file, or a further version of one."""
         asked = body_of(FineTuningAskedSerializer, request)
         validation = asked.get("validation_file")
         own = asked.get("hmi", {})

@@ -68,17 +68,17 @@ class HmiOptionsSerializer(StrictInput):
     columns = ColumnsField(required=False)
     separator = serializers.CharField(required=False, default=DEFAULT_SEPARATOR)
     allow_leaks = serializers.BooleanField(required=False, default=False)
-    settings = serializers.DictField(required=False, help_text="Those of POST hplms; they go before.")
+    settings = serializers.DictField(required=False, help_text="Those of POST models; they go before.")
 
 
 class FineTuningAskedSerializer(StrictInput):
     """A fine-tuning job to be."""
 
-    model = serializers.CharField(max_length=200, help_text="root, root/domain, tenant/domain or an hPLM.")
+    model = serializers.CharField(max_length=200, help_text="root, root/domain, tenant/domain or a model.")
     training_file = serializers.CharField(max_length=100)
     validation_file = serializers.CharField(max_length=100, required=False, allow_null=True)
     suffix = serializers.CharField(
-        max_length=63, required=False, allow_null=True, help_text="What the new hPLM is called."
+        max_length=63, required=False, allow_null=True, help_text="What the new model is called."
     )
     seed = serializers.IntegerField(required=False, allow_null=True, min_value=0, max_value=2**31 - 1)
     hyperparameters = HyperparametersSerializer(required=False)

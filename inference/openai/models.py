@@ -28,14 +28,14 @@ EXAMPLE = {
     "object": "model",
     "created": 1767225600,
     "owned_by": "acme",
-    "hmi": {"kind": "hplm", "task": "classification"},
+    "hmi": {"kind": "model", "task": "classification"},
 }
 
 
 class AboutModelSerializer(serializers.Serializer[Any]):
     """What the product says of a model besides."""
 
-    kind = serializers.ChoiceField(["root", "domain", "hplm"])
+    kind = serializers.ChoiceField(["root", "domain", "model"])
     task = serializers.CharField(required=False)
     version = serializers.IntegerField(required=False)
     state = serializers.CharField(required=False)
@@ -73,7 +73,7 @@ class OpenAiModelsView(ModelsAccess):
         responses={200: list_of(OpenAiModelSerializer, "OpenAiModels"), **errors()},
     )
     def get(self, request: Request, **_: Any) -> Response:
-        """List models: hPLMs, and the domains and roots that they can be fine-tuned from."""
+        """List models: models, and the domains and roots that they can be fine-tuned from."""
         return Response(as_list([_shown(base) for base in bases_visible_to(self.tenant)]))
 
 
@@ -83,7 +83,7 @@ class OpenAiModelView(ModelsAccess):
     @extend_schema(
         operation_id="openai_models_retrieve",
         responses={200: OpenAiModelSerializer, **errors()},
-        examples=[OpenApiExample("An hPLM", EXAMPLE, response_only=True, status_codes=["200"])],
+        examples=[OpenApiExample("A model", EXAMPLE, response_only=True, status_codes=["200"])],
     )
     def get(self, request: Request, model: str, **_: Any) -> Response:
         """About a model, or about the version of it that is named."""
@@ -99,14 +99,14 @@ class OpenAiModelView(ModelsAccess):
         operation_id="openai_models_delete", responses={200: DeletedSerializer, **errors(400, 409)}
     )
     def delete(self, request: Request, model: str, **_: Any) -> Response:
-        """Delete an hPLM with all its versions."""
+        """Delete a model with all its versions."""
         if isinstance(request.auth, ApiKey):
             require_scope(request.auth, Scope.MANAGE)
         base, number = base_named(self.tenant, model)
         if not isinstance(base, Hplm):
-            raise HmiError(ErrorCode.FORBIDDEN, "Only hPLMs are deleted here.", param="model")
+            raise HmiError(ErrorCode.FORBIDDEN, "Only models are deleted here.", param="model")
         if number is not None:
-            message = f"An hPLM is deleted whole: {name_of(base)}."
+            message = f"A model is deleted whole: {name_of(base)}."
             raise HmiError(ErrorCode.INVALID_FIELD, message, param="model")
         if at_work := fine_tunings_at_work(base):
             message = f"{name_of(base)} is still being fine-tuned; cancel that first, or wait"
@@ -116,7 +116,7 @@ class OpenAiModelView(ModelsAccess):
 
 
 def _version(base: Base, number: int | None) -> Version:
-    """Of an hPLM without a number that which answers."""
+    """Of a model without a number that which answers."""
     if isinstance(base, Hplm) and number is None:
         for alias in base.aliases.all():
             if alias.name == DEFAULT_ALIAS:

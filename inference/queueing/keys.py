@@ -33,7 +33,7 @@ ALLOWANCE_PREFIX = "hmi:allowance:"
 
 
 def requests(root: str) -> str:
-    """The stream of requests for hPLMs of the root with this digest."""
+    """The stream of requests for models of the root with this digest."""
     return REQUESTS_PREFIX + root
 
 

@@ -36,7 +36,7 @@ def by_name(part: Any) -> dict[str, Any]:
 
 @dataclass(frozen=True, slots=True)
 class ModelRef:
-    """The exact version of an hPLM that a request resolved to."""
+    """The exact version of a model that a request resolved to."""
 
     tenant: str
     hplm: str
@@ -67,7 +67,7 @@ class InferInput:
 
 @dataclass(frozen=True, slots=True)
 class InferRequest:
-    """Inputs for one version of one hPLM, and the digest of the root that it is computed with. ``id`` is
+    """Inputs for one version of one model, and the digest of the root that it is computed with. ``id`` is
     nobody else's, now or later: an answer is known by it.
     ``deadline`` and ``enqueued_at`` are unix seconds; ``miss_policy`` replaces the worker's own for this
     request; with ``explain`` each result says how each of its tokens was made; with ``embed`` it is the mean

@@ -79,7 +79,7 @@ class Recently:
 class WorkerStatus:
     """One worker. ``last_batch_at`` is unix seconds: of the last batch in which some row was answered, 0.0
     before the first; ``roots`` are the names of the roots that it takes requests for, ``root_digests`` their
-    digests; ``revision`` is the manifest's; ``resident`` hPLMs of so many bytes are in memory, and of those
+    digests; ``revision`` is the manifest's; ``resident`` models of so many bytes are in memory, and of those
     that are ``pinned`` so many; ``waiting`` rows are taken in and in no batch yet; ``slot_mismatches`` must
     stay 0; ``host_bytes`` is the process's memory, the device's is 0 of a CPU."""
 

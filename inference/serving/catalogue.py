@@ -52,7 +52,7 @@ class Revision:
 
 @dataclass(frozen=True, slots=True)
 class Route:
-    """Where the rows of one hPLM go, and what the manifest says about it."""
+    """Where the rows of one model go, and what the manifest says about it."""
 
     executor: Executor
     chain: str
@@ -60,7 +60,7 @@ class Route:
 
 
 class NotServedError(Exception):
-    """The hPLM cannot be served; ``code`` is a word of the product's error table."""
+    """The model cannot be served; ``code`` is a word of the product's error table."""
 
     def __init__(self, code: str, message: str) -> None:
         super().__init__(message)
@@ -93,7 +93,7 @@ class Catalogue:
         limits: BatchLimits | None = None,
         ahead_s: float = 0.0,
     ) -> None:
-        """``ahead_s``: for so long, with each revision, what its hPLMs need is loaded before they are asked
+        """``ahead_s``: for so long, with each revision, what its models need is loaded before they are asked
         for, beside what is served."""
         self.device = device
         self.dtype = dtype
@@ -118,7 +118,7 @@ class Catalogue:
         nothing = Manifest(artifact_root=watcher.artifact_root)
         self._now = Revision(nothing, {}, {}, Chains(nothing), "")
         self._next: Ahead[Revision | None] = Ahead("next revision")
-        self._bringing: Ahead[None] = Ahead("hPLMs ahead of requests")
+        self._bringing: Ahead[None] = Ahead("Models ahead of requests")
         self._bring_due = False
         self._ahead_s = ahead_s
         self._failure = ""
@@ -141,7 +141,7 @@ class Catalogue:
 
     @property
     def pinned_resident(self) -> int:
-        """How many of the pinned hPLMs are in memory."""
+        """How many of the pinned models are in memory."""
         return sum(self.cache.holds(hplm.digest) for hplm in self.manifest.to_stay())
 
     def reread(self) -> None:
@@ -173,14 +173,14 @@ class Catalogue:
 
     @property
     def is_bringing(self) -> bool:
-        """Whether hPLMs are being loaded beside what is served."""
+        """Whether models are being loaded beside what is served."""
         return self._bringing.under_way
 
     def warm_up(self) -> None:
         """Have what is served loaded as far as there is time and room, and compute one text along every
         chain, so that no first request waits for that. What fails is logged, for a request to be told."""
         if not self._bringing.is_done_within(2 * self._ahead_s):
-            log.warning("hPLMs are still being loaded; the first requests for them will wait")
+            log.warning("Models are still being loaded; the first requests for them will wait")
             return
         self._bringing.take()
         until = time.monotonic() + self._ahead_s
@@ -207,14 +207,14 @@ class Catalogue:
             executor.finish(flight)
 
     def _bring(self) -> None:
-        """Have the hPLMs of a new revision loaded beside what is served."""
+        """Have the models of a new revision loaded beside what is served."""
         self._bringing.take()
         if self._bring_due and not self._bringing.under_way:
             self._bring_due = False
             self._bringing.begin(self._load_ahead)
 
     def _load_ahead(self) -> None:
-        """The pinned hPLMs; then the lower layers and the other hPLMs that nobody has to make room for."""
+        """The pinned models; then the lower layers and the other models that nobody has to make room for."""
         until = time.monotonic() + self._ahead_s
         for hplm in self.manifest.to_stay():
             self._load_unless_held(hplm)
@@ -248,7 +248,7 @@ class Catalogue:
         self.cache.pin(revision.manifest.pinned)
         self._bring_due = True
         served = len(revision.executors), len(revision.manifest.hplms)
-        log.info("revision %d: %d roots, %d hPLMs", revision.manifest.revision, *served)
+        log.info("revision %d: %d roots, %d models", revision.manifest.revision, *served)
         return True
 
     def _prepare(self) -> Revision | None:

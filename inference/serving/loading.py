@@ -13,7 +13,7 @@ Stamp = tuple[int, int]
 
 
 def load_verified(folder: Path, served: ServedHplm) -> Hplm:
-    """The hPLM in ``folder``; HplmError(corrupt_artifact) when a file is absent, altered or unreadable."""
+    """The model in ``folder``; HplmError(corrupt_artifact) when a file is absent, altered or unreadable."""
     verify(folder, served.files)
     hplm = Hplm.load(folder)
     if hplm.task != served.task:

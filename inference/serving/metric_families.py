@@ -18,7 +18,7 @@ STAGES = tuple(field.name for field in fields(StageSeconds))
 LEVELS = ("trigram", "bigram", "unigram", "computed")
 SECONDS = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0)
 FRESH_KEPT = 1024
-"""Of hPLMs that were loaded and not yet used, so many are remembered: a batch that is given up uses none."""
+"""Of models that were loaded and not yet used, so many are remembered: a batch that is given up uses none."""
 SIZES = (1, 2, 4, 8, 16, 32, 64, 128, 256)
 
 
@@ -108,18 +108,18 @@ class Requests:
 
 
 class Adapters:
-    """hPLMs that batches needed: there already, or loaded."""
+    """Models that batches needed: there already, or loaded."""
 
     def __init__(self, registry: CollectorRegistry) -> None:
         self._hits = Counter(
-            "hmi_worker_adapter_hits", "hPLMs that a batch used and that were in memory", registry=registry
+            "hmi_worker_adapter_hits", "Models that a batch used and that were in memory", registry=registry
         )
         self._failures = Counter(
-            "hmi_worker_adapter_load_failures", "hPLMs that could not be loaded", registry=registry
+            "hmi_worker_adapter_load_failures", "Models that could not be loaded", registry=registry
         )
         self._loads = Histogram(
             "hmi_worker_adapter_load_seconds",
-            "Time to load an hPLM from disk",
+            "Time to load a model from disk",
             buckets=SECONDS,
             registry=registry,
         )

@@ -108,12 +108,12 @@ class _Now(Collector):
         now = self._standing()
         yield CounterMetricFamily(
             "hmi_worker_slot_mismatches",
-            "Rows refused because a slot held another hPLM: must stay 0",
+            "Rows refused because a slot held another model: must stay 0",
             value=now.slot_mismatches,
         )
-        yield GaugeMetricFamily("hmi_worker_resident_hplms", "hPLMs in memory", value=now.resident_hplms)
+        yield GaugeMetricFamily("hmi_worker_resident_models", "Models in memory", value=now.resident_hplms)
         yield GaugeMetricFamily(
-            "hmi_worker_resident_hplm_bytes", "Bytes of the hPLMs in memory", value=now.resident_bytes
+            "hmi_worker_resident_model_bytes", "Bytes of the models in memory", value=now.resident_bytes
         )
         yield GaugeMetricFamily(
             "hmi_worker_backlog_rows", "Rows taken in and not in a batch yet", value=now.backlog_rows

@@ -52,7 +52,7 @@ class Outbox:
         """Answer what the ticket says. Labels that make no prediction fail their own request, not the
         worker."""
         request = ticket.entry.request
-        message = "the hPLM's numbers make no prediction"
+        message = "the model's numbers make no prediction"
         try:
             reply = ticket.reply(self._clock())
         except SlotMismatchError as error:

@@ -12,7 +12,7 @@ WINDOWS = 64
 """Windows read of one context at most: about 20,000 tokens where 512 fit."""
 CHARACTERS_PER_TOKEN = 16
 PLAIN = ""
-"""No task: a text is read as it is, whatever the hPLM was trained for."""
+"""No task: a text is read as it is, whatever the model was trained for."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)

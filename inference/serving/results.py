@@ -22,7 +22,7 @@ def embedded(mean: NDArray[np.float32]) -> str:
 
 
 def result_of(reading: Reading, answers: Sequence[Answered]) -> dict[str, Any]:
-    """The prediction of the hPLM's task, from the answer to each of the input's encodings; whether the input
+    """The prediction of the model's task, from the answer to each of the input's encodings; whether the input
     was cut to the root's maximum; and how each token was made, where that was asked for."""
     first = answers[0]
     if first.mean is not None:

@@ -217,7 +217,7 @@ class Server:
             self._admit(entry, backlog)
 
     def _admit_early(self) -> None:
-        """Ask again for what named an hPLM before its revision was there."""
+        """Ask again for what named a model before its revision was there."""
         early, self._early = self._early, []
         for entry in early:
             if entry.deliveries > 1 and entry.is_background and self._computing.others_wait:
@@ -280,6 +280,6 @@ class Server:
         try:
             self._catalogue.cache.check_integrity()
         except IntegrityError as error:
-            log.critical("the cache of hPLMs is emptied: %s", error)
+            log.critical("the cache of models is emptied: %s", error)
             self._computing.failed = str(error)
             self._catalogue.cache.clear()

@@ -40,7 +40,7 @@ class Underway:
             raise
         except Exception:
             log.exception("a step of %d rows failed", len(rows))
-            return [Failed(row, "inference_failed", "the hPLM could not be computed") for row in rows]
+            return [Failed(row, "inference_failed", "the model could not be computed") for row in rows]
 
 
 class SideBySide:

@@ -9,13 +9,13 @@ from tenants.usage.models import UsageDay, UsageMonth, UsageSum
 
 @admin.register(UsageDay)
 class UsageDayAdmin(ReadOnly):
-    """Infer requests per tenant, hPLM and day."""
+    """Infer requests per tenant, model and day."""
 
-    list_display = ("day", "tenant", "hplm_name", "requests", "inputs", "tokens", "failed")
+    list_display = ("day", "tenant", "model_name", "requests", "inputs", "tokens", "failed")
     list_filter = (("tenant", AutocompleteSelectFilter), "day")
     list_filter_submit = True
     list_select_related = ("tenant",)
-    search_fields = ("tenant__slug", "hplm_name")
+    search_fields = ("tenant__slug", "model_name")
     show_full_result_count = False
     ordering = ("-day",)  # not by names, too, as elsewhere: there may be a hundred thousand rows
 
@@ -35,12 +35,12 @@ class UsageSumAdmin(ReadOnly):
 
 @admin.register(UsageMonth)
 class UsageMonthAdmin(ReadOnly):
-    """The same per tenant, hPLM and month."""
+    """The same per tenant, model and month."""
 
-    list_display = ("month", "tenant", "hplm_name", "requests", "inputs", "tokens", "failed")
+    list_display = ("month", "tenant", "model_name", "requests", "inputs", "tokens", "failed")
     list_filter = (("tenant", AutocompleteSelectFilter), "month")
     list_filter_submit = True
     list_select_related = ("tenant",)
-    search_fields = ("tenant__slug", "hplm_name")
+    search_fields = ("tenant__slug", "model_name")
     show_full_result_count = False
     date_hierarchy = "month"

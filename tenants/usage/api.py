@@ -13,7 +13,7 @@ from tenants.accounts.api.access import TenantView
 from tenants.base.api.paging import Pages
 from tenants.base.errors import ErrorCode, HmiError
 from tenants.usage.models import UsageDay
-from tenants.usage.selectors.usage import UsageBy, usage_by, usage_by_day_and_hplm
+from tenants.usage.selectors.usage import UsageBy, usage_by, usage_by_day_and_model
 
 USAGE_DAYS: Final = 30
 
@@ -26,7 +26,7 @@ class UsageQuerySerializer(serializers.Serializer[Any]):
     by = serializers.ChoiceField(
         choices=[str(by) for by in UsageBy],
         required=False,
-        help_text="Without it, each day of each hPLM has a row.",
+        help_text="Without it, each day of each model has a row.",
     )
 
     def get_fields(self) -> dict[str, serializers.Field[Any, Any, Any, Any]]:
@@ -46,10 +46,10 @@ class SumSerializer(serializers.Serializer[Any]):
 
 
 class UsageRowSerializer(SumSerializer):
-    """One day of one hPLM."""
+    """One day of one model."""
 
     day = serializers.DateField()
-    hplm_name = serializers.CharField()
+    model_name = serializers.CharField()
 
 
 class UsageOfDaySerializer(SumSerializer):
@@ -59,7 +59,7 @@ class UsageOfDaySerializer(SumSerializer):
 
 
 class UsageOfModelSerializer(SumSerializer):
-    """One hPLM, or several that had the name one after the other."""
+    """One model, or several that had the name one after the other."""
 
     model = serializers.CharField(source="name")
 
@@ -78,7 +78,7 @@ SHOWN: Final[dict[UsageBy, type[SumSerializer]]] = {
 
 
 class UsagePages(Pages):
-    """Of sums: many hPLMs have the same day, and many the same number of requests."""
+    """Of sums: many models have the same day, and many the same number of requests."""
 
     offset_cutoff = 1_000_000
 
@@ -88,7 +88,7 @@ class UsagePages(Pages):
 
 
 class UsageView(TenantView):
-    """Infer requests of the last 30 days, or of others, by day and hPLM, or added up by one thing."""
+    """Infer requests of the last 30 days, or of others, by day and model, or added up by one thing."""
 
     serializer_class = SumSerializer
     pagination_class: Any = UsagePages
@@ -109,7 +109,7 @@ class UsageView(TenantView):
             by = UsageBy(asked["by"])
             page = self.paginate_queryset(usage_by(self.tenant, by, first, last))
             return self.get_paginated_response(SHOWN[by](page, many=True).data)
-        page = self.paginate_queryset(usage_by_day_and_hplm(self.tenant, first, last))
+        page = self.paginate_queryset(usage_by_day_and_model(self.tenant, first, last))
         return self.get_paginated_response(UsageRowSerializer(page, many=True).data)
 
 

@@ -78,7 +78,7 @@ def furnish(world: World, files: ArtifactFiles) -> None:
 
 
 def furnish_tagger(world: World, files: ArtifactFiles) -> Version:
-    """An hPLM that finds spans, as its jobs would have left it."""
+    """A model that finds spans, as its jobs would have left it."""
     tenant, owner = world.tenant, world.owner
     upload = {"train": ("leaflets.conll", io.BytesIO("\n".join(map(_leaflet, range(40))).encode()))}
     spans = dataset_upload(tenant=tenant, name="Leaflet spans", task="tagging", files=upload, actor=owner)
@@ -88,7 +88,7 @@ def furnish_tagger(world: World, files: ArtifactFiles) -> Version:
 
 
 def furnish_kinds(world: World, files: ArtifactFiles) -> None:
-    """An hPLM of each further kind of task, as its jobs would have left it."""
+    """A model of each further kind of task, as its jobs would have left it."""
     for task, name, row, answer in KINDS:
         train = {"train": (f"{name}.jsonl", io.BytesIO(jsonl(map(row, range(60))).encode()))}
         dataset = dataset_upload(
@@ -121,7 +121,7 @@ def _spans_judged(row: dict[str, Any], number: int) -> Judged:
 
 
 def fail(world: World) -> None:
-    """An hPLM whose training broke."""
+    """A model whose training broke."""
     broken = hplm_create(
         tenant=world.tenant, name="language", parent=world.root, dataset=world.dataset, actor=world.owner
     )
@@ -183,7 +183,7 @@ def _addresses(world: World) -> dict[str, str]:
         "home": "",
         "tree": "tree/",
         "tree-found": "tree/?q=t",
-        "hplms": "hplms/",
+        "hplms": "models/",
         "data": "data/",
         "dataset": f"data/datasets/{world.dataset.pk}/",
         "corpus-new": "data/corpora/new/",
@@ -192,27 +192,27 @@ def _addresses(world: World) -> dict[str, str]:
         "domain-update": f"domains/{running.version.domain_id}/update/",
         "domain-version": f"domains/{world.domain.domain_id}/versions/1/",
         "root-version": f"roots/{world.root.root.name}/versions/1/",
-        "hplm-version": "hplms/triage/versions/2/",
-        "hplm-version-spans": "hplms/side-effects/versions/1/",
-        "answers": "hplms/triage/versions/2/answers/",
-        "answers-spans": "hplms/side-effects/versions/1/answers/?wrong=0",
-        "answers-not-stored": "hplms/pain-score/versions/1/answers/",
-        "answers-against": "hplms/triage/versions/2/against/1/",
-        "hplm-version-value": "hplms/pain-score/versions/1/",
-        "hplm-version-questions": "hplms/leaflet-questions/versions/1/",
+        "hplm-version": "models/triage/versions/2/",
+        "hplm-version-spans": "models/side-effects/versions/1/",
+        "answers": "models/triage/versions/2/answers/",
+        "answers-spans": "models/side-effects/versions/1/answers/?wrong=0",
+        "answers-not-stored": "models/pain-score/versions/1/answers/",
+        "answers-against": "models/triage/versions/2/against/1/",
+        "hplm-version-value": "models/pain-score/versions/1/",
+        "hplm-version-questions": "models/leaflet-questions/versions/1/",
         "settings": "settings/",
         "usage": "usage/?by=model",
         "audit": "audit/",
-        "hplm": "hplms/triage/",
-        "hplm-new": "hplms/new/",
-        "hplm-new-parent": f"hplms/new/?dataset={world.dataset.pk}",
-        "hplm-new-settings": f"hplms/new/?dataset={world.dataset.pk}&parent={world.domain.pk}",
-        "hplm-new-review": f"hplms/new/?dataset={world.dataset.pk}&parent={world.domain.pk}&name=urgent",
-        "hplm-import": "hplms/import/",
-        "adapter-import": "hplms/import/adapter/",
-        "hplm-about": "hplms/triage/about/",
-        "hplm-card": "hplms/triage/versions/1/card/",
-        "hplm-update": "hplms/triage/update/",
+        "hplm": "models/triage/",
+        "hplm-new": "models/new/",
+        "hplm-new-parent": f"models/new/?dataset={world.dataset.pk}",
+        "hplm-new-settings": f"models/new/?dataset={world.dataset.pk}&parent={world.domain.pk}",
+        "hplm-new-review": f"models/new/?dataset={world.dataset.pk}&parent={world.domain.pk}&name=urgent",
+        "hplm-import": "models/import/",
+        "adapter-import": "models/import/adapter/",
+        "hplm-about": "models/triage/about/",
+        "hplm-card": "models/triage/versions/1/card/",
+        "hplm-update": "models/triage/update/",
         "jobs": "jobs/",
         "job-running": f"jobs/{running.pk}/",
         "job-failed": f"jobs/{failed.pk}/",
@@ -315,7 +315,7 @@ def check_questions(world: World, page: Page) -> None:
 def ask(
     world: World, hplm: str, page: Page, *, first: str = "Text", second: tuple[str, str] | None = None
 ) -> None:
-    """Put a text, or two, to an hPLM."""
+    """Put a text, or two, to a model."""
     page.goto(f"/t/{world.tenant.slug}/try/?model={hplm}@default")
     if second is not None:
         page.get_by_label(second[0], exact=True).fill(second[1])

@@ -70,4 +70,4 @@ KINDS: tuple[tuple[str, str, Callable[[int], dict[str, Any]], Callable[[int], An
     ("classification", "same-meaning", pair, pair_found),
     ("question_answering", "leaflet-questions", question, question_found),
 )
-"""Task, name of the hPLM, rows of its dataset by number, and what it answered to each."""
+"""Task, name of the model, rows of its dataset by number, and what it answered to each."""

@@ -16,7 +16,7 @@ def weeks_of_use(world: World, key: str) -> None:
             UsageDay.unscoped.create(
                 tenant=world.tenant,
                 day=day,
-                hplm_name=hplm,
+                model_name=hplm,
                 key_prefix=prefix,
                 requests=share * asked,
                 failed=asked // 60 * share,

@@ -11,7 +11,7 @@ def test_older_versions_are_reached_by_keyboard(page: Page, enter: Enter, world:
     like = Version.unscoped.get(pk=world.hplm.pk)
     Version.unscoped.bulk_create(
         Version(
-            kind="hplm",
+            kind="model",
             tenant=like.tenant,
             root=like.root,
             hplm=like.hplm,

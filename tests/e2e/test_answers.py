@@ -29,13 +29,13 @@ def test_mistakes_are_looked_through_saved_and_held_against_another_version(
     second = hplm_update(hplm=world.hplm.hplm, dataset=world.dataset, actor=world.owner)
     versions_finish(second, {"evaluate": evaluation(right=34)}, files=files)
     answers_keep(world.hplm, label_judge(lambda n: "refund" if n == 2 else ""))
-    page.goto("/t/acme/hplms/triage/versions/2/answers/")
+    page.goto("/t/acme/models/triage/versions/2/answers/")
     expect(page.get_by_text("was not kept when it was measured")).to_be_visible()
     page.get_by_role("button", name="Evaluate").click()
     expect(page.get_by_role("heading", level=1)).to_have_text("Evaluate triage v2")
     assert Job.unscoped.filter(version=second, kind="evaluate").count() == 2
     answers_keep(second, label_judge(lambda n: "delivery" if n < 8 else ""))
-    page.goto("/t/acme/hplms/triage/versions/2/")
+    page.goto("/t/acme/models/triage/versions/2/")
     page.get_by_role("link", name=re.compile(r"^All \d")).click()
     expect(page.get_by_role("heading", level=1)).to_have_text("Examples it gets wrong")
     page.wait_for_load_state()  # the heading comes before the rows

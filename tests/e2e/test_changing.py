@@ -1,4 +1,4 @@
-"""Changing what is there: data, domains, hPLMs, settings, one's own password."""
+"""Changing what is there: data, domains, models, settings, one's own password."""
 
 import pytest
 from playwright.sync_api import Page, expect
@@ -37,7 +37,7 @@ def test_an_hplm_is_updated_with_new_data_of_its_own_task(signed_in: Page, world
     dataset_upload(
         tenant=world.tenant, name="Tickets of June", task="classification", files=upload, actor=world.owner
     )
-    signed_in.goto("/t/acme/hplms/triage/")
+    signed_in.goto("/t/acme/models/triage/")
     signed_in.get_by_role("link", name="Update with new data").click()
     signed_in.get_by_label("Dataset").select_option(label="Tickets of June (text classification, 240 rows)")
     signed_in.get_by_role("button", name="Make the new version").click()
@@ -46,7 +46,7 @@ def test_an_hplm_is_updated_with_new_data_of_its_own_task(signed_in: Page, world
 
 def test_what_an_hplm_is_for_is_written_down_and_told_by_its_page_and_its_card(signed_in: Page) -> None:
     said = {"Description": "Sorts letters, and tells what they want.", "Licence": "CC-BY-4.0"}
-    signed_in.goto("/t/acme/hplms/triage/")
+    signed_in.goto("/t/acme/models/triage/")
     signed_in.get_by_role("link", name="Edit").click()
     for label, words in said.items():
         signed_in.get_by_label(label).fill(words)
@@ -56,7 +56,7 @@ def test_what_an_hplm_is_for_is_written_down_and_told_by_its_page_and_its_card(s
         expect(about).to_contain_text(words)
     about.get_by_role("link", name="Model card").click()
     expect(signed_in.locator("#card")).to_contain_text(said["Description"])
-    signed_in.goto("/t/acme/hplms/triage/about/")
+    signed_in.goto("/t/acme/models/triage/about/")
     expect(signed_in.get_by_label("Description")).to_have_value(said["Description"])
     signed_in.get_by_label("Description").fill("")
     signed_in.get_by_role("button", name="Save").click()
@@ -83,11 +83,11 @@ def test_a_domain_of_ones_own_makes_one_further_version_at_a_time(
 
 
 def test_an_exported_version_is_imported_under_a_name_that_is_free(signed_in: Page, tried_here: None) -> None:
-    signed_in.goto("/t/acme/hplms/triage/versions/1/")
+    signed_in.goto("/t/acme/models/triage/versions/1/")
     with signed_in.expect_download() as download:
         signed_in.locator("a[download]").first.click()
     content = download.value.path().read_bytes()
-    signed_in.goto("/t/acme/hplms/import/")
+    signed_in.goto("/t/acme/models/import/")
     for name in ("triage", "triage-again"):
         signed_in.get_by_label("Archive").set_input_files(
             {"name": "triage.zip", "mimeType": "application/zip", "buffer": content}
@@ -117,7 +117,7 @@ def test_a_viewer_is_offered_nothing_that_would_be_refused(page: Page, enter: En
     enter(world.viewer)
     job = Job.unscoped.filter(version=world.hplm).first()
     assert job is not None
-    for address in ("", "hplms/triage/", "data/", f"domains/{world.domain.domain_id}/", f"jobs/{job.pk}/"):
+    for address in ("", "models/triage/", "data/", f"domains/{world.domain.domain_id}/", f"jobs/{job.pk}/"):
         page.goto(f"/t/acme/{address}")
         expect(page.get_by_role("heading", level=1)).to_be_visible()
         for form in page.locator("main form[method=post], main .confirm").all():

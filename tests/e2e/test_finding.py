@@ -15,14 +15,14 @@ __all__ = ["tried_here"]
 
 @pytest.fixture
 def many(world: World) -> World:
-    """With more hPLMs and jobs than a page has."""
+    """With more models and jobs than a page has."""
     crowd(world.tenant, world.hplm, hplms=40, jobs=40)
     return world
 
 
 def test_hplms_and_jobs_are_found_by_name_kind_and_state(signed_in: Page, many: World) -> None:
     page, rows = signed_in, signed_in.locator("table").last.locator("tbody tr")
-    page.get_by_role("link", name="hPLMs", exact=True).click()
+    page.get_by_role("link", name="Models", exact=True).click()
     expect(rows).to_have_count(25)
     page.get_by_role("link", name="Further").click()
     expect(rows).to_have_count(16)
@@ -44,12 +44,12 @@ def test_hplms_and_jobs_are_found_by_name_kind_and_state(signed_in: Page, many: 
 def test_a_batch_is_begun_cancelled_and_deleted(signed_in: Page, world: World) -> None:
     page = signed_in
     page.get_by_role("link", name="Batches", exact=True).click()
-    page.get_by_label("hPLM", exact=True).fill("triag")
+    page.get_by_label("Model", exact=True).fill("triag")
     inputs = FilePayload(name="texts.jsonl", mimeType="application/jsonl", buffer=b'"a parcel"\n"a pill"\n')
     page.get_by_label("Inputs").set_input_files(inputs)
     page.get_by_role("button", name="Begin").click()
-    expect(page.locator(".errorlist")).to_have_text("There is no such hPLM.")
-    page.get_by_label("hPLM", exact=True).fill("triage")
+    expect(page.locator(".errorlist")).to_have_text("There is no such model.")
+    page.get_by_label("Model", exact=True).fill("triage")
     page.get_by_label("Inputs").set_input_files(inputs)
     page.get_by_role("button", name="Begin").click()
     expect(page.get_by_role("heading", name="texts.jsonl")).to_be_visible()
@@ -69,7 +69,7 @@ def test_an_adapter_that_does_not_fit_is_refused_and_one_that_does_becomes_an_hp
 ) -> None:
     """What was filled in beside the first stays for the second."""
     page = signed_in
-    page.goto(f"{page.url.split('/t/')[0]}/t/acme/hplms/import/")
+    page.goto(f"{page.url.split('/t/')[0]}/t/acme/models/import/")
     page.get_by_role("link", name="adapter").first.click()
     page.get_by_label("Name").fill("from-elsewhere")
     archive = FilePayload(name="adapter.zip", mimeType="application/zip", buffer=b"not a zip file")

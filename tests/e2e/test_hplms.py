@@ -1,4 +1,4 @@
-"""Growing the tree: creating an hPLM and a domain, following their jobs, moving an alias, deleting."""
+"""Growing the tree: creating a model and a domain, following their jobs, moving an alias, deleting."""
 
 import re
 
@@ -19,8 +19,8 @@ UNMARKED = "rgba(0, 0, 0, 0)"
 
 
 def create_hplm(page: Page, world: World, name: str) -> None:
-    """Name a new hPLM, of which the rest stands in the link, and start it."""
-    page.goto(f"/t/acme/hplms/new/?dataset={world.dataset.pk}&parent={world.domain.pk}")
+    """Name a new model, of which the rest stands in the link, and start it."""
+    page.goto(f"/t/acme/models/new/?dataset={world.dataset.pk}&parent={world.domain.pk}")
     page.get_by_label("Name", exact=True).fill(name)
     page.get_by_role("button", name="Continue").click()
     page.get_by_role("button", name="Start").click()
@@ -29,7 +29,7 @@ def create_hplm(page: Page, world: World, name: str) -> None:
 def test_an_hplm_is_made_step_by_step(signed_in: Page, world: World) -> None:
     """Back, forward and mistakes lose nothing; with the keyboard where that is the question."""
     page, now = signed_in, signed_in.locator("[aria-current=step]")
-    page.goto("/t/acme/hplms/new/")
+    page.goto("/t/acme/models/new/")
     page.get_by_role("button", name="Continue").click()
     expect(page.get_by_role("alert")).to_contain_text("Choose a dataset.")
     page.wait_for_load_state()  # until the scripts have run nobody hears of a choice
@@ -52,7 +52,7 @@ def test_an_hplm_is_made_step_by_step(signed_in: Page, world: World) -> None:
     page.get_by_label("Epochs").first.fill("3")
     page.get_by_role("button", name="Continue").click()
     expect(now).to_have_text("Settings")
-    expect(page.locator(".errorlist")).to_contain_text("There is an hPLM called")
+    expect(page.locator(".errorlist")).to_contain_text("There is a model called")
     page.get_by_label("Name", exact=True).fill("complaints")
     page.get_by_role("button", name="Continue").click()
     expect(now).to_have_text("Review")
@@ -78,7 +78,7 @@ def test_an_hplm_is_created_and_its_job_followed_to_its_end(signed_in: Page, wor
     start(job, 0.25, "train", eta=75)
     expect(live).to_contain_text("25.0%")
     expect(live).to_contain_text("1 min 15 s")
-    expect(live).to_contain_text("hPLM ready in")
+    expect(live).to_contain_text("Model ready in")
     signed_in.get_by_role("link", name="Whole log").focus()
     for step in range(4):
         job_event(job_id=job.pk, kind="metrics", data={"step": step, "loss": 4.0 - step})
@@ -178,7 +178,7 @@ def test_an_hplm_is_rolled_back_with_one_button_and_a_reason_and_promoted_again(
     assert world.hplm.hplm is not None
     second = hplm_update(hplm=world.hplm.hplm, dataset=world.dataset, actor=world.owner)
     versions_finish(second, {"evaluate": evaluation(right=34)}, files=files)
-    signed_in.goto("/t/acme/hplms/triage/")
+    signed_in.goto("/t/acme/models/triage/")
     versions = signed_in.locator("section", has=signed_in.get_by_role("heading", name="Versions"))
     expect(versions.get_by_role("row", name="v2")).to_contain_text("@default")
     compared = signed_in.locator(".compare")
@@ -199,8 +199,8 @@ def test_an_hplm_is_rolled_back_with_one_button_and_a_reason_and_promoted_again(
 
 
 def promote(page: Page, where: str, button: str, reason: str) -> None:
-    """Where one looks at versions, say why one of them shall answer; the hPLM's page follows."""
-    page.goto(f"/t/acme/hplms/triage/{where}")
+    """Where one looks at versions, say why one of them shall answer; the model's page follows."""
+    page.goto(f"/t/acme/models/triage/{where}")
     page.get_by_role("button", name=re.compile(f"^Promote.*{button}")).click()
     question = page.get_by_role("dialog", name="Make this version the default?")
     question.get_by_label("Reason").fill(reason)
@@ -208,7 +208,7 @@ def promote(page: Page, where: str, button: str, reason: str) -> None:
 
 
 def test_an_alias_is_made_with_a_reason_and_removed(signed_in: Page) -> None:
-    signed_in.goto("/t/acme/hplms/triage/")
+    signed_in.goto("/t/acme/models/triage/")
     signed_in.get_by_text("Move an alias").click()
     signed_in.get_by_label("Alias").fill("production")
     signed_in.get_by_label("Version").select_option(label="v1")
@@ -249,7 +249,7 @@ def test_a_job_is_cloned_into_a_form_with_its_settings(signed_in: Page, world: W
 
 
 def test_an_hplm_is_deleted_once_its_name_was_typed(signed_in: Page) -> None:
-    signed_in.goto("/t/acme/hplms/triage/")
+    signed_in.goto("/t/acme/models/triage/")
     signed_in.get_by_role("button", name="Delete").click()
     question = signed_in.get_by_role("alertdialog")
     question.get_by_role("button", name="Delete").click()
@@ -257,7 +257,7 @@ def test_an_hplm_is_deleted_once_its_name_was_typed(signed_in: Page) -> None:
     question.get_by_label("Type its name, triage").fill("triage")
     question.get_by_role("button", name="Delete").click()
     expect(signed_in.get_by_role("status")).to_contain_text("triage is deleted")
-    expect(signed_in.get_by_text("No hPLMs yet")).to_be_visible()
+    expect(signed_in.get_by_text("No models yet")).to_be_visible()
 
 
 def test_a_domain_is_created_from_a_corpus(signed_in: Page) -> None:

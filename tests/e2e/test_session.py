@@ -46,7 +46,7 @@ def test_a_member_of_two_tenants_goes_from_one_to_the_other(page: Page, world: W
     page.get_by_text("Acme Pharmacy", exact=True).first.click()
     page.get_by_role("link", name="Umbra").click()
     expect(page.get_by_role("heading", level=1)).to_have_text("Umbra")
-    expect(page.get_by_text("No hPLMs yet")).to_be_visible()
+    expect(page.get_by_text("No models yet")).to_be_visible()
 
 
 def test_the_keyboard_alone_leads_past_the_navigation(signed_in: Page) -> None:

@@ -26,17 +26,17 @@ SHADES = """shaded => [...shaded.querySelectorAll(".shade")].map((shade) =>
 
 
 def ask(page: Page, text: str) -> None:
-    """Put a text to the hPLM that the link names."""
+    """Put a text to the model that the link names."""
     page.goto("/t/acme/try/?model=triage@default")
     page.get_by_label("Text", exact=True).fill(text)
     page.get_by_role("button", name="Answer", exact=True).click()
 
 
 def replace_by(page: Page, reference: str) -> None:
-    """Ask another hPLM instead of the one that is chosen."""
+    """Ask another model instead of the one that is chosen."""
     page.get_by_role("button", name="Remove").click()
     expect(page.get_by_role("list", name="Chosen")).to_have_count(0)
-    page.get_by_label("hPLMs").fill(reference)
+    page.get_by_label("Models").fill(reference)
     page.get_by_role("button", name="Add").click()
     expect(page.get_by_role("list", name="Chosen")).to_contain_text(reference)
 
@@ -81,7 +81,7 @@ def test_two_hplms_are_compared_on_one_text_token_by_token_and_copied(
     page.get_by_label("Text", exact=True).fill(text)
     chosen, adding = (
         page.get_by_role("list", name="Chosen").get_by_role("listitem"),
-        page.get_by_label("hPLMs"),
+        page.get_by_label("Models"),
     )
     for name in ("absent", "same-meaning@default", "topics@default"):
         adding.press_sequentially(name[:5])
@@ -92,7 +92,7 @@ def test_two_hplms_are_compared_on_one_text_token_by_token_and_copied(
         if name == "topics@default":
             expect(chosen).to_have_count(2)
         else:
-            said = "no such hPLM" if name == "absent" else "only hPLMs that read the same"
+            said = "no such model" if name == "absent" else "only models that read the same"
             expect(page.get_by_role("alert")).to_contain_text(said)
         expect(page.get_by_label("Text", exact=True)).to_have_value(text)
     page.wait_for_url("**/try/?model=triage@default&model=topics@default")
@@ -131,7 +131,7 @@ def test_markup_in_a_text_stays_text(
 ) -> None:
     ask(signed_in, "<script>document.title = 'broken'</script> <b>heart</b>")
     expect(signed_in.locator("#answer")).to_contain_text("acme/triage v1")
-    expect(signed_in).to_have_title("Try an hPLM · HMI")
+    expect(signed_in).to_have_title("Try a model · HMI")
 
 
 def test_every_kind_of_hplm_is_asked_for_what_it_reads(

@@ -82,7 +82,7 @@ def world_build(files: ArtifactFiles | None = None) -> World:
     finish(hplm, {"evaluate": evaluation(right=44)})
     hplm.refresh_from_db()
     for tokens in (120, 80, 95):
-        usage_record(tenant=tenant, hplm_name="triage", inputs=4, tokens=tokens)
+        usage_record(tenant=tenant, model_name="triage", inputs=4, tokens=tokens)
     return World(tenant, owner, developer, viewer, stranger, admin, corpus, dataset, root, domain, hplm)
 
 

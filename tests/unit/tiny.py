@@ -1,5 +1,5 @@
-"""A tiny checkpoint, root, table and hPLMs, random but real: files that the product's own code reads. Weights
-are drawn wide, so that every part of the model shows in the answer."""
+"""A tiny checkpoint, root, table and models, random but real: files that the product's own code reads.
+Weights are drawn wide, so that every part of the model shows in the answer."""
 
 import random
 from collections.abc import Sequence
@@ -172,7 +172,7 @@ def tiny_hplm(
     pairs: bool = False,
     seed: int = 0,
 ) -> Hplm:
-    """A random hPLM; for a tagging, `labels` is how many kinds of span there are (2 * labels + 1 tags).
+    """A random model; for a tagging, `labels` is how many kinds of span there are (2 * labels + 1 tags).
     pooling: of a task that reads the text as a whole."""
     kinds = [f"{task[:3]}{index}" for index in range(labels)]
     tags = ["O", *(f"{prefix}-{kind}" for kind in kinds for prefix in "BI")]

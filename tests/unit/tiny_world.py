@@ -16,7 +16,7 @@ from tests.unit.tiny import TWO_TASKS, tiny_hplms, tiny_lower, tiny_plot, tiny_r
 
 @dataclass(frozen=True, slots=True)
 class TinyHplm:
-    """An hPLM lying in an artifact root: whose, which version, the chain of tables it reads, the lower layers
+    """A model lying in an artifact root: whose, which version, the chain of tables it reads, the lower layers
     of the nearest, and the digest of its root."""
 
     tenant: str
@@ -31,7 +31,7 @@ class TinyHplm:
 
 @dataclass(frozen=True, slots=True)
 class TinyWorld:
-    """An artifact root with one root, its own table, a domain's table, and hPLMs of two tenants under
+    """An artifact root with one root, its own table, a domain's table, and models of two tenants under
     both."""
 
     artifact_root: Path
@@ -47,7 +47,7 @@ class TinyWorld:
         return PlotChain([PlotTable.open(self.folder("plot", digest)) for digest in hplm.plots])
 
     def publish(self, *, revision: int = 1, hplms: Sequence[TinyHplm] | None = None, **more: Any) -> Path:
-        """Write manifest.json (of all hPLMs, or of those given) as the web process would; returns its path.
+        """Write manifest.json (of all models, or of those given) as the web process would; returns its path.
         ``more`` are further parts of it."""
         served = self.hplms if hplms is None else hplms
         root = {
@@ -98,7 +98,7 @@ def tiny_world(
     make: Callable[[Root], Sequence[Hplm]] | None = None,
     **checkpoint: Any,
 ) -> TinyWorld:
-    """Build everything in an artifact root and publish its manifest: so many hPLMs, or those that ``make``
+    """Build everything in an artifact root and publish its manifest: so many models, or those that ``make``
     gives. The root's table holds fp16 numbers, the domain's int8. Takes about a second."""
     scratch = artifact_root / ".incoming" / "tiny"
     root = tiny_root(scratch / "checkpoint", **checkpoint)

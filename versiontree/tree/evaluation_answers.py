@@ -24,7 +24,7 @@ class Answered:
     """One row of the evaluated file, counted from 1; ``at`` is the byte that it begins at.
 
     ``gold`` and ``answer``: a label, a list of labels, a number, spans as [label, first word, word after the
-    last], or the right answers (a list) and the given one. ``score``: how sure the hPLM was, 0 to 1.
+    last], or the right answers (a list) and the given one. ``score``: how sure the model was, 0 to 1.
     """
 
     row: int

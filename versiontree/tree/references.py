@@ -1,4 +1,4 @@
-"""How an hPLM is named in a request: ``[tenant/]hplm[@alias|:version]``."""
+"""How a model is named in a request: ``[tenant/]hplm[@alias|:version]``."""
 
 import re
 from dataclasses import dataclass
@@ -28,7 +28,7 @@ def parse_reference(reference: str) -> ModelReference:
     if found is None:
         raise HmiError(
             ErrorCode.INVALID_FIELD,
-            "An hPLM is named tenant/hplm, tenant/hplm@alias or tenant/hplm:version.",
+            "A model is named tenant/model, tenant/model@alias or tenant/model:version.",
             param="model",
         )
     number = found["number"]

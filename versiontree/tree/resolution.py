@@ -15,7 +15,7 @@ from versiontree.tree.models.alias import DEFAULT_ALIAS
 from versiontree.tree.references import ModelReference, parse_reference
 from versiontree.tree.serving_manifest import takes_pairs
 
-# Asked once a moment for every hPLM in use: Django would take six times as long to put it into words.
+# Asked once a moment for every model in use: Django would take six times as long to put it into words.
 _FOUND: Final = """
     SELECT version.number, version.digest, version.config, root.name, hplm.id, hplm.task,
         (SELECT newest.digest FROM tree_version AS newest
@@ -39,7 +39,7 @@ class ResolvedModel:
     ``root_digest`` that of its weights, by which workers know it."""
 
     tenant_slug: str
-    hplm_name: str
+    model_name: str
     root: str
     root_digest: str
     version_number: int
@@ -60,7 +60,7 @@ def resolve_model(tenant: Tenant, reference: str) -> ResolvedModel:
 
 
 def resolve_model_lately(tenant: Tenant, reference: str) -> ResolvedModel:
-    """`resolve_model`, as it was at most HMI_MODEL_CACHE_S ago: an alias that moves and an hPLM that is
+    """`resolve_model`, as it was at most HMI_MODEL_CACHE_S ago: an alias that moves and a model that is
     deleted show that much later. What was refused is asked again each time.
     """
     wanted = _own_reference(tenant, reference)
@@ -72,7 +72,7 @@ def resolve_model_lately(tenant: Tenant, reference: str) -> ResolvedModel:
 def _own_reference(tenant: Tenant, reference: str) -> ModelReference:
     wanted = parse_reference(reference)
     if wanted.tenant not in (None, tenant.slug):
-        raise not_found("hPLM", param="model")
+        raise not_found("model", param="model")
     return wanted
 
 
@@ -93,7 +93,7 @@ def _resolve(tenant: Tenant, wanted: ModelReference) -> ResolvedModel:
     config = json.loads(told)
     return ResolvedModel(
         tenant_slug=tenant.slug,
-        hplm_name=wanted.hplm,
+        model_name=wanted.hplm,
         root=root_name,
         root_digest=root_digest,
         version_number=number,
@@ -113,7 +113,7 @@ def _why_unresolved(tenant: Tenant, wanted: ModelReference) -> HmiError:
         living = living.none()
     version = living.order_by("-number").first()
     if version is None:
-        return not_found("hPLM", param="model")
+        return not_found("model", param="model")
     return HmiError(
         ErrorCode.MODEL_NOT_READY,
         f"{version.in_words} cannot answer: it is {version.get_state_display().lower()}.",

@@ -1,6 +1,6 @@
 """Telling inference workers what to serve: ``<artifact root>/manifest.json``, made from the database.
 
-Workers watch the file, so it is replaced in one step. It names every ready version of every hPLM that is not
+Workers watch the file, so it is replaced in one step. It names every ready version of every model that is not
 deleted, with the chain of PLOTs to look fragments up in, nearest first, and the local lower layers that
 compute what the chain lacks. It also has the weights of tenants that have another than 1, what each of the
 nearest tables belongs to, and the digests of those versions that are to stay in memory.
@@ -48,7 +48,7 @@ def manifest_publish_on_commit() -> None:
 
 
 def manifest_content() -> dict[str, Any]:
-    """What the database says is served, without the revision; four queries for any number of hPLMs."""
+    """What the database says is served, without the revision; four queries for any number of models."""
     rows = Version.unscoped.filter(kind=VersionKind.HPLM, state=VersionState.READY, hplm__deleted_at=None)
     served = [Served(*row) for row in rows.order_by("pk").values_list(*Served.COLUMNS)]
     # After them, so that nothing is served whose artifacts were not yet there to be read.
@@ -82,7 +82,7 @@ def manifest_content() -> dict[str, Any]:
 
 
 def _pinned() -> Iterable[str]:
-    """The digests of what the aliases of pinned hPLMs mean."""
+    """The digests of what the aliases of pinned models mean."""
     aliases = Alias.unscoped.filter(hplm__pinned_at__isnull=False, hplm__deleted_at=None)
     return aliases.order_by().values_list("version__digest", flat=True)
 

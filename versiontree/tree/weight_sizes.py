@@ -1,4 +1,4 @@
-"""How many bytes the weights of an hPLM and the rows of a table have, from shapes alone.
+"""How many bytes the weights of a model and the rows of a table have, from shapes alone.
 
 What makes them (``inference.hplm.pets`` and ``heads``) the web process does not load; a test holds the two
 together.

@@ -1,4 +1,4 @@
-"""Measure an hPLM on its test split."""
+"""Measure a model on its test split."""
 
 from pathlib import Path
 

@@ -17,7 +17,7 @@ STAGES = (("look up", 0.1), ("look up", 0.1), ("look up", 0.03), ("look up", 0.0
 
 
 def run(job: Job, store: ArtifactStore, workspace: Path, reporter: Reporter) -> JobOutcome:
-    """Makes `hplm`, going on from the version that this one updates."""
+    """Makes `model`, going on from the version that this one updates."""
     from workers.training.checkpoints import Checkpoints
     from workers.training.datasets import DatasetFiles
     from workers.training.fine_tune import fine_tune

@@ -1,4 +1,4 @@
-"""`manage.py populate`: many hPLMs like one that is there."""
+"""`manage.py populate`: many models like one that is there."""
 
 from argparse import ArgumentParser
 from collections.abc import Sequence
@@ -24,12 +24,12 @@ SLUG = "populated"
 
 class Command(BaseCommand):
     help = (
-        "Register many hPLMs like one that is there, each with numbers of its own: to try out how a large"
+        "Register many models like one that is there, each with numbers of its own: to try out how a large"
         " installation looks and serves. They get a past: jobs that are over, and usage."
     )
 
     def add_arguments(self, parser: ArgumentParser) -> None:
-        parser.add_argument("like", help="the hPLM to copy, as tenant/name")
+        parser.add_argument("like", help="the model to copy, as tenant/name")
         parser.add_argument("--hplms", type=int, default=10_000, help="how many (10,000)")
         parser.add_argument(
             "--tenants", type=int, default=1000, help=f"shared out over so many, called {SLUG}-1 and so on"
@@ -50,12 +50,12 @@ class Command(BaseCommand):
         **__: Any,
     ) -> None:
         if hplms < 1 or tenants < 1:
-            raise CommandError("There must be at least one hPLM and one tenant.")
+            raise CommandError("There must be at least one model and one tenant.")
         template = _version(like)
         numbers = range(1, min(tenants, hplms) + 1)
         owners = [_existing(tenant)] if tenant else [_numbered(number) for number in numbers]
         with Progress(console=Console(stderr=True)) as bar:
-            task = bar.add_task("hPLMs", total=hplms)
+            task = bar.add_task("Models", total=hplms)
             populate(
                 like=template,
                 tenants=owners,
@@ -67,7 +67,7 @@ class Command(BaseCommand):
         usage_remember(versions=versions, count=usage)
         statistics_gather()
         whose = f"of {tenant}" if tenant else f"of {len(owners)} tenants"
-        self.stdout.write(f"{hplms} hPLMs like {like}, {whose}, are registered and served.")
+        self.stdout.write(f"{hplms} models like {like}, {whose}, are registered and served.")
 
 
 def _version(like: str) -> Version:

@@ -1,4 +1,4 @@
-"""Batches: files of inputs that an hPLM answers when nothing else waits."""
+"""Batches: files of inputs that a model answers when nothing else waits."""
 
 from functools import partial
 from typing import Any
@@ -26,7 +26,7 @@ from versiontree.jobs.api.access import asked, queried
 
 
 class BatchTenantView(TenantView):
-    """A key needs the scope ``infer``: a batch asks an hPLM."""
+    """A key needs the scope ``infer``: a batch asks a model."""
 
     serializer_class = BatchSerializer
     queryset = Batch.unscoped.none()
@@ -50,7 +50,7 @@ class BatchesView(BatchTenantView):
         responses={201: BatchSerializer},
     )
     def post(self, request: Request, **_: Any) -> Response:
-        """Have an hPLM answer the lines of a file."""
+        """Have a model answer the lines of a file."""
         body, actor = asked(BatchAskedSerializer, request), request_actor(request)
         sent = partial(batch_send, tenant=self.tenant, model=body["model"], actor=actor)
         if (upload_id := body.get("upload")) is not None:

@@ -11,9 +11,9 @@ from tenants.base.errors import ErrorCode, HmiError
 
 
 class BatchAskedSerializer(StrictInput):
-    """An hPLM, and a file of inputs for it."""
+    """A model, and a file of inputs for it."""
 
-    model = serializers.CharField(max_length=256, help_text="`hplm`, `hplm@alias` or `hplm:3`.")
+    model = serializers.CharField(max_length=256, help_text="`model`, `model@alias` or `model:3`.")
     file = serializers.FileField(
         required=False,
         allow_empty_file=True,

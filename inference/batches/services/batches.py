@@ -49,7 +49,7 @@ def batch_create(
     endpoint: str = "",
     metadata: Mapping[str, Any] | None = None,
 ) -> Batch:
-    """Have an hPLM answer the lines of a file. Of ``requests`` the lines themselves say which hPLM.
+    """Have a model answer the lines of a file. Of ``requests`` the lines themselves say which model.
 
     An alias means the version that it has now. Raises ``not_found`` and ``model_not_ready``,
     ``invalid_field`` for a file that was not sent for this, ``quota_exceeded`` while too many others have not
@@ -85,7 +85,7 @@ def batch_create(
 def batch_send(
     *, tenant: Tenant, model: str, filename: str, stream: Readable | Upload, actor: Actor
 ) -> Batch:
-    """Keep what the stream brings, or a complete upload, as a file, and have an hPLM answer its lines.
+    """Keep what the stream brings, or a complete upload, as a file, and have a model answer its lines.
 
     Raises what ``file_create`` and ``batch_create`` raise; then nothing is kept, and an upload stays.
     """
@@ -144,7 +144,7 @@ def batch_begin(*, batch_id: UUID) -> Batch | None:
 
 
 def batch_name(*, batch: Batch, model: str, resolved: ResolvedModel) -> None:
-    """Which hPLM its lines are for, once that was read in them."""
+    """Which model its lines are for, once that was read in them."""
     named = _named(model, resolved)
     Batch.unscoped.filter(pk=batch.pk).update(**named)
     for name, value in named.items():
@@ -259,7 +259,7 @@ def _named(model: str, resolved: ResolvedModel | None) -> dict[str, Any]:
         return {"model": model}
     return {
         "model": model,
-        "hplm_name": resolved.hplm_name,
+        "model_name": resolved.model_name,
         "version_number": resolved.version_number,
     }
 

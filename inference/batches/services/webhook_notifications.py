@@ -26,7 +26,7 @@ def batch_notify(*, batch: Batch) -> None:
         "batch": str(batch.pk),
         "state": str(batch.state),
         "error_code": batch.error_code or None,
-        "hplm": batch.hplm_name or None,
+        "model": batch.model_name or None,
         "version": batch.version_number,
     }
     event_create(endpoints=endpoints, kind=kind, data=data)

@@ -256,7 +256,7 @@ class QuotaAdmin(ModelAdmin):
     list_display = (
         "tenant",
         "max_domains",
-        "max_hplms",
+        "max_models",
         "storage",
         "max_requests_per_day",
         "max_active_jobs",

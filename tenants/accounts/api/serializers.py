@@ -28,7 +28,7 @@ class QuotaSerializer(serializers.ModelSerializer[Quota]):
         model = Quota
         fields = (
             "max_domains",
-            "max_hplms",
+            "max_models",
             "max_storage_bytes",
             "max_requests_per_day",
             "max_active_jobs",

@@ -17,7 +17,7 @@ class Scope(models.TextChoices):
     """What a key may be used for."""
 
     INFER = "infer", "Send infer requests"
-    MANAGE = "manage", "Manage domains, hPLMs and uploads"
+    MANAGE = "manage", "Manage domains, models and uploads"
 
 
 class ApiKeyManager(BaseAPIKeyManager):

@@ -15,7 +15,7 @@ LEAST_WEIGHT, MOST_WEIGHT = 0.01, 100.0
 
 
 class Tenant(models.Model):
-    """An organisation or person that owns hPLMs, domains and uploads.
+    """An organisation or person that owns models, domains and uploads.
 
     ``deletion_requested_at``: all its data is being deleted. ``deletion_finished_at``: it is gone, and the
     row is what bills name.

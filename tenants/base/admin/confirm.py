@@ -46,9 +46,9 @@ def typed_name(
     verb: str, *, told: str = "", loses: Loss | None = None, of_one: bool = True
 ) -> Callable[[Act], Act]:
     """Decorates an admin action, below ``admin.action``: it is done once somebody has typed the row's name,
-    or, of several, "<verb> 12 hPLMs". Until then a page says what it means: ``told`` is a sentence, ``loses``
-    lists what one row takes with it. A wrong name keeps the selection. Where not asked ``of_one``, a single
-    row needs no name.
+    or, of several, "<verb> 12 models". Until then a page says what it means: ``told`` is a sentence,
+    ``loses`` lists what one row takes with it. A wrong name keeps the selection. Where not asked ``of_one``,
+    a single row needs no name.
     """
 
     def decorate(act: Act) -> Act:

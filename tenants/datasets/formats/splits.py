@@ -57,7 +57,7 @@ def refuse_leakage(leaks: Sequence[Mapping[str, Any]]) -> None:
 
 
 def unseen_labels(censuses: Mapping[str, Census]) -> list[dict[str, Any]]:
-    """Labels of dev and test that train lacks: whatever an hPLM answers there counts as wrong."""
+    """Labels of dev and test that train lacks: whatever a model answers there counts as wrong."""
     train = censuses["train"].labels
     return [
         {"split": split, "label": label, "rows": named.rows, "first_rows": named.first}

@@ -1,4 +1,4 @@
-"""Datasets: labelled examples, for hPLMs."""
+"""Datasets: labelled examples, for models."""
 
 from django.conf import settings
 from django.db import models
@@ -10,7 +10,7 @@ from tenants.datasets.models.corpus import NAME_PATTERN, SHA256_PATTERN
 
 
 class Task(models.TextChoices):
-    """What an hPLM answers with: a label, several, a number, labelled spans, or the span that answers."""
+    """What a model answers with: a label, several, a number, labelled spans, or the span that answers."""
 
     CLASSIFICATION = "classification", "Text classification"
     MULTILABEL = "multilabel", "Multi-label classification"

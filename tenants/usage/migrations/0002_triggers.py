@@ -1,4 +1,4 @@
-"""Usage added up by day and key, and by month and hPLM: PostgreSQL itself keeps the sums, whoever changes the rows."""
+"""Usage added up by day and key, and by month and model: PostgreSQL itself keeps the sums, whoever changes the rows."""
 
 from typing import NamedTuple
 
@@ -31,12 +31,12 @@ _BY_DAY = Sums(
 _BY_MONTH = Sums(
     name="month",
     table="usage_usagemonth",
-    columns="tenant_id, day, hplm_name",
-    kept="tenant_id, month, hplm_name",
-    places="tenant_id, date_trunc('month', day::timestamp)::date, hplm_name",
+    columns="tenant_id, day, model_name",
+    kept="tenant_id, month, model_name",
+    places="tenant_id, date_trunc('month', day::timestamp)::date, model_name",
     group="1, 2, 3",
-    empty_places="empty.tenant_id, empty.month, empty.hplm_name",
-    old_places="old_rows.tenant_id, date_trunc('month', old_rows.day::timestamp)::date, old_rows.hplm_name",
+    empty_places="empty.tenant_id, empty.month, empty.model_name",
+    old_places="old_rows.tenant_id, date_trunc('month', old_rows.day::timestamp)::date, old_rows.model_name",
 )
 
 _CAME = "SELECT {columns}, requests, inputs, tokens, failed, busy_ms FROM new_rows"
@@ -54,7 +54,7 @@ _ADD = """
         failed = kept.failed + EXCLUDED.failed,
         busy_ms = kept.busy_ms + EXCLUDED.busy_ms;
 """
-# A key or an hPLM of which nothing is left is not to be known any more.
+# A key or a model of which nothing is left is not to be known any more.
 _CLEAN = """
     DELETE FROM {table} empty USING old_rows
     WHERE ({empty_places})

@@ -26,7 +26,7 @@ class Quota(models.Model):
 
     tenant = models.OneToOneField("accounts.Tenant", on_delete=models.CASCADE, related_name="quota")
     max_domains = models.PositiveIntegerField(default=3, db_default=3)
-    max_hplms = models.PositiveIntegerField("max hPLMs", default=50, db_default=50)
+    max_models = models.PositiveIntegerField("max models", default=50, db_default=50)
     max_storage_bytes = models.PositiveBigIntegerField(
         default=5 * GIGABYTE,
         db_default=5 * GIGABYTE,

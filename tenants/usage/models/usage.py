@@ -1,4 +1,4 @@
-"""Infer requests of tenants added up: by hPLM, key and day; by key and day; by hPLM and month."""
+"""Infer requests of tenants added up: by model, key and day; by key and day; by model and month."""
 
 from django.db import models
 
@@ -6,17 +6,17 @@ from tenants.base.managers import TenantScopedManager
 
 
 class UsageDay(models.Model):
-    """One day (UTC) of one hPLM's name, asked by one key. The row stays when the hPLM is deleted.
+    """One day (UTC) of one model's name, asked by one key. The row stays when the model is deleted.
 
-    A new hPLM that takes a freed name goes on in the row of that day. Of a tenant that was deleted one row a
+    A new model that takes a freed name goes on in the row of that day. Of a tenant that was deleted one row a
     day stays, without names.
     """
 
     tenant = models.ForeignKey("accounts.Tenant", on_delete=models.PROTECT, related_name="usage_days")
-    hplm_name = models.CharField(
-        "hPLM",
+    model_name = models.CharField(
+        "model",
         max_length=100,
-        help_text="A new hPLM that takes the name of a deleted one goes on in its row of that day.",
+        help_text="A new model that takes the name of a deleted one goes on in its row of that day.",
     )
     key_prefix = models.CharField(
         "key",
@@ -42,11 +42,11 @@ class UsageDay(models.Model):
     objects = TenantScopedManager()
 
     class Meta:
-        ordering = ("-day", "hplm_name", "key_prefix")
+        ordering = ("-day", "model_name", "key_prefix")
         constraints = (
             models.UniqueConstraint(
-                fields=("tenant", "day", "hplm_name", "key_prefix"),
-                name="one_usage_row_per_tenant_day_hplm_and_key",
+                fields=("tenant", "day", "model_name", "key_prefix"),
+                name="one_usage_row_per_tenant_day_model_and_key",
             ),
             models.CheckConstraint(
                 condition=models.Q(failed__lte=models.F("requests")), name="usage_failed_within_requests"
@@ -54,7 +54,7 @@ class UsageDay(models.Model):
         )
 
     def __str__(self) -> str:
-        return f"{self.tenant}/{self.hplm_name} on {self.day}"
+        return f"{self.tenant}/{self.model_name} on {self.day}"
 
 
 class UsageSum(models.Model):
@@ -90,12 +90,12 @@ class UsageSum(models.Model):
 
 
 class UsageMonth(models.Model):
-    """One month (UTC) of one hPLM's name, by its first day: the sums of its rows in `UsageDay`, all keys
+    """One month (UTC) of one model's name, by its first day: the sums of its rows in `UsageDay`, all keys
     together. Kept as those of `UsageSum` are.
     """
 
     tenant = models.ForeignKey("accounts.Tenant", on_delete=models.PROTECT, related_name="usage_months")
-    hplm_name = models.CharField("hPLM", max_length=100)
+    model_name = models.CharField("model", max_length=100)
     month = models.DateField()
     requests = models.BigIntegerField(default=0)
     inputs = models.BigIntegerField(default=0)
@@ -107,16 +107,16 @@ class UsageMonth(models.Model):
     objects = TenantScopedManager()
 
     class Meta:
-        ordering = ("-month", "hplm_name")
+        ordering = ("-month", "model_name")
         constraints = (
             models.UniqueConstraint(
-                fields=("tenant", "month", "hplm_name"), name="one_usage_month_per_tenant_month_and_hplm"
+                fields=("tenant", "month", "model_name"), name="one_usage_month_per_tenant_month_and_model"
             ),
         )
         indexes = (
             # The busiest of a month are read off it, however many others there are.
-            models.Index(fields=("tenant", "month", "-requests", "hplm_name"), name="usage_month_busiest"),
+            models.Index(fields=("tenant", "month", "-requests", "model_name"), name="usage_month_busiest"),
         )
 
     def __str__(self) -> str:
-        return f"{self.tenant}/{self.hplm_name} in {self.month:%Y-%m}"
+        return f"{self.tenant}/{self.model_name} in {self.month:%Y-%m}"

@@ -28,7 +28,7 @@ def quota_of(tenant: Tenant) -> Quota:
 
 
 def usage_of(tenant: Tenant, since: date) -> QuerySet[UsageDay]:
-    """The tenant's usage by day, hPLM and key, from this day on, newest first."""
+    """The tenant's usage by day, model and key, from this day on, newest first."""
     return UsageDay.objects.for_tenant(tenant).filter(day__gte=since)
 
 

@@ -1,5 +1,5 @@
 """Usage added up by the database: a tenant may have a hundred thousand rows. Of these the sums by day and key
-are kept, and those by month and hPLM; by hPLM for other periods they are made anew."""
+are kept, and those by month and model; by model for other periods they are made anew."""
 
 from __future__ import annotations
 
@@ -32,12 +32,12 @@ class UsageBy(StrEnum):
     @property
     def column(self) -> str:
         """Where it stands in the rows."""
-        return {UsageBy.DAY: "day", UsageBy.MODEL: "hplm_name", UsageBy.KEY: "key_prefix"}[self]
+        return {UsageBy.DAY: "day", UsageBy.MODEL: "model_name", UsageBy.KEY: "key_prefix"}[self]
 
 
 @dataclass(frozen=True, slots=True)
 class UsageOf:
-    """Whose usage: that of an hPLM's name, and of a key by its prefix, which is empty for the browser; None
+    """Whose usage: that of a model's name, and of a key by its prefix, which is empty for the browser; None
     is all of them."""
 
     hplm: str | None = None
@@ -45,7 +45,7 @@ class UsageOf:
 
     def among(self, rows: QuerySet[Any, Any]) -> QuerySet[Any, Any]:
         """Those of its rows, which have what is asked for."""
-        asked = {"hplm_name": self.hplm, "key_prefix": self.key}
+        asked = {"model_name": self.hplm, "key_prefix": self.key}
         return rows.filter(**{column: name for column, name in asked.items() if name is not None})
 
 
@@ -88,7 +88,7 @@ def usage_by(
     only: Collection[str] | None = None,
     of: UsageOf = EVERYTHING,
 ) -> QuerySet[Any, Any]:
-    """Usage of a period as dictionaries: ``name`` (a day, the name of an hPLM, or the prefix of a key, empty
+    """Usage of a period as dictionaries: ``name`` (a day, the name of a model, or the prefix of a key, empty
     for the browser) and its sums; the newest day, or what was asked most, first. ``only`` these names, if
     given, and only what ``of`` says.
     """
@@ -98,11 +98,11 @@ def usage_by(
     return summed.order_by(*(["-name"] if by == UsageBy.DAY else ["-requests", "name"]))
 
 
-def usage_by_day_and_hplm(tenant: Tenant, since: date, until: date | None = None) -> QuerySet[Any, Any]:
-    """Usage of a period by day and hPLM, all keys together, as dictionaries; the newest day first."""
-    rows = _within(UsageDay, tenant, "day", since, until).order_by().values("day", "hplm_name")
+def usage_by_day_and_model(tenant: Tenant, since: date, until: date | None = None) -> QuerySet[Any, Any]:
+    """Usage of a period by day and model, all keys together, as dictionaries; the newest day first."""
+    rows = _within(UsageDay, tenant, "day", since, until).order_by().values("day", "model_name")
     summed: QuerySet[Any, Any] = rows.annotate(**{name: Sum(name) for name in SUMMED})
-    return summed.order_by("-day", "hplm_name")
+    return summed.order_by("-day", "model_name")
 
 
 def busiest(
@@ -114,7 +114,7 @@ def busiest(
     limit: int | None,
     of: UsageOf = EVERYTHING,
 ) -> dict[str, int]:
-    """Requests of the hPLMs or keys with most of them in a period, the most first; one query."""
+    """Requests of the models or keys with most of them in a period, the most first; one query."""
     rows = _between(tenant, by, since, until, of)
     if rows.model is UsageMonth and until == month_of(since)[1]:  # in which it has one row
         return dict(rows.order_by("-requests", by.column).values_list(by.column, "requests")[:limit])
@@ -154,14 +154,14 @@ def _part(
     at_once: int,
     of: UsageOf,
 ) -> list[tuple[Any, ...]]:
-    """So many rows of the day behind the last, with the hPLM and the key before the columns."""
-    rows = of.among(UsageDay.objects.for_tenant(tenant)).filter(day=day).order_by("hplm_name", "key_prefix")
+    """So many rows of the day behind the last, with the model and the key before the columns."""
+    rows = of.among(UsageDay.objects.for_tenant(tenant)).filter(day=day).order_by("model_name", "key_prefix")
     if last is not None:
-        seen = Q(hplm_name=last[0], key_prefix__lte=last[1])
-        rows = rows.filter(~seen, hplm_name__gte=last[0])
+        seen = Q(model_name=last[0], key_prefix__lte=last[1])
+        rows = rows.filter(~seen, model_name__gte=last[0])
     try:
         with tenant_scope(tenant):
-            return list(rows.values_list("hplm_name", "key_prefix", *columns)[:at_once])
+            return list(rows.values_list("model_name", "key_prefix", *columns)[:at_once])
     finally:
         if not connection.in_atomic_block:
             connection.close()

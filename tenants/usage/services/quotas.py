@@ -34,9 +34,9 @@ def quota_check_domains(*, tenant: Tenant, having: int, adding: int = 1) -> None
     _check(limit=quota_of(tenant).max_domains, used=having, asked=adding, what="domains")
 
 
-def quota_check_hplms(*, tenant: Tenant, having: int) -> None:
-    """May the tenant, having so many hPLMs, have one more? Otherwise ``quota_exceeded``."""
-    _check(limit=quota_of(tenant).max_hplms, used=having, asked=1, what="hplms")
+def quota_check_models(*, tenant: Tenant, having: int) -> None:
+    """May the tenant, having so many models, have one more? Otherwise ``quota_exceeded``."""
+    _check(limit=quota_of(tenant).max_models, used=having, asked=1, what="models")
 
 
 def quota_check_active_jobs(*, tenant: Tenant, having: int, adding: int = 1) -> None:

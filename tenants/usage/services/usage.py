@@ -20,7 +20,7 @@ _buffer = UsageBuffer()
 def usage_record(
     *,
     tenant: Tenant,
-    hplm_name: str,
+    model_name: str,
     inputs: int,
     tokens: int,
     failed: bool = False,
@@ -28,14 +28,14 @@ def usage_record(
     key_prefix: str = "",
     busy_ms: float = 0.0,
 ) -> None:
-    """Add one request to the tenant's row for this hPLM, key (none: a person in the browser) and day (UTC).
+    """Add one request to the tenant's row for this model, key (none: a person in the browser) and day (UTC).
 
     It is written down within HMI_USAGE_INTERVAL_S, together with all others of that time; at once where that
     is 0. What the database does not take is kept until it does. A process that is killed loses what it has
     not written.
     """
     count = Count(requests=1, inputs=inputs, tokens=tokens, failed=int(failed), busy_ms=busy_ms)
-    _buffer.add(tenant.pk, day or datetime.now(UTC).date(), hplm_name, count, key_prefix)
+    _buffer.add(tenant.pk, day or datetime.now(UTC).date(), model_name, count, key_prefix)
     if settings.HMI_USAGE_INTERVAL_S:
         _buffer.write_within(settings.HMI_USAGE_INTERVAL_S)
     else:

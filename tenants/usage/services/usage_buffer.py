@@ -21,19 +21,19 @@ log = logging.getLogger(__name__)
 # it does is read under the lock on the table that nobody has while names are blanked.
 UPSERT: Final = """
     INSERT INTO {usage} AS kept
-        (tenant_id, hplm_name, key_prefix, day, requests, inputs, tokens, failed, busy_ms)
+        (tenant_id, model_name, key_prefix, day, requests, inputs, tokens, failed, busy_ms)
     SELECT new.tenant_id,
-        CASE WHEN tenant.deletion_requested_at IS NULL THEN new.hplm_name ELSE '' END,
+        CASE WHEN tenant.deletion_requested_at IS NULL THEN new.model_name ELSE '' END,
         CASE WHEN tenant.deletion_requested_at IS NULL THEN new.key_prefix ELSE '' END,
         new.day,
         sum(new.requests), sum(new.inputs), sum(new.tokens), sum(new.failed), sum(new.busy_ms)
     FROM unnest(%s::bigint[], %s::text[], %s::text[], %s::date[],
                 %s::bigint[], %s::bigint[], %s::bigint[], %s::bigint[], %s::float8[])
-        AS new (tenant_id, hplm_name, key_prefix, day, requests, inputs, tokens, failed, busy_ms)
+        AS new (tenant_id, model_name, key_prefix, day, requests, inputs, tokens, failed, busy_ms)
     JOIN {tenants} AS tenant ON tenant.id = new.tenant_id AND tenant.deletion_finished_at IS NULL
     GROUP BY 1, 2, 3, 4
     ORDER BY 1, 4, 2, 3
-    ON CONFLICT (tenant_id, day, hplm_name, key_prefix) DO UPDATE SET
+    ON CONFLICT (tenant_id, day, model_name, key_prefix) DO UPDATE SET
         requests = kept.requests + EXCLUDED.requests,
         inputs = kept.inputs + EXCLUDED.inputs,
         tokens = kept.tokens + EXCLUDED.tokens,
@@ -62,7 +62,7 @@ class Count:
 
 
 Counts = dict[int, dict[tuple[date, str, str], Count]]
-"""By the tenant's id, then by day, hPLM and prefix of the key."""
+"""By the tenant's id, then by day, model and prefix of the key."""
 
 
 class UsageBuffer:
@@ -76,10 +76,10 @@ class UsageBuffer:
         self._landed: defaultdict[tuple[int, date], int] = defaultdict(int)
         self._timer: threading.Timer | None = None
 
-    def add(self, tenant_id: int, day: date, hplm_name: str, count: Count, key_prefix: str = "") -> None:
+    def add(self, tenant_id: int, day: date, model_name: str, count: Count, key_prefix: str = "") -> None:
         """Count; returns at once."""
         with self._lock:
-            self._counts[tenant_id][day, hplm_name, key_prefix].add(count)
+            self._counts[tenant_id][day, model_name, key_prefix].add(count)
 
     def requests(self, tenant_id: int, day: date) -> int:
         """How many of the tenant on that day are not written yet."""
@@ -169,8 +169,8 @@ class UsageBuffer:
 
     def _take_back(self, counts: Counts) -> None:
         for tenant_id, rows in counts.items():
-            for (day, hplm_name, key_prefix), count in rows.items():
-                self.add(tenant_id, day, hplm_name, count, key_prefix)
+            for (day, model_name, key_prefix), count in rows.items():
+                self.add(tenant_id, day, model_name, count, key_prefix)
         with self._lock:
             self._going = {}
 
@@ -181,9 +181,9 @@ def _none() -> Counts:
 
 def _upsert(counts: Counts) -> None:
     rows = [
-        (tenant_id, hplm_name, key_prefix, day, *astuple(count))
+        (tenant_id, model_name, key_prefix, day, *astuple(count))
         for tenant_id, of_tenant in counts.items()
-        for (day, hplm_name, key_prefix), count in of_tenant.items()
+        for (day, model_name, key_prefix), count in of_tenant.items()
     ]
     statement = UPSERT.format(
         usage=UsageDay._meta.db_table, tenants=UsageDay._meta.get_field("tenant").related_model._meta.db_table

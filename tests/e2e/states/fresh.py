@@ -11,7 +11,7 @@ from tests.e2e.world import World
 ADDRESSES = {
     "home": "",
     "tree": "tree/",
-    "hplms": "hplms/",
+    "hplms": "models/",
     "data": "data/",
     "jobs": "jobs/",
     "try": "try/",
@@ -20,7 +20,7 @@ ADDRESSES = {
     "members": "members/",
     "usage": "usage/",
     "audit": "audit/",
-    "hplm-new": "hplms/new/",
+    "hplm-new": "models/new/",
     "domain-new": "domains/new/",
     "corpus-new": "data/corpora/new/",
     "dataset-new": "data/datasets/new/",

@@ -1,4 +1,4 @@
-"""A tenant with ten thousand hPLMs, a thousand jobs and a long past."""
+"""A tenant with ten thousand models, a thousand jobs and a long past."""
 
 from collections.abc import Iterator
 
@@ -12,7 +12,7 @@ ADDRESSES = {
     "home": "",
     "tree": "tree/",
     "tree-found": "tree/?q=crowd-09",
-    "hplms": "hplms/?page=2",
+    "hplms": "models/?page=2",
     "data": "data/",
     "jobs": "jobs/",
     "try": "try/",

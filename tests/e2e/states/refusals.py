@@ -18,7 +18,7 @@ def pages(page: Page, enter: Enter, world: World) -> Iterator[str]:
     page.goto("/?q=%00")
     yield "refused-bad-request"
     enter(world.viewer)
-    page.goto("/t/acme/hplms/new/")
+    page.goto("/t/acme/models/new/")
     yield "refused-forbidden"
     page.goto("/t/umbra/")
     yield "refused-not-yours"

@@ -1,4 +1,4 @@
-"""Archives that were made to do harm, from a sound one of an hPLM."""
+"""Archives that were made to do harm, from a sound one of a model."""
 
 import io
 import struct
@@ -195,8 +195,8 @@ FORGERIES: dict[str, tuple[Forge, str]] = {
     "lineage of a fool": (say(lineage=[7]), "different lineages"),
     "branch that is not there": (say(branch=True), "do not have its digest"),
     "files of a fool": (say(files={"README.md": "x"}), "does not say"),
-    "an hPLM that compacts": (configured(compacts=[1]), "only domains do"),
-    "an hPLM that compacts nothing": (configured(compacts=None), "what it should be"),
+    "a model that compacts": (configured(compacts=[1]), "only domains do"),
+    "a model that compacts nothing": (configured(compacts=None), "what it should be"),
     "a root that compacts": (configured(2, compacts=[]), "only domains do"),
     "a domain that compacts itself": (configured(1, compacts=[1]), "not above it"),
     "a domain that compacts a root": (configured(1, compacts=[2]), "not above it"),

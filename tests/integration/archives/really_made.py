@@ -30,7 +30,7 @@ TUNE = FineTuneSettings(precision="float32", epochs=1, minimum_steps=0)
 
 
 def really_made(folder: Path, *, lm_head: bool) -> Models:
-    """A root, a domain below it and an hPLM on that; the checkpoint has a language model head or not."""
+    """A root, a domain below it and a model on that; the checkpoint has a language model head or not."""
     checkpoint = tiny_checkpoint(folder / "checkpoint", lm_head=lm_head)
     prose = corpus_file(folder / "prose.txt")
     leaflets = corpus_file(folder / "leaflets.txt", repeating_texts(300))

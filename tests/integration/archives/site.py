@@ -73,7 +73,7 @@ PRETRAINED: Mapping[str, Any] = {
 
 @dataclass(frozen=True, slots=True)
 class Models:
-    """Folders with artifacts of a root, a domain and an hPLM that fits them, and what jobs reported."""
+    """Folders with artifacts of a root, a domain and a model that fits them, and what jobs reported."""
 
     root: dict[str, Path]
     domain: dict[str, Path]
@@ -103,7 +103,7 @@ def make_models(scratch: Path) -> Models:
 
 @dataclass(frozen=True, slots=True)
 class Site:
-    """acme's hPLM `hplm` stands on the platform's `domain`, and that on `root`; globex has nothing."""
+    """acme's model `model` stands on the platform's `domain`, and that on `root`; globex has nothing."""
 
     models: Models
     acme: TenantFixture
@@ -179,7 +179,7 @@ def store() -> ArtifactStore:
 
 
 def predictions(version: Version) -> list[dict[str, Any]]:
-    """What the hPLM says of some texts, run alone from the artifacts of its branch."""
+    """What the model says of some texts, run alone from the artifacts of its branch."""
     inputs = build_inputs(version)
     assert inputs.root is not None
     root = Root.load(store().path("root", inputs.root.digest), torch.device("cpu"), torch.float32)

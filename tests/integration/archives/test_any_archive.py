@@ -28,7 +28,7 @@ pytestmark = [pytest.mark.slow, pytest.mark.django_db, pytest.mark.usefixtures("
 
 @pytest.fixture
 def archive(site: Site, another_site: Any) -> tuple[bytes, set[tuple[str, str]]]:
-    """An hPLM with its branch, and (kind, digest) of its artifacts; nothing of it is here."""
+    """A model with its branch, and (kind, digest) of its artifacts; nothing of it is here."""
     links = VersionArtifact.unscoped.select_related("artifact")
     digests = {(link.role, link.artifact.digest) for link in links}
     content = zipped(site.hplm, branch=True)
@@ -86,7 +86,7 @@ def test_what_is_accepted_is_shown(
 
 
 def pages_of(branch: Sequence[Version]) -> list[str]:
-    """Where the tenant of an hPLM sees it and what it stands on."""
+    """Where the tenant of a model sees it and what it stands on."""
     hplm, domain, _ = branch
     assert hplm.tenant is not None
     named = {"hplm": hplm.name, "domain": domain.domain_id, "tree": None}

@@ -68,7 +68,7 @@ def test_a_version_is_uploaded_with_a_key(site: Site) -> None:
     version = Version.unscoped.get(pk=made["id"])
     assert (made["digest"], made["state"]) == (site.hplm.digest, "ready")
     assert str(version) == "globex/ham:1"
-    assert client.get(f"{V1}/hplms/ham").json()["license"] == "cc-by-4.0"
+    assert client.get(f"{V1}/models/ham").json()["license"] == "cc-by-4.0"
     told = send(client, f"{V1}/import", zipped(site.hplm), name="told", parent=site.domain.pk)
     assert told.status_code == 201
 
@@ -120,35 +120,35 @@ def test_the_platform_imports_roots_for_staff_only(site: Site, another_site: Mov
 
 def test_what_an_hplm_is_for_is_said_and_stands_in_its_card(site: Site) -> None:
     client, said = with_key(site.acme, "manage"), {"description": " Sorts mail.\n\nNot for <b>court</b>. "}
-    answer = client.patch(f"{V1}/hplms/spam", said, format="json")
+    answer = client.patch(f"{V1}/models/spam", said, format="json")
     assert answer.json()["description"] == "Sorts mail.\n\nNot for <b>court</b>."
     assert answer.json()["license"] == "cc-by-4.0", "what is left out stays"
     assert rb"Sorts mail. Not for \<b\>court\</b\>." in members_of(zipped(site.hplm))["README.md"]
-    assert AuditEvent.unscoped.filter(verb="hplm.describe").count() == 1
+    assert AuditEvent.unscoped.filter(verb="model.describe").count() == 1
     for wrong in ("x" * 5001, "a\x00b", "a\x1bb"):
-        refused = client.patch(f"{V1}/hplms/spam", {"description": wrong}, format="json")
+        refused = client.patch(f"{V1}/models/spam", {"description": wrong}, format="json")
         assert refused.status_code in {400, 422}, wrong[:3]
-    assert client.get(f"{V1}/hplms/spam").json()["description"].startswith("Sorts mail.")
+    assert client.get(f"{V1}/models/spam").json()["description"].startswith("Sorts mail.")
 
 
 def test_a_licence_is_said_and_said_anew(site: Site) -> None:
     client = with_key(site.acme, "manage")
-    answer = client.patch(f"{V1}/hplms/spam", {"license": " mit "}, format="json")
+    answer = client.patch(f"{V1}/models/spam", {"license": " mit "}, format="json")
     assert (answer.status_code, answer.json()["license"]) == (200, "mit")
     assert b"mit" in members_of(zipped(site.hplm))["README.md"]
-    (event,) = AuditEvent.unscoped.filter(verb="hplm.license")
+    (event,) = AuditEvent.unscoped.filter(verb="model.license")
     assert (event.subject, event.detail) == ("acme/spam", {"license": "mit"})
     for wrong in ({"license": "a\nb"}, {"license": "x" * 101}):
-        assert error(client.patch(f"{V1}/hplms/spam", wrong, format="json")) == (
+        assert error(client.patch(f"{V1}/models/spam", wrong, format="json")) == (
             422,
             "invalid_field",
             "license",
         )
-    assert error(client.patch(f"{V1}/hplms/spam", {}, format="json"))[::2] == (422, "license")
-    assert error(with_key(site.globex, "manage").patch(f"{V1}/hplms/spam", {"license": "x"}))[0] == 404
+    assert error(client.patch(f"{V1}/models/spam", {}, format="json"))[::2] == (422, "license")
+    assert error(with_key(site.globex, "manage").patch(f"{V1}/models/spam", {"license": "x"}))[0] == 404
     viewer = site.client(site.acme.viewer)
-    assert error(viewer.patch(f"{V1}/tenants/acme/hplms/spam", {"license": "x"}))[0] == 403
-    assert client.get(f"{V1}/hplms/spam").json()["license"] == "mit"
+    assert error(viewer.patch(f"{V1}/tenants/acme/models/spam", {"license": "x"}))[0] == 403
+    assert client.get(f"{V1}/models/spam").json()["license"] == "mit"
 
 
 def wire(live_server: LiveServer, home: TenantFixture) -> httpx.Client:

@@ -53,7 +53,7 @@ def test_the_card_names_measures_lineage_data_and_licences(site: Site) -> None:
     assert ["accuracy", "0.75", "0.8125"] in rows_of(card, "Measures")
     assert ["majority baseline", "–", "0.5"] in rows_of(card, "Measures")
     lineage = rows_of(card, "Lineage")
-    assert ["hPLM", "spam v1", "hplm", site.hplm.digest] in lineage
+    assert ["Model", "spam v1", "hplm", site.hplm.digest] in lineage
     assert ["Domain", "medicine v1", "plot", site.domain.digest] in lineage
     assert ["Root", "tiny v1", "root", site.root.digest] in lineage
     assert len(lineage) == 6
@@ -65,7 +65,7 @@ def test_the_card_names_measures_lineage_data_and_licences(site: Site) -> None:
     assert corpus is not None
     assert ["medicine v1", "leaflets", "text", corpus.sha256] in data
     assert rows_of(card, "Licences") == [
-        ["hPLM spam", "cc-by-4.0", ""],
+        ["Model spam", "cc-by-4.0", ""],
         ["Root tiny", "apache-2.0", "https://hub.example/tiny"],
     ]
     assert ["seed", "7"] in rows_of(card, "Training")

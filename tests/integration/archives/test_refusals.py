@@ -142,7 +142,7 @@ def test_a_parent_must_be_what_the_version_stood_on(site: Site, another_site: Mo
 @pytest.mark.parametrize(
     ("limits", "quota"),
     [
-        ({"max_hplms": 0}, "hplms"),
+        ({"max_models": 0}, "hplms"),
         ({"max_domains": 0}, "domains"),
         ({"max_storage_bytes": 1000}, "bytes of storage"),
     ],
@@ -163,7 +163,7 @@ def test_the_quotas_hold_before_an_archive_is_unpacked(
     archive = zipped(site.hplm, branch=True)
     another_site()
     monkeypatch.setattr(Archive, "unpack", lambda *_: pytest.fail("it was unpacked"))
-    for limits in ({"max_hplms": 0}, {"max_domains": 0}, {"max_storage_bytes": 1000}):
+    for limits in ({"max_models": 0}, {"max_domains": 0}, {"max_storage_bytes": 1000}):
         Quota.unscoped.update_or_create(tenant=site.globex.tenant, defaults=limits)
         refuses(ErrorCode.QUOTA_EXCEEDED, archive, tenant=site.globex.tenant)
         Quota.unscoped.filter(tenant=site.globex.tenant).delete()

@@ -63,7 +63,7 @@ def keep_text(at: Path, **changes: list[int]) -> None:
 
 
 def widen_head(folder: Path, outputs: int) -> None:
-    """An hPLM of so many labels."""
+    """A model of so many labels."""
     weights, name = load_file(folder / "hplm.safetensors"), folder / "hplm.json"
     width = weights["head.weight"].shape[1]
     head = {"head.weight": torch.zeros(outputs, width), "head.bias": torch.zeros(outputs)}
@@ -253,7 +253,7 @@ def test_commands_take_a_version_to_another_site(site: Site, another_site: Move,
     call_command("import_version", str(tmp_path / "root"), "--name=base", stdout=out)
     call_command("import_version", str(archive), "--tenant=globex", "--name=ham", stdout=out)
     assert out.getvalue().endswith(f"globex/ham:1 ({digest[:12]}) is ready.\n")
-    version = Version.unscoped.get(kind="hplm")
+    version = Version.unscoped.get(kind="model")
     assert (version.digest, branch_of(version)[-1].name) == (digest, "base")
     assert artifacts_of(version) == held
     assert predictions(version) == said
@@ -266,13 +266,13 @@ def test_commands_say_what_is_wrong(site: Site, tmp_path: Path) -> None:
     call_command("export_version", str(site.hplm.pk), str(archive), "--tenant=acme", stdout=out)
     before = everything(tmp_path)
     for arguments, words in (
-        (("export_version", "spam", str(tmp_path / "x")), "the tenant of the hPLM"),
+        (("export_version", "spam", str(tmp_path / "x")), "the tenant of the model"),
         (("export_version", str(site.hplm.pk), str(tmp_path / "x")), "no such"),
         (("export_version", "ham", str(tmp_path / "x"), "--tenant=acme"), "no such"),
         (("export_version", "spam", str(tmp_path / "x"), "--tenant=nobody"), "no such"),
         (("export_version", "spam", str(archive), "--tenant=acme"), "there already"),
         (("import_version", str(archive)), "belongs to a tenant"),
-        (("import_version", str(archive), "--tenant=acme"), "an hPLM called 'spam'"),
+        (("import_version", str(archive), "--tenant=acme"), "a model called 'spam'"),
         (("import_version", str(archive), "--tenant=globex", "--parent=999"), "no such"),
         (("import_version", str(tmp_path / "nowhere"), "--tenant=globex"), "cannot be read"),
     ):

@@ -26,7 +26,7 @@ SMALL = ("--quick", "--repeats", "1", "--rows", "4", "--tokens", "16", "--tenant
 
 @pytest.fixture
 def calls(db: None, artifact_root: Path, upload_root: Path, tmp_path: Path) -> list[Call]:
-    """Of three tenants, whose hPLMs the manifest names."""
+    """Of three tenants, whose models the manifest names."""
     texts = Texts(site.tokenizer_file())
     found = site.fill(tmp_path / "scratch", Encoder("tiny", 2, 16, 2, 32), "adapter-64", texts, 3)
     manifest_publish()

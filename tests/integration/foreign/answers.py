@@ -1,4 +1,4 @@
-"""What an hPLM answers from the states that its root's checkpoint computes at the cut."""
+"""What a model answers from the states that its root's checkpoint computes at the cut."""
 
 import torch
 from torch import Tensor

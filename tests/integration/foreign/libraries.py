@@ -23,7 +23,7 @@ BEHIND: Final[Mapping[str, Any]] = {
     "mh_adapter": True, "output_adapter": True, "reduction_factor": 4, "non_linearity": "relu",
     "original_ln_before": True, "residual_before_ln": False, "original_ln_after": False, "leave_out": [0, 1],
 }  # fmt: skip
-"""LoRA and bottleneck adapters as an hPLM can have them: in the upper two of four layers."""
+"""LoRA and bottleneck adapters as a model can have them: in the upper two of four layers."""
 
 
 class Library:

@@ -1,4 +1,4 @@
-"""Adapters that other programs trained become hPLMs, over HTTP and in the browser."""
+"""Adapters that other programs trained become models, over HTTP and in the browser."""
 
 import json
 from typing import Any

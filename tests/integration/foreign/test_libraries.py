@@ -1,5 +1,5 @@
 """The real `peft` and `adapters`: what they save is carried over, and they load what is left for them, with
-the same outputs from the same states at the cut; for every task that an hPLM can have."""
+the same outputs from the same states at the cut; for every task that a model can have."""
 
 from collections.abc import Mapping
 from pathlib import Path

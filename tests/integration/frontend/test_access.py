@@ -41,7 +41,7 @@ def test_a_viewer_is_shown_no_buttons_that_would_refuse_him(client: Client, worl
     for button in (
         "Delete",
         "Update with",
-        "New hPLM",
+        "New model",
         "New domain",
         "Upload a",
         "Upload data",

@@ -14,8 +14,8 @@ from versiontree.jobs.models import Job
 from versiontree.tree.models import Evaluation, Version
 from versiontree.tree.services.hplms import hplm_update
 
-V1, V2 = "/t/acme/hplms/triage/versions/1/", "/t/acme/hplms/triage/versions/2/"
-API = "/api/v1/tenants/acme/hplms/triage/versions/2/predictions"
+V1, V2 = "/t/acme/models/triage/versions/1/", "/t/acme/models/triage/versions/2/"
+API = "/api/v1/tenants/acme/models/triage/versions/2/predictions"
 
 
 @pytest.fixture
@@ -86,7 +86,7 @@ def test_a_version_whose_answers_were_not_kept_is_evaluated_again(
     job = Job.unscoped.get(version=world.hplm, state="queued")
     assert sent["Location"].endswith(f"/jobs/{job.pk}/")
     assert "at work" in shown(owner, f"{V1}answers/")
-    assert owner.get("/t/acme/hplms/triage/").context["versions"][1].job == jobs_in_order(world.hplm)[0].pk
+    assert owner.get("/t/acme/models/triage/").context["versions"][1].job == jobs_in_order(world.hplm)[0].pk
     client.force_login(world.viewer)
     assert client.post(f"{V2}evaluate/", {"dataset": world.dataset.pk}).status_code == 403
 

@@ -1,4 +1,4 @@
-"""The steps of a new hPLM: what was filled in stays, what is wrong leads to its step."""
+"""The steps of a new model: what was filled in stays, what is wrong leads to its step."""
 
 import html
 import re
@@ -20,7 +20,7 @@ from versiontree.tree.models import Coverage, Hplm, Version
 from versiontree.tree.selectors.past_jobs import Span
 from versiontree.tree.services.domains import domain_create
 
-NEW = "/t/acme/hplms/new/"
+NEW = "/t/acme/models/new/"
 
 
 def filled(world: World, **more: Any) -> dict[str, Any]:
@@ -130,7 +130,7 @@ def test_the_call_that_the_review_shows_begins_what_start_begins(
     _, key = api_key_create(tenant=world.tenant, name="build", scopes=["manage"], created_by=world.owner)
     curl = shlex.split(code_of(review, "curl").replace(" \\\n", " ").replace("$HMI_API_KEY", key))
     _, url, _, header, flag, body = curl
-    assert (urlsplit(url).path, flag) == ("/api/v1/hplms", "--json")
+    assert (urlsplit(url).path, flag) == ("/api/v1/models", "--json")
     with transaction.atomic():
         headers = dict([header.split(": ")])
         called = Client().post(urlsplit(url).path, body, content_type="application/json", headers=headers)
@@ -156,7 +156,7 @@ def code_of(answer: Any, name: str) -> str:
 
 
 def begun(name: str) -> dict[str, Any]:
-    """All that was asked for with the only version of an hPLM."""
+    """All that was asked for with the only version of a model."""
     version = Version.unscoped.get(hplm__name=name)
     assert version.hplm is not None
     return {
@@ -175,7 +175,7 @@ def begun(name: str) -> dict[str, Any]:
         ({"dataset": "9" * 40}, "Data", "dataset"),
         ({"parent": "none"}, "Parent", "Choose a parent."),
         ({"name": "Complaints"}, "Settings", "lower-case"),
-        ({"name": "triage"}, "Settings", "There is an hPLM called"),
+        ({"name": "triage"}, "Settings", "There is a model called"),
         ({"epochs": "0"}, "Settings", "greater than or equal to 1"),
     ],
 )

@@ -59,8 +59,10 @@ def test_a_dataset_whose_splits_share_nothing_says_so_and_what_was_made_from_it(
         "None: no text of dev or test stands in an earlier split"
         in panel(owner, address, "Rows in two splits")[-1]
     )
-    assert panel(owner, address, "Used by") == ["Used by", "triage v1", "hPLM", "Ready"]
-    assert 'href="/t/acme/hplms/triage/versions/1/"' in owner.get(f"/t/acme/data/{address}/").content.decode()
+    assert panel(owner, address, "Used by") == ["Used by", "triage v1", "Model", "Ready"]
+    assert (
+        'href="/t/acme/models/triage/versions/1/"' in owner.get(f"/t/acme/data/{address}/").content.decode()
+    )
 
 
 def test_a_corpus_s_page_shows_lengths_and_what_was_made_from_it(owner: Client, world: World) -> None:

@@ -28,15 +28,15 @@ def test_each_page_says_where_it_stands_and_leads_back_up(owner: Client, world: 
     second = hplm_update(hplm=world.hplm.hplm, dataset=world.dataset, actor=world.owner)
     versions_finish(second, files=nothing_of_use)
     job = jobs_in_order(second)[0]
-    domain, up = f"domains/{world.domain.domain_id}/", ["hPLMs", "triage"]
+    domain, up = f"domains/{world.domain.domain_id}/", ["Models", "triage"]
     wanted = {
         "": ("Home", []),
-        "hplms/": ("hPLMs", []),
-        "hplms/triage/": ("hPLMs", ["hPLMs"]),
-        "hplms/triage/versions/2/": ("hPLMs", up),
-        "hplms/triage/versions/2/card/": ("hPLMs", [*up, "v2"]),
-        "hplms/triage/versions/2/answers/": ("hPLMs", [*up, "v2"]),
-        "hplms/triage/versions/2/against/1/": ("hPLMs", [*up, "v2"]),
+        "models/": ("Models", []),
+        "models/triage/": ("Models", ["Models"]),
+        "models/triage/versions/2/": ("Models", up),
+        "models/triage/versions/2/card/": ("Models", [*up, "v2"]),
+        "models/triage/versions/2/answers/": ("Models", [*up, "v2"]),
+        "models/triage/versions/2/against/1/": ("Models", [*up, "v2"]),
         "tree/": ("Version tree", []),
         domain: ("Version tree", ["Version tree"]),
         f"{domain}versions/1/": ("Version tree", ["Version tree", "medicine"]),

@@ -1,4 +1,4 @@
-"""The home page of a tenant, new and old, and the page of an hPLM with a history."""
+"""The home page of a tenant, new and old, and the page of a model with a history."""
 
 import re
 from datetime import timedelta
@@ -19,7 +19,7 @@ FIRST_STEPS = "First steps"
 
 
 def second_version(world: World) -> Version:
-    """A further version of the hPLM, which is the default now."""
+    """A further version of the model, which is the default now."""
     assert world.hplm.hplm is not None
     version = hplm_update(hplm=world.hplm.hplm, dataset=world.dataset, actor=world.owner)
     versions_finish(version, {"evaluate": evaluation(right=34)}, files=nothing_of_use)
@@ -53,15 +53,15 @@ def test_who_may_only_look_is_not_told_to_do_anything(client: Client, world: Wor
 
 
 def health(client: Client) -> str:
-    """What the list of hPLMs says of the only one there is."""
-    found = re.search(r'<td><span class="badge dot [a-z]+">([^<]+)</span>', page_of(client, "hplms/"))
+    """What the list of models says of the only one there is."""
+    found = re.search(r'<td><span class="badge dot [a-z]+">([^<]+)</span>', page_of(client, "models/"))
     assert found is not None
     return found[1]
 
 
 def test_an_hplm_is_well_while_its_requests_succeed(owner: Client, world: World) -> None:
     assert health(owner) == "Healthy"
-    usage = UsageDay.unscoped.filter(hplm_name="triage")
+    usage = UsageDay.unscoped.filter(model_name="triage")
     usage.update(requests=10, failed=4)
     assert health(owner) == "40% failed"
     usage.update(day=timezone.now().date() - timedelta(days=30))
@@ -75,14 +75,14 @@ def test_the_home_page_sets_usage_against_the_quota(owner: Client, world: World)
     assert "1 of 50" in page
     assert "3 of 1,000,000" in page
     assert 'class="near"' not in page
-    Quota.unscoped.update_or_create(tenant=world.tenant, defaults={"max_hplms": 1})
+    Quota.unscoped.update_or_create(tenant=world.tenant, defaults={"max_models": 1})
     assert page_of(owner).count('class="near"') == 1
 
 
 def test_versions_stand_side_by_side_with_what_rose_and_what_fell(owner: Client, world: World) -> None:
-    assert "Side by side" not in page_of(owner, "hplms/triage/")
+    assert "Side by side" not in page_of(owner, "models/triage/")
     second_version(world)
-    page = page_of(owner, "hplms/triage/")
+    page = page_of(owner, "models/triage/")
     accuracy = re.search(r'<th scope="row">Accuracy</th>(.*?)</tr>', page)
     assert accuracy is not None
     assert re.findall(r">([\d.]+%)<", accuracy[1]) == ["91.7%", "70.8%"]
@@ -90,17 +90,17 @@ def test_versions_stand_side_by_side_with_what_rose_and_what_fell(owner: Client,
 
 
 def test_a_first_version_has_nothing_to_roll_back_to(owner: Client, world: World) -> None:
-    assert "Roll back" not in page_of(owner, "hplms/triage/")
+    assert "Roll back" not in page_of(owner, "models/triage/")
     second_version(world)
-    assert "Roll back" in page_of(owner, "hplms/triage/")
+    assert "Roll back" in page_of(owner, "models/triage/")
 
 
 def test_who_may_only_look_can_neither_roll_back_nor_promote(client: Client, world: World) -> None:
     second_version(world)
     client.force_login(world.viewer)
-    assert "Side by side" in page_of(client, "hplms/triage/")
-    versions = [f"hplms/triage/versions/{where}/" for where in ("1", "2", "2/against/1")]
-    for address in ("hplms/triage/", *versions):
+    assert "Side by side" in page_of(client, "models/triage/")
+    versions = [f"models/triage/versions/{where}/" for where in ("1", "2", "2/against/1")]
+    for address in ("models/triage/", *versions):
         page = page_of(client, address)
         assert "Roll back" not in page, address
         assert "Promote" not in page, address
@@ -109,32 +109,32 @@ def test_who_may_only_look_can_neither_roll_back_nor_promote(client: Client, wor
 def test_who_moved_an_alias_and_why_stays_in_its_history(owner: Client, world: World) -> None:
     second_version(world)
     move = {"name": "default", "version": world.hplm.pk, "reason": "It mixes up refunds <again>"}
-    page = owner.post("/t/acme/hplms/triage/alias/", move, follow=True).content.decode()
+    page = owner.post("/t/acme/models/triage/alias/", move, follow=True).content.decode()
     assert "It mixes up refunds &lt;again&gt;" in page
     assert "by olga" in page
 
 
 def test_an_hplm_whose_name_was_not_typed_is_not_deleted(owner: Client, world: World) -> None:
-    page = owner.post("/t/acme/hplms/triage/delete/", {"name": "Triage"}, follow=True).content.decode()
+    page = owner.post("/t/acme/models/triage/delete/", {"name": "Triage"}, follow=True).content.decode()
     assert "Nothing was deleted" in page
-    assert "triage" in page_of(owner, "hplms/")
+    assert "triage" in page_of(owner, "models/")
 
 
 def test_what_an_hplm_is_for_is_said_on_its_page_and_stands_in_the_model_card(
     owner: Client, client: Client, world: World
 ) -> None:
-    assert "Nobody has said yet what it is for." in page_of(owner, "hplms/triage/")
+    assert "Nobody has said yet what it is for." in page_of(owner, "models/triage/")
     told = {"description": "Sorts <tickets>.\n\nNot for diagnoses.", "license": "mit"}
-    assert owner.post("/t/acme/hplms/triage/about/", told).status_code == 302
-    page = page_of(owner, "hplms/triage/")
+    assert owner.post("/t/acme/models/triage/about/", told).status_code == 302
+    page = page_of(owner, "models/triage/")
     assert "<p>Sorts &lt;tickets&gt;.</p>" in page
     assert "Licence: mit" in page
-    assert "Not for diagnoses." in page_of(owner, "hplms/triage/versions/1/card/")
-    assert owner.get("/t/acme/hplms/triage/versions/9/card/").status_code == 404
-    refused = owner.post("/t/acme/hplms/triage/about/", {"description": "x" * 5001})
+    assert "Not for diagnoses." in page_of(owner, "models/triage/versions/1/card/")
+    assert owner.get("/t/acme/models/triage/versions/9/card/").status_code == 404
+    refused = owner.post("/t/acme/models/triage/about/", {"description": "x" * 5001})
     assert list(refused.context["form"].errors) == ["description"]
     client.force_login(world.viewer)
-    assert "about/" not in page_of(client, "hplms/triage/")
+    assert "about/" not in page_of(client, "models/triage/")
 
 
 def test_the_health_that_a_row_tells_is_what_the_list_is_chosen_by(owner: Client, world: World) -> None:
@@ -142,20 +142,20 @@ def test_the_health_that_a_row_tells_is_what_the_list_is_chosen_by(owner: Client
         tenant=world.tenant, name="new", parent=world.root, dataset=world.dataset, actor=world.owner
     ).hplm
     assert new is not None
-    usage_record(tenant=world.tenant, hplm_name="new", inputs=1, tokens=9)
+    usage_record(tenant=world.tenant, model_name="new", inputs=1, tokens=9)
     UsageDay.unscoped.update(requests=10, failed=4)
 
     def failing() -> dict[str, str]:
-        rows = owner.get("/t/acme/hplms/?health=failing").context["hplms"]
+        rows = owner.get("/t/acme/models/?health=failing").context["hplms"]
         return {row.name: row.health.label for row in rows}
 
     def health(name: str) -> str:
-        rows = owner.get("/t/acme/hplms/").context["hplms"]
+        rows = owner.get("/t/acme/models/").context["hplms"]
         return next(str(row.health.label) for row in rows if row.name == name)
 
     assert failing() == {"triage": "40% failed"}, "the new one does not answer yet"
     assert health("new") == "Building"
-    UsageDay.unscoped.filter(hplm_name="triage").update(day=F("day") - timedelta(days=2))
+    UsageDay.unscoped.filter(model_name="triage").update(day=F("day") - timedelta(days=2))
     assert health("triage") == "Ready", "another of that name was asked before it was made"
     assert failing() == {}
     Hplm.unscoped.filter(name="triage").update(created_at=F("created_at") - timedelta(days=3))
@@ -167,7 +167,7 @@ def test_the_list_of_hplms_is_chosen_from_and_sorted(owner: Client, world: World
         hplm_create(tenant=world.tenant, name=name, parent=parent, dataset=world.dataset, actor=world.owner)
 
     def listed(query: str) -> list[str]:
-        return [row.name for row in owner.get(f"/t/acme/hplms/?{query}").context["hplms"]]
+        return [row.name for row in owner.get(f"/t/acme/models/?{query}").context["hplms"]]
 
     assert listed("") == ["alpha", "triage", "zeta"]
     assert listed("sort=newest") == ["zeta", "alpha", "triage"]
@@ -176,7 +176,7 @@ def test_the_list_of_hplms_is_chosen_from_and_sorted(owner: Client, world: World
     assert listed("health=building") == ["alpha", "zeta"]
     assert listed("health=ready") == ["triage"]
     assert listed("health=failing") == []
-    UsageDay.unscoped.filter(hplm_name="triage").update(requests=10, failed=4)
+    UsageDay.unscoped.filter(model_name="triage").update(requests=10, failed=4)
     assert listed("health=failing") == ["triage"]
     assert listed(f"under=domain-{world.domain.domain_id}&sort=newest") == ["zeta", "triage"]
     assert listed(f"under=root-{world.root.root_id}") == ["alpha"]

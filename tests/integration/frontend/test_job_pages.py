@@ -24,7 +24,7 @@ from versiontree.tree.services.hplms import hplm_create, hplm_update
 
 
 def made(world: World, name: str) -> list[Job]:
-    """The jobs of a new hPLM."""
+    """The jobs of a new model."""
     version = hplm_create(
         tenant=world.tenant, name=name, parent=world.root, dataset=world.dataset, actor=world.owner
     )
@@ -102,7 +102,7 @@ def test_a_failure_is_told_with_where_it_was_and_what_to_do(owner: Client, world
     assert "Times are UTC." in owner.get(f"/t/acme/jobs/{job.pk}/log/").content.decode()
     assert facts["What to do"] == "Try again with a smaller learning rate."
     assert facts["Code"] == "training_diverged"
-    of_version = owner.get("/t/acme/hplms/one/versions/1/").content.decode()
+    of_version = owner.get("/t/acme/models/one/versions/1/").content.decode()
     assert "The loss is not a number." in of_version
     made_by = of_version.partition("<h2>Jobs</h2>")[2]
     assert re.findall(r'/">([^<]+)</a></td><td class="end"><span[^>]*>([^<]+)<', made_by) == [
@@ -120,7 +120,7 @@ def took(**seconds: int) -> None:
         Job.unscoped.filter(kind=kind, state="succeeded").update(started_at=began)
 
 
-def ready(client: Client, job: Job, what: str = "hPLM") -> list[str]:
+def ready(client: Client, job: Job, what: str = "Model") -> list[str]:
     """When the page of the job says that all of it will be ready."""
     return Page(page_of(client, job)).all_of(f"{what} ready in")
 
@@ -154,7 +154,7 @@ def test_a_job_tells_when_its_hplm_will_be_ready_where_that_can_be_told(
     assert world.hplm.hplm is not None
     more = jobs_in_order(hplm_update(hplm=world.hplm.hplm, dataset=world.dataset, actor=world.owner))
     assert len(ready(owner, more[0], "v2")) == 1
-    assert ready(owner, more[0]) == [], "the hPLM answers already"
+    assert ready(owner, more[0]) == [], "the model answers already"
 
 
 def test_a_job_of_a_domain_tells_when_that_will_be_ready_and_an_evaluation_nothing(
@@ -256,7 +256,7 @@ def test_a_further_version_is_cloned_into_the_form_of_a_further_version(owner: C
     assert world.hplm.hplm is not None
     more = hplm_update(hplm=world.hplm.hplm, dataset=world.dataset, settings={"epochs": 3}, actor=world.owner)
     job = jobs_in_order(more)[0]
-    assert clone_link(owner, job) == f"/t/acme/hplms/triage/update/?dataset={world.dataset.pk}&epochs=3"
+    assert clone_link(owner, job) == f"/t/acme/models/triage/update/?dataset={world.dataset.pk}&epochs=3"
     assert filled(owner, job)["epochs"] == "3"
 
 

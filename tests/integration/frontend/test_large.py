@@ -33,12 +33,12 @@ LISTS = {
     "tree/domain/{domain}/?start=25": 10,
     "tree/root/{root}/": 10,
     "tree/hplm/{hplm}/card/": 8,
-    "hplms/": 10,
-    "hplms/?q=crowd&page=2": 10,
-    "hplms/triage/": 22,
+    "models/": 10,
+    "models/?q=crowd&page=2": 10,
+    "models/triage/": 22,
     "domains/{domain}/": 20,
-    "hplms/triage/versions/1/": 24,
-    "hplms/triage/versions/1/answers/": 16,
+    "models/triage/versions/1/": 24,
+    "models/triage/versions/1/answers/": 16,
     "data/": 12,
     "data/?q=crowd&sort=largest": 12,
     "data/datasets/{dataset}/": 14,
@@ -123,7 +123,7 @@ def test_nor_does_any_page_with_ten_thousand_hplms_a_thousand_jobs_and_a_hundred
 
 
 def names_in(page: str) -> list[str]:
-    """The hPLMs of the crowd that a page names, in order, each once."""
+    """The models of the crowd that a page names, in order, each once."""
     return list(dict.fromkeys(re.findall(r">(crowd-\d+)<", page)))
 
 
@@ -155,9 +155,9 @@ def test_a_search_draws_what_it_found_with_all_that_leads_to_it(owner: Client, w
     assert re.findall(r">(minilm|medicine)<", page) == ["minilm", "medicine"]
     assert ">10 of 61</button>" in page, "of what hangs on the domain"
     assert page.count('class="node-box hit"') == 10, "what leads there has another name"
-    assert 'href="/t/acme/hplms/crowd-00040/versions/1/"' in page
-    assert page.count("hPLM from v1") == 10
-    assert "10 hPLMs with" in page
+    assert 'href="/t/acme/models/crowd-00040/versions/1/"' in page
+    assert page.count("Model from v1") == 10
+    assert "10 models with" in page
     assert "Nothing has this name" in owner.get("/t/acme/tree/?q=absent").content.decode()
     branch = owner.get("/t/acme/tree/?q=MEDI").content.decode()
     assert re.findall(r'node-box( hit)?"', branch) == ["", " hit"], "the root and the domain"
@@ -184,7 +184,7 @@ def test_what_grew_hangs_on_the_version_that_it_was_grown_from(owner: Client, wo
 
 def test_another_tenants_hplms_are_neither_drawn_nor_counted_nor_found(client: Client, world: World) -> None:
     client.force_login(world.stranger)
-    for address in ("tree/", "tree/?q=triage", f"tree/domain/{world.domain.domain_id}/", "hplms/"):
+    for address in ("tree/", "tree/?q=triage", f"tree/domain/{world.domain.domain_id}/", "models/"):
         page = client.get(f"/t/umbra/{address}").content.decode()
         assert ">triage<" not in page, address
     assert "Nothing has this name" in client.get("/t/umbra/tree/?q=triage").content.decode()
@@ -205,7 +205,7 @@ def test_a_form_offers_what_is_new_and_finds_what_is_old(owner: Client, world: W
     crowd(world.tenant, world.hplm, hplms=0, data=50)
     for address, field, old in (
         ("domains/new/", "corpus", world.corpus),
-        ("hplms/triage/update/", "dataset", world.dataset),
+        ("models/triage/update/", "dataset", world.dataset),
     ):
 
         def page_of(query: str, address: str = address) -> str:
@@ -218,7 +218,7 @@ def test_a_form_offers_what_is_new_and_finds_what_is_old(owner: Client, world: W
         assert f"crowd {field}" not in page_of(f"find_{field}={old.name}")
         assert f'<option value="{old.pk}" selected>{option}' in page_of(f"{field}={old.pk}")
         assert "There is no" not in page_of(f"find_{field}=absent")
-    assert owner.post("/t/acme/hplms/triage/update/", {"dataset": world.dataset.pk}).status_code == 302
+    assert owner.post("/t/acme/models/triage/update/", {"dataset": world.dataset.pk}).status_code == 302
 
 
 def test_parents_are_offered_and_found_in_the_same_way(owner: Client, world: World) -> None:
@@ -255,10 +255,10 @@ def test_the_pages_of_lists_follow_each_other(owner: Client, world: World) -> No
     found: list[str] = []
     for number in (1, 2, 3, 4):
         found += names_in(
-            owner.get(f"/t/acme/hplms/?page={number}&q=crowd").content.decode().replace("<strong>", "")
+            owner.get(f"/t/acme/models/?page={number}&q=crowd").content.decode().replace("<strong>", "")
         )
     assert found == [f"crowd-{n:05}" for n in range(1, 81)]
-    for listed in ("hplms/?sort=newest&page=2", "jobs/?sort=oldest&page=2"):
+    for listed in ("models/?sort=newest&page=2", "jobs/?sort=oldest&page=2"):
         page = owner.get(f"/t/acme/{listed}").content.decode()
         assert "26 to 50 of" in page
         kept = listed.partition("?")[2].partition("&")[0]

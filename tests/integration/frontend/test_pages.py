@@ -27,7 +27,7 @@ def queries(client: Client, address: str) -> int:
     return len(seen)
 
 
-@pytest.mark.parametrize("page", ["", "tree/", "jobs/", "data/", "try/", "hplms/new/"])
+@pytest.mark.parametrize("page", ["", "tree/", "jobs/", "data/", "try/", "models/new/"])
 def test_a_page_costs_no_more_queries_when_there_is_more_to_show(
     owner: Client, world: World, page: str
 ) -> None:
@@ -69,7 +69,7 @@ def test_a_job_that_has_not_named_its_stage_waits_or_starts(owner: Client, world
 
 def test_a_form_that_cannot_be_filled_in_says_what_to_do_first(client: Client, world: World) -> None:
     client.force_login(world.stranger)
-    page = client.get("/t/umbra/hplms/new/").content.decode()
+    page = client.get("/t/umbra/models/new/").content.decode()
     assert "No dataset yet" in page
     assert 'href="/t/umbra/data/datasets/new/"' in page
 
@@ -161,7 +161,7 @@ def test_unfinished_uploads_are_listed_and_can_be_thrown_away(
 def test_what_is_not_on_offer_cannot_be_chosen(client: Client, world: World) -> None:
     client.force_login(world.stranger)
     foreign = {"name": "mine", "dataset": world.dataset.pk, "parent": world.domain.pk}
-    answer = client.post("/t/umbra/hplms/new/", foreign)
+    answer = client.post("/t/umbra/models/new/", foreign)
     assert answer.status_code == 200
     assert "There is no such dataset." in answer.content.decode()
 
@@ -199,8 +199,8 @@ def test_a_corpus_that_nobody_uses_is_deleted(owner: Client, world: World) -> No
 
 
 def test_an_error_page_names_status_code_and_reason(owner: Client, world: World) -> None:
-    answer = owner.get("/t/acme/hplms/absent/")
+    answer = owner.get("/t/acme/models/absent/")
     page = answer.content.decode()
     assert answer.status_code == 404
     assert "404 · not_found" in page
-    assert "There is no such hPLM." in page
+    assert "There is no such model." in page

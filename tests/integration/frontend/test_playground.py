@@ -1,4 +1,4 @@
-"""The playground without an answer: rows to try an hPLM with."""
+"""The playground without an answer: rows to try a model with."""
 
 import io
 import re
@@ -25,7 +25,7 @@ def tagged(number: int) -> dict[str, Any]:
 
 @pytest.fixture
 def kinds(world: World) -> None:
-    """An hPLM of each kind."""
+    """A model of each kind."""
     for task, name, row, _ in (*KINDS, ("tagging", "drugs", tagged, None)):
         train = {"train": (f"{name}.jsonl", io.BytesIO(jsonl(map(row, range(60))).encode()))}
         dataset = dataset_upload(tenant=world.tenant, name=name, task=task, files=train, actor=world.owner)
@@ -81,5 +81,5 @@ def test_nothing_is_proposed_where_the_dataset_is_not_there(
     stranger = client.post(
         "/t/umbra/try/choose/", {"model": "triage@default", "example": "1"}
     ).content.decode()
-    assert "no such hPLM" in stranger
+    assert "no such model" in stranger
     assert "ticket" not in stranger

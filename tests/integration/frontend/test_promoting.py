@@ -10,7 +10,7 @@ from versiontree.tree.models import Alias, Hplm, Version
 from versiontree.tree.services.aliases import alias_move
 from versiontree.tree.services.hplms import hplm_update
 
-TRIAGE = "/t/acme/hplms/triage/"
+TRIAGE = "/t/acme/models/triage/"
 PLACES = ("", "versions/1/", "versions/2/", "versions/3/", "versions/2/against/1/", "versions/1/against/2/")
 
 
@@ -129,7 +129,7 @@ def test_an_alias_is_removed_on_the_page_and_by_the_api_but_never_the_default(
     assert "@canary is removed." in told
     assert "v1 → removed" in history
     assert "The trial is over" in history
-    api = "/api/v1/tenants/acme/hplms/triage/aliases"
+    api = "/api/v1/tenants/acme/models/triage/aliases"
     assert owner.delete(f"{api}/default").status_code == 409
     assert owner.delete(f"{api}/canary").status_code == 404
     assert owner.delete(f"{api}/shop").status_code == 204

@@ -69,7 +69,7 @@ def test_staff_sees_every_figure_of_a_worker_by_its_name(staff: Client, redis: R
         "Batches, rows": "1,234, 56,789",
         "Numbers": "float16 on cuda:0",
         "Last batch": "2 h ago",
-        "hPLMs in memory": "12 of 10,000, 2.9\xa0MB",
+        "Models in memory": "12 of 10,000, 2.9\xa0MB",
         "Slot mismatches": "0",
     }
     assert page.tags["progress"] == [{"class": "quiet", "max": "10000", "value": "12", "aria-hidden": "true"}]
@@ -144,7 +144,7 @@ def test_an_error_and_a_slot_mismatch_stand_out(staff: Client, redis: Redis) -> 
     beat(redis, last_error="mood is <damaged>", slot_mismatches=2)
     answer = staff.get("/serving/").content.decode()
     assert Page(answer).all_of("Last error") == ["mood is <damaged>"]
-    assert "2 rows were refused because a slot held another hPLM" in answer
+    assert "2 rows were refused because a slot held another model" in answer
     beat(redis)
     answer = staff.get("/serving/").content.decode()
     assert Page(answer).all_of("Last error") == []

@@ -30,7 +30,7 @@ def use(
     UsageDay.unscoped.create(
         tenant=world.tenant,
         day=day,
-        hplm_name=hplm,
+        model_name=hplm,
         key_prefix=key,
         requests=requests,
         failed=failed,
@@ -42,7 +42,7 @@ def use(
 
 @pytest.fixture
 def used(world: World) -> str:
-    """Usage of three months by two hPLMs and a key, whose prefix this is; that of the world itself goes."""
+    """Usage of three months by two models and a key, whose prefix this is; that of the world itself goes."""
     UsageDay.unscoped.all().delete()
     key, _ = api_key_create(tenant=world.tenant, name="Help desk", scopes=["infer"], created_by=world.owner)
     use(world, today(), failed=4)
@@ -159,11 +159,11 @@ def test_limits_say_how_much_is_taken_and_when_it_is_free_again(
     owner: Client, world: World, settings: pytest.FixtureRequest
 ) -> None:
     settings.HMI_CONTACT = "support@hmi.example"  # type: ignore[attr-defined]
-    Quota.unscoped.filter(tenant=world.tenant).update(max_requests_per_day=4, max_hplms=20)
+    Quota.unscoped.filter(tenant=world.tenant).update(max_requests_per_day=4, max_models=20)
     page = text(owner, "usage/")
     for said in (
         "Infer requests today begins anew at midnight UTC 3 of 4",
-        "hPLMs free again when one is deleted 1 of 20",
+        "Models free again when one is deleted 1 of 20",
         "Storage uploads",
         "More? Ask support@hmi.example",
     ):
@@ -224,7 +224,7 @@ def test_events_are_told_in_sentences_with_their_details_and_page_by_page(
     older = re.search(r'href="(\?before=\d+)"', page)
     assert older is not None
     assert "changed the quota of n9 " in text(owner, f"audit/{older[1]}")
-    assert "olga created the hPLM" in text(owner, "audit/?kind=hplm")
+    assert "olga created the model" in text(owner, "audit/?kind=hplm")
     assert "No event fits" in text(owner, "audit/?words=absent")
     for nonsense in ("before=x", "before=99999999999999999999", "actor=nobody", "since=x"):
         assert "n59" in text(owner, f"audit/?{nonsense}")

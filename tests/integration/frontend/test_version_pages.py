@@ -46,7 +46,7 @@ def second(world: World) -> Version:
 
 
 def test_a_version_shows_all_that_was_measured(owner: Client, second: Version) -> None:
-    shown = page(owner, "hplms/triage/versions/2/")
+    shown = page(owner, "models/triage/versions/2/")
     for found in (
         "93.8%", "Macro-F1", "Confusion", "shade-5", "By label", "Search", "chosen", "Loss by epoch",
         "Tables in the chain", "Looked up in the PLOT", "bi-gram", "Stands on", "medicine", "minilm",
@@ -59,8 +59,8 @@ def test_a_version_shows_all_that_was_measured(owner: Client, second: Version) -
     panels = re.findall(r"<h2>([^<]+)</h2>", shown)
     assert panels[:3] == ["Confusion", "By label", "Examples it gets wrong"], "before all else"
     assert "Delete" not in shown
-    whole = page(owner, "hplms/triage/")
-    assert '<a href="/t/acme/hplms/triage/versions/2/">confusion and mistakes</a>' in whole
+    whole = page(owner, "models/triage/")
+    assert '<a href="/t/acme/models/triage/versions/2/">confusion and mistakes</a>' in whole
     assert re.findall(r"<h2>([^<]+)</h2>", whole)[0] == "Versions"
     assert whole.index("Delete it") > max(map(whole.index, ("Side by side", "Aliases", "Stands on")))
 
@@ -80,13 +80,13 @@ def test_a_version_of_which_little_is_known_shows_that(owner: Client, world: Wor
         tenant=world.tenant, name="fresh", parent=world.root, dataset=world.dataset, actor=world.owner
     )
     assert made.number == 1
-    shown = page(owner, "hplms/fresh/versions/1/")
+    shown = page(owner, "models/fresh/versions/1/")
     assert "Building" in shown
     assert "Confusion" not in shown
 
 
 def test_a_version_that_is_not_there_is_not_found(owner: Client, world: World) -> None:
-    for address in ("hplms/triage/versions/9/", "domains/9/versions/1/", "roots/none/versions/1/"):
+    for address in ("models/triage/versions/9/", "domains/9/versions/1/", "roots/none/versions/1/"):
         assert owner.get(f"/t/acme/{address}").status_code == 404, address
 
 
@@ -113,7 +113,7 @@ def test_figures_measured_on_leaking_splits_say_so(owner: Client, world: World) 
         tenant=world.tenant, name="flattered", parent=world.root, dataset=leaky, actor=world.owner
     )
     versions_finish(made, {"evaluate": evaluation(right=48)}, files=nothing_of_use)
-    assert "100.0% of dev stand in train, too" in page(owner, "hplms/flattered/versions/1/")
+    assert "100.0% of dev stand in train, too" in page(owner, "models/flattered/versions/1/")
 
 
 def test_the_errors_of_a_running_job_are_drawn_by_level(owner: Client, world: World) -> None:
@@ -205,14 +205,14 @@ def test_a_developer_sees_the_settings_and_leaves_them(client: Client, world: Wo
 
 
 def test_the_form_of_an_hplm_offers_every_knob_and_sends_those_filled_in(owner: Client, world: World) -> None:
-    form = owner.get("/t/acme/hplms/new/").context["form"]
+    form = owner.get("/t/acme/models/new/").context["form"]
     assert {"epochs", "learning_rate", "seed"} <= set(form.fields)
     assert {"patience", "seed"} <= set(form.more)
     chosen = {"name": "tuned", "dataset": world.dataset.pk, "parent": world.root.pk}
-    assert owner.post("/t/acme/hplms/new/", chosen | {"epochs": 3, "seed": 7}).status_code == 302
+    assert owner.post("/t/acme/models/new/", chosen | {"epochs": 3, "seed": 7}).status_code == 302
     version = Version.unscoped.get(hplm__name="tuned")
     assert version.config["settings"] == {"epochs": 3, "seed": 7}
-    refused = owner.post("/t/acme/hplms/new/", chosen | {"name": "other", "epochs": 0})
+    refused = owner.post("/t/acme/models/new/", chosen | {"name": "other", "epochs": 0})
     assert list(refused.context["form"].errors) == ["epochs"]
 
 

@@ -177,7 +177,7 @@ class Adapters:
             return opened.size
 
     def carry(self, folder: Path, sent: tuple[dict[str, Any], bool]) -> object:
-        """As an adapter becomes an hPLM, with a configuration of a stranger's."""
+        """As an adapter becomes a model, with a configuration of a stranger's."""
         said, drop_lower = sent
         config = json.loads(self._members["adapter_config.json"]) | said
         adapter = folder / "adapter"

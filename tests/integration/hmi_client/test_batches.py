@@ -21,7 +21,7 @@ LINES = 20_000
 def inference(
     site: Product, redis_url: str, artifact_root: Path, tmp_path: Path
 ) -> Iterator[InferenceWorker]:
-    """Serves the hPLM `mood`."""
+    """Serves the model `mood`."""
     hplm = tiny_hplm(tiny_root(tmp_path / "tiny"), "classification")
     site.world.ready_hplm(site.root, hplm, tmp_path, name="mood")
     worker = InferenceWorker(redis_url, artifact_root)

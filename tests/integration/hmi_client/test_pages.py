@@ -81,7 +81,7 @@ def alike(told: Any, got: Any) -> None:
 
 @pytest.fixture
 def reader(product: Product, tmp_path: Path) -> Reader:
-    """One with a key, an hPLM `tickets`, and the files that pages speak of."""
+    """One with a key, a model `tickets`, and the files that pages speak of."""
     root = tiny_root(tmp_path / "tiny")
     product.world.ready_hplm(product.root, tiny_hplm(root), tmp_path, name="tickets")
     folder = tmp_path / "reader"

@@ -156,13 +156,13 @@ def test_retry_after_may_be_a_date() -> None:
 
 
 def page(names: list[str], following: str | None) -> Reply:
-    """A page of hPLMs."""
+    """A page of models."""
     results: list[dict[str, Any]] = [{"name": name, "tenant": "acme", "task": "tagging"} for name in names]
     return Reply(200, {"next": following, "previous": None, "results": results})
 
 
 def test_a_list_is_read_page_by_page_however_the_next_one_is_marked(script: Script) -> None:
-    pages = [page(["a", "b"], f"{script.url}/api/v1/hplms?cursor=b%2B1&limit=2"), page(["c"], None)]
+    pages = [page(["a", "b"], f"{script.url}/api/v1/models?cursor=b%2B1&limit=2"), page(["c"], None)]
 
     async def collect() -> list[Model]:
         async with AsyncClient(script.url, "secret") as client:
@@ -170,7 +170,7 @@ def test_a_list_is_read_page_by_page_however_the_next_one_is_marked(script: Scri
 
     script.replies = list(pages)
     assert [model.name for model in asyncio.run(collect())] == ["a", "b", "c"]
-    assert [asked.path for asked in script.asked] == ["/api/v1/hplms", "/api/v1/hplms?cursor=b%2B1&limit=2"]
+    assert [asked.path for asked in script.asked] == ["/api/v1/models", "/api/v1/models?cursor=b%2B1&limit=2"]
     script.replies = list(pages)
     with Client(script.url, "secret") as client:
         models = client.models()

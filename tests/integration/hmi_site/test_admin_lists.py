@@ -65,7 +65,7 @@ def staff(
 
 @pytest.fixture
 def version(staff: Client, tmp_path: Any) -> Version:
-    """An hPLM's, with at least one row of everything else beside it."""
+    """A model's, with at least one row of everything else beside it."""
     home = tree_factory.household("acme")
     version = tree_factory.ready_hplm(
         tree_factory.ready_domain(tree_factory.ready_root(tmp_path), "medicine"), "spam", home
@@ -75,7 +75,7 @@ def version(staff: Client, tmp_path: Any) -> Version:
     upload = upload_create(tenant=tenant, filename="a.txt", size=0, actor=home.owner)
     check_create(tenant=tenant, kind="corpus", files={"file": upload}, actor=home.owner, stores=False)
     upload_create(tenant=tenant, filename="b.txt", size=0, actor=home.owner)
-    usage_record(tenant=tenant, hplm_name="spam", inputs=1, tokens=9)
+    usage_record(tenant=tenant, model_name="spam", inputs=1, tokens=9)
     JobShard.objects.create(job=version.jobs.earliest("created_at"), stage="count", number=0, piece=[0, 10])
     Coverage.unscoped.create(tenant=tenant, dataset=version.dataset, version=version.parent)
     made = version.artifact_links.get().artifact
@@ -181,7 +181,7 @@ def test_nor_more_with_ten_thousand_rows_of_everything(staff: Client, version: V
 
 
 def pages_of_forms(version: Version) -> list[str]:
-    """Where a row of each kind is added and changed; a tenant's domain, its hPLM and the alias of that."""
+    """Where a row of each kind is added and changed; a tenant's domain, its model and the alias of that."""
     crowded = [(Domain, _tenants_domain(version).pk), (Hplm, version.hplm_id)]
     crowded.append((Alias, Alias.unscoped.get(hplm=version.hplm_id).pk))
     pages = [(model, "change", pk) for model, pk in crowded]
@@ -195,9 +195,9 @@ def pages_of_forms(version: Version) -> list[str]:
 
 
 def _tenants_domain(version: Version) -> Domain:
-    """With many corpora of the tenant's and of the platform's to go on from, and an hPLM of many versions."""
+    """With many corpora of the tenant's and of the platform's to go on from, and a model of many versions."""
     version.refresh_from_db()
-    ready = {"kind": "hplm", "state": "ready", "digest": version.digest, "ready_at": version.ready_at}
+    ready = {"kind": "model", "state": "ready", "digest": version.digest, "ready_at": version.ready_at}
     of = {"tenant": version.tenant, "root": version.root, "hplm": version.hplm, "parent": version.parent}
     Version.unscoped.bulk_create(Version(**ready, **of, number=number) for number in range(2, 3 * PAGE + 1))
     for owner in (None, version.tenant):

@@ -45,7 +45,7 @@ def staff(client: Client, db: None, artifact_root: Any, redis_client: Redis) -> 
 
 @pytest.fixture
 def root(staff: Client, tmp_path: Any) -> Version:
-    """With an hPLM below it."""
+    """With a model below it."""
     root = tree_factory.ready_root(tmp_path)
     tree_factory.ready_hplm(root, "spam", tree_factory.household("acme"))
     return Version.unscoped.get(pk=root.pk)
@@ -91,8 +91,8 @@ def test_the_dashboard_tells_what_workers_and_jobs_do_and_what_to_look_at(
     job_fail(job_id=job.pk, worker=tree_factory.claim(job), code="out_of_memory", message="It did not fit.")
     text = read(staff, "/admin/")
     for told in (
-        "No inference worker serves the root bert, which has 2 hPLMs.",
-        "w1 refused 2 rows because a slot held another hPLM.",
+        "No inference worker serves the root bert, which has 2 models.",
+        "w1 refused 2 rows because a slot held another model.",
         "w1: no room",
         "1 job has failed today.",
         "Whole fragment 60.0%",
@@ -109,7 +109,7 @@ def test_the_dashboard_tells_what_workers_and_jobs_do_and_what_to_look_at(
     monkeypatch.setattr(disk, "NEARLY_FULL", 0.0)
     text = read(staff, "/admin/")
     assert "No inference worker serves" not in text
-    assert "hPLMs in memory7 of 10, in the emptiest workerPinned in memory3 of 3" in text
+    assert "Models in memory7 of 10, in the emptiest workerPinned in memory3 of 3" in text
     assert "Artifact store: the disk is" in text
 
 
@@ -129,7 +129,7 @@ def test_the_dashboard_tells_which_processes_were_started_again(
 
 
 def test_the_dashboard_draws_two_weeks_and_tells_what_lies_on_disk(staff: Client, root: Version) -> None:
-    usage_record(tenant=Tenant.objects.get(slug="acme"), hplm_name="spam", inputs=1, tokens=9)
+    usage_record(tenant=Tenant.objects.get(slug="acme"), model_name="spam", inputs=1, tokens=9)
     Job.unscoped.filter(kind="fine_tune").update(finished_at=timezone.now() - timedelta(days=3))
     Artifact.objects.create(kind="plot", digest="a" * 64, size=7 * 1024**3, files={})
     today, back = (f"{timezone.now() - timedelta(days=days):%-d %B}" for days in (0, 3))
@@ -162,8 +162,8 @@ def test_the_page_of_a_tenant_tells_what_is_taken_leads_to_its_rows_and_sets_del
     staff: Client, root: Version
 ) -> None:
     tenant = Tenant.objects.get(slug="acme")
-    usage_record(tenant=tenant, hplm_name="spam", inputs=1, tokens=9)
-    Quota.unscoped.update_or_create(tenant=tenant, defaults={"max_hplms": 7})
+    usage_record(tenant=tenant, model_name="spam", inputs=1, tokens=9)
+    Quota.unscoped.update_or_create(tenant=tenant, defaults={"max_models": 7})
     assert "at work 1 1" in read(staff, "/admin/accounts/tenant/")
     page = reverse("admin:accounts_tenant_change", args=[tenant.pk])
     text = read(staff, page)

@@ -41,7 +41,7 @@ def test_of_strangers_no_large_body_is_read_or_written_anywhere(web: Web, served
     token = secrets.token_hex(16)
     forged = [f"Cookie: {cookie(web, 'csrf')}={token}", f"X-CSRFToken: {token}"]
     length = f"Content-Length: {LARGE}"
-    for path in ("/v1/files", "/api/v1/corpora", "/t/acme/batches/", "/t/acme/hplms/import/"):
+    for path in ("/v1/files", "/api/v1/corpora", "/t/acme/batches/", "/t/acme/models/import/"):
         for headers in ([], ["X-Api-Key: abcdefgh.abcdefghabcdefghabcdefghabcdefgh"], forged):
             assert refused_early(web, path, length, *headers).status == 401, path
     for path in ("/login/", "/api/v1/webhooks", "/nowhere/"):
@@ -71,7 +71,7 @@ def test_a_form_without_scripts_brings_a_large_file(web: Web, served: World) -> 
         assert send({"model": "mood"}).status_code == 403  # it has no token
         shown = send({"model": "mood", "csrfmiddlewaretoken": token})
     assert shown.status_code == 200
-    assert "mood" in shown.text  # that hPLM is not there, says the form
+    assert "mood" in shown.text  # that model is not there, says the form
     assert not Batch.unscoped.exists()
 
 

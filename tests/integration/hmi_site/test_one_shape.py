@@ -8,7 +8,7 @@ from tests.integration.world import World
 from versiontree.tree.api import hplms
 
 NEEDED = {"type", "code", "message", "param"}
-LISTED = "/api/v1/hplms"
+LISTED = "/api/v1/models"
 
 
 def break_it(*_: object) -> None:

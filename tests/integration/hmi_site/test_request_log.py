@@ -81,7 +81,7 @@ def test_pages_of_a_tenant_name_it(world: World, log: Log) -> None:
     assert answer.status_code == 403
     [line] = log.lines("Forbidden")
     assert (line["request_id"], line["code"]) == (answer["X-Request-Id"], "forbidden")
-    client.get("/t/acme/hplms/nobody/")
+    client.get("/t/acme/models/nobody/")
     assert log.lines("Not Found")[-1]["tenant"] == "acme"
 
 

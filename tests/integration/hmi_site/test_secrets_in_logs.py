@@ -65,7 +65,7 @@ def test_no_secret_is_in_a_line_of_the_log_or_a_row_of_the_database(
     program.credentials(HTTP_AUTHORIZATION=f"Bearer {key}")
     assert program.get("/api/v1/datasets").status_code == 200
     program.post("/api/v1/infer", {"model": "acme/nobody", "inputs": [key]}, format="json")
-    for address in (f"/nowhere/{key}", f"/api/v1/hplms/{key}?key={key}", f"/t/acme/?token={key}"):
+    for address in (f"/nowhere/{key}", f"/api/v1/models/{key}?key={key}", f"/t/acme/?token={key}"):
         program.get(address)
     _crash(program, key, monkeypatch)
     _crash_in_a_link(reset, monkeypatch)

@@ -64,7 +64,7 @@ def test_idle_downloads_hold_no_thread_and_no_connection_to_the_database(
         asking(web, path, open_wires, f"X-Api-Key: {key}")
     for _ in range(2 * THREADS):
         asking(web, BUNDLE, open_wires)
-    assert get(web, "/api/v1/hplms", key).status_code == 200
+    assert get(web, "/api/v1/models", key).status_code == 200
     assert get(web, "/health/live").status_code == 200
 
     refused = get(web, path, key)

@@ -64,7 +64,7 @@ def test_no_address_does_anything_on_half_a_request(web: Web, served: World) -> 
         ask(web, "POST", "/api/v1/infer", infer, JSON, short(b"{}"), body=b"{}"),  # on the event loop
         ask(web, "POST", "/api/v1/infer", infer, JSON, chunked, body=chunk(b"{}")),
         ask(web, "POST", "/v1/embeddings", infer, JSON, short(b"{}"), body=b"{}"),
-        ask(web, "GET", "/api/v1/hplms", key, short(b"")),
+        ask(web, "GET", "/api/v1/models", key, short(b"")),
     ]
     assert [(said.status, said.code) for said in asked] == [(400, "body_truncated")] * len(asked)
     oip = ask(web, "POST", "/v2/models/mood/infer", infer, JSON, short(b"{}"), body=b"{}")
@@ -137,7 +137,7 @@ def test_nothing_is_hidden_behind_a_body_with_two_lengths(web: Web, served: Worl
     key = f"X-Api-Key: {served.key()[1]}"
     before = made()
     with Wire(web.url) as wire:
-        wire.begin("POST", "/api/v1/hplms", key, JSON, "Content-Length: 5", "Transfer-Encoding: chunked")
+        wire.begin("POST", "/api/v1/models", key, JSON, "Content-Length: 5", "Transfer-Encoding: chunked")
         hidden = f"POST /api/v1/webhooks HTTP/1.1\r\n{key}\r\nContent-Length: {len(HOOK)}\r\n\r\n".encode()
         wire.send(chunk(b"{}") + b"0\r\n\r\n" + hidden + HOOK)
         assert wire.answer().status == 422

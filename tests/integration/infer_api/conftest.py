@@ -1,4 +1,4 @@
-"""What the tests of the infer API share: hPLMs that are ready, keys, and a real inference worker."""
+"""What the tests of the infer API share: models that are ready, keys, and a real inference worker."""
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -34,7 +34,7 @@ WEB_CAPACITY = 4
 
 @dataclass(frozen=True)
 class Served:
-    """Two hPLMs of `acme`, one that is not ready, and a stranger with a key of their own."""
+    """Two models of `acme`, one that is not ready, and a stranger with a key of their own."""
 
     world: World
     scratch: Path
@@ -84,7 +84,7 @@ def _make_served(scratch: Path) -> Served:
 
 
 def root_of(served: Served) -> str:
-    """The digest of the root that both hPLMs have."""
+    """The digest of the root that both models have."""
     return resolve_model(served.world.tenant, "mood").root_digest
 
 

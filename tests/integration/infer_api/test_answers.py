@@ -30,7 +30,7 @@ TEXTS = ["a good stone in the river", "the doctor of a poor patient", "x"]
 
 
 def alone(served: Served, hplm: str, text: str) -> Any:
-    """What the hPLM says when it is run alone, in plain PyTorch."""
+    """What the model says when it is run alone, in plain PyTorch."""
     store = ArtifactStore(served.scratch / "a")
     version = Version.unscoped.get(hplm__name=hplm, number=1)
     assert version.parent is not None
@@ -111,7 +111,7 @@ def test_as_many_inputs_as_are_allowed_are_answered_in_order(ask: Ask, served: S
 
 def test_usage_is_recorded_for_each_request(ask: Ask, served: Served) -> None:
     tokens = sum(ask("places", TEXTS).json()["usage"]["tokens"] for _ in range(2))
-    day = UsageDay.objects.for_tenant(served.world.tenant).get(hplm_name="places")
+    day = UsageDay.objects.for_tenant(served.world.tenant).get(model_name="places")
     assert (day.requests, day.inputs, day.failed) == (2, 6, 0)
     assert day.tokens == tokens
 

@@ -1,4 +1,4 @@
-"""What every address that asks an hPLM does alike, whatever the shape of its bodies."""
+"""What every address that asks a model does alike, whatever the shape of its bodies."""
 
 from typing import Any
 

@@ -55,8 +55,8 @@ def fetched(api: APIClient, batch: dict[str, Any], kind: str) -> list[dict[str, 
 
 
 def used(hplm: str) -> tuple[int, int]:
-    """Inputs of the hPLM that were answered, and requests that failed."""
-    days = UsageDay.unscoped.filter(hplm_name=hplm)
+    """Inputs of the model that were answered, and requests that failed."""
+    days = UsageDay.unscoped.filter(model_name=hplm)
     return sum(day.inputs for day in days), sum(day.failed for day in days)
 
 

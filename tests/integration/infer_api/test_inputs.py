@@ -1,4 +1,4 @@
-"""Which inputs an hPLM takes: a text, two texts, a question and its context; all else is told where."""
+"""Which inputs a model takes: a text, two texts, a question and its context; all else is told where."""
 
 from typing import Any
 

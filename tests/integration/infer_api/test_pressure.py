@@ -95,5 +95,5 @@ def test_without_a_ready_worker_nothing_is_accepted(
 
 def failures(served: Served) -> int:
     """Requests of `places` that ended in an error."""
-    days = UsageDay.objects.for_tenant(served.world.tenant).filter(hplm_name="places")
+    days = UsageDay.objects.for_tenant(served.world.tenant).filter(model_name="places")
     return sum(day.failed for day in days)

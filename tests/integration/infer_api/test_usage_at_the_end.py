@@ -47,6 +47,6 @@ def test_a_web_server_that_is_stopped_loses_no_request(
 
 
 def counted(served: Served) -> int:
-    """Requests of the hPLM that are written down."""
-    rows = UsageDay.objects.for_tenant(served.world.tenant).filter(hplm_name="mood")
+    """Requests of the model that are written down."""
+    rows = UsageDay.objects.for_tenant(served.world.tenant).filter(model_name="mood")
     return sum(row.requests for row in rows)

@@ -105,7 +105,7 @@ def test_the_page_recommends_the_best_and_leads_to_the_form(client: Client, worl
     page = client.get(f"/t/acme/data/datasets/{world.dataset.pk}/coverage/").content.decode()
     assert page.count(">best<") == 1
     assert page.index("medicine") < page.index("minilm v1")
-    assert f"/t/acme/hplms/new/?parent={world.domain.pk}&amp;dataset={world.dataset.pk}" in page
+    assert f"/t/acme/models/new/?parent={world.domain.pk}&amp;dataset={world.dataset.pk}" in page
     assert "Measuring" not in page
 
 
@@ -121,4 +121,4 @@ def test_what_was_made_from_an_upload_is_listed(client: Client, world: World) ->
     assert list(versions_made_from(world.tenant, world.dataset)) == [world.hplm]
     client.force_login(world.viewer)
     page = client.get(f"/t/acme/data/datasets/{world.dataset.pk}/").content.decode()
-    assert "/t/acme/hplms/triage/versions/1/" in page
+    assert "/t/acme/models/triage/versions/1/" in page

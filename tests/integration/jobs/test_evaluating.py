@@ -29,7 +29,7 @@ from workers.runner import run_job
 
 @pytest.fixture
 def version(world: World, tmp_path: Path) -> Version:
-    """An hPLM whose jobs really ran."""
+    """A model whose jobs really ran."""
     made = world.create_hplm(world.ready_root(tmp_path / "root"))
     for job in jobs_in_order(made):
         run_job(job.pk)

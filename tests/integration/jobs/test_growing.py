@@ -141,7 +141,8 @@ def compacted(domain: Version) -> Version:
 def test_what_is_missed_under_any_version_of_the_domain_adds_up_and_is_forgotten(
     domain: Version, redis: Redis, tmp_path: Path
 ) -> None:
-    """Also under the tables that a compacted one holds: hPLMs that are pinned to those still miss in them."""
+    """Also under the tables that a compacted one holds: models that are pinned to those still miss in
+    them."""
     second = extended(domain, tmp_path, seed=5)
     third = compacted(second)
     assert table(domain) not in [plot.digest for plot in build_inputs(third).plots]

@@ -1,4 +1,4 @@
-"""`manage.py populate`: more hPLMs like one that is there, and their past."""
+"""`manage.py populate`: more models like one that is there, and their past."""
 
 from pathlib import Path
 
@@ -15,7 +15,7 @@ from versiontree.tree.models import Hplm, Version
 
 @pytest.fixture
 def like(world: World, tmp_path: Path) -> Version:
-    """An hPLM called mood, made by hand."""
+    """A model called mood, made by hand."""
     root = world.ready_root(tmp_path / "root")
     [model] = tiny_hplms(tiny_root(tmp_path / "again"), 1)
     return world.ready_hplm(root, model, tmp_path, name="mood")
@@ -32,8 +32,8 @@ def test_they_may_all_be_a_tenants_own_and_go_on_from_what_is_there(like: Versio
     assert not any((weights[0] == other).all() for other in weights[1:])
     assert Job.unscoped.filter(version=like).count() == own
     assert Job.unscoped.filter(version__in=made, state__in=["succeeded", "failed", "cancelled"]).count() == 8
-    assert not UsageDay.unscoped.filter(hplm_name="mood").exists()
-    assert UsageDay.unscoped.filter(hplm_name__startswith="mood-").count() >= 6
+    assert not UsageDay.unscoped.filter(model_name="mood").exists()
+    assert UsageDay.unscoped.filter(model_name__startswith="mood-").count() >= 6
 
 
 def test_a_tenant_that_is_not_there_is_named(like: Version) -> None:

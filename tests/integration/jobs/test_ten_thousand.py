@@ -1,4 +1,4 @@
-"""Ten thousand hPLMs: registered, listed, opened and served by one worker."""
+"""Ten thousand models: registered, listed, opened and served by one worker."""
 
 import time
 import uuid
@@ -37,7 +37,7 @@ TEXT = "the doctor of a poor patient in the city by the river"
 
 @pytest.fixture
 def versions(world: World, tmp_path: Path) -> list[Version]:
-    """The versions of ten thousand hPLMs like one that was made by hand."""
+    """The versions of ten thousand models like one that was made by hand."""
     root = world.ready_root(tmp_path / "root")
     [model] = tiny_hplms(tiny_root(tmp_path / "again"), 1)
     world.ready_hplm(root, model, tmp_path, name="mood")
@@ -122,11 +122,11 @@ def test_ten_thousand_hplms_are_registered_listed_opened_and_served(
 
 
 def listed(slug: str, world: World) -> set[str]:
-    """The names of a tenant's hPLMs, page by page, each page by as many queries as the first."""
+    """The names of a tenant's models, page by page, each page by as many queries as the first."""
     tenant = Tenant.objects.get(slug=slug)
     _, key = api_key_create(tenant=tenant, name="client", scopes=["manage"], created_by=world.owner)
     client, names, queries = APIClient(HTTP_AUTHORIZATION=f"Bearer {key}"), set(), []
-    url: str | None = "/api/v1/hplms"
+    url: str | None = "/api/v1/models"
     while url:
         with CaptureQueriesContext(connection) as captured:
             page = client.get(url).json()

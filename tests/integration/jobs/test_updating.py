@@ -1,4 +1,4 @@
-"""Updating an hPLM: what the job that trains it really goes on from."""
+"""Updating a model: what the job that trains it really goes on from."""
 
 from pathlib import Path
 from typing import Any

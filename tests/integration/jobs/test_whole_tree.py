@@ -58,7 +58,7 @@ def build(version: Version, worker: CeleryWorker) -> Version:
 
 
 def predicted_alone(version: Version, text: str) -> dict[str, float]:
-    """The scores of the hPLM run alone, in plain PyTorch, from the same artifacts."""
+    """The scores of the model run alone, in plain PyTorch, from the same artifacts."""
     (root,) = Version.unscoped.filter(kind="root")
     tables = [PlotTable.open(store().path("plot", plot.digest)) for plot in build_inputs(version).plots]
     loaded = Root.load(store().path("root", root.digest), torch.device("cpu"), torch.float32)
@@ -118,7 +118,7 @@ def test_a_checkpoint_of_another_family_does_the_same(
 
 
 def assert_answers_as_alone(hplm: Version, world: World, worker: InferenceWorker) -> None:
-    """The API gives the scores of the hPLM run alone, once the worker has its root."""
+    """The API gives the scores of the model run alone, once the worker has its root."""
     wait_until(lambda: (status := worker.status()) and hplm.root.name in status.roots, worker)
     _, key = api_key_create(tenant=world.tenant, name="client", scopes=["infer"], created_by=world.owner)
     client = APIClient(HTTP_AUTHORIZATION=f"Bearer {key}")

@@ -76,7 +76,7 @@ class World:
         return version
 
     def create_hplm(self, parent: Version, *, name: str = "mood", dataset: Dataset | None = None) -> Version:
-        """An hPLM whose jobs are still to be run."""
+        """A model whose jobs are still to be run."""
         return hplm_create(
             tenant=self.tenant,
             name=name,
@@ -87,7 +87,7 @@ class World:
         )
 
     def ready_hplm(self, parent: Version, model: Hplm, scratch: Path, *, name: str) -> Version:
-        """An hPLM with this very model, put in place as its jobs would have done, and before any worker hears
+        """A model with this very model, put in place as its jobs would have done, and before any worker hears
         of them."""
         dataset = self.classes if model.task == "classification" else self.tags
         model.save(scratch / name)

@@ -45,7 +45,7 @@ WORDS = {
 
 @dataclass
 class Asked:
-    """A running site, and a key for the hPLM ``acme/mood``."""
+    """A running site, and a key for the model ``acme/mood``."""
 
     site: Site
     key: str

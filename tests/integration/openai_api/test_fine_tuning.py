@@ -81,7 +81,7 @@ def test_its_files_become_one_dataset_and_one_version(
     client: Caller, mood: dict[str, Any], begun: Version
 ) -> None:
     assert now(client, mood)["status"] == "queued"
-    assert (begun.name, begun.number, Version.unscoped.filter(kind="hplm").count()) == ("mood", 1, 1)
+    assert (begun.name, begun.number, Version.unscoped.filter(kind="model").count()) == ("mood", 1, 1)
     assert begun.config["settings"] == {"epochs": 3, "learning_rate": 2e-3, "seed": 7}
     assert {split.split: split.rows for split in begun.dataset.splits.all()}["dev"] == 10  # type: ignore[union-attr]
 
@@ -170,17 +170,17 @@ def test_what_a_job_was_promised_nobody_takes_before_its_turn(
     quota = Quota.objects.for_tenant(acme.tenant)
     job = asked(client, suffix="mood")
     assert hplm("mood") == (409, "")
-    quota.update(max_hplms=1)
+    quota.update(max_models=1)
     assert hplm("spam") == (429, "hplms")
-    quota.update(max_hplms=50, max_active_jobs=3)
+    quota.update(max_models=50, max_active_jobs=3)
     assert hplm("spam") == (429, "active jobs")
     file = client.sends(jsonl(texts(60))).json()["id"]
     refused = client.asks("fine_tuning/jobs", model="bert", training_file=file)
     assert refused.status_code == 429
-    quota.update(max_hplms=1, max_active_jobs=2)
+    quota.update(max_models=1, max_active_jobs=2)
     begin(job)
     assert now(client, job)["status"] == "queued"
-    quota.update(max_hplms=2, max_active_jobs=4)
+    quota.update(max_models=2, max_active_jobs=4)
     assert hplm("spam") == (201, "")
 
 
@@ -210,7 +210,7 @@ def test_a_job_is_cancelled_before_and_while_it_is_at_work_and_fails_with_its_re
     assert client.asks(f"fine_tuning/jobs/{early['id']}/cancel").json()["status"] == "cancelled"
     begin(early)
     assert now(client, early)["status"] == "cancelled"
-    assert not Version.unscoped.filter(kind="hplm").exists()
+    assert not Version.unscoped.filter(kind="model").exists()
 
     late = asked(client)
     begin(late)

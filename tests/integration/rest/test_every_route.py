@@ -53,7 +53,7 @@ def bodies_of(world: World, values: Mapping[str, object]) -> dict[str, dict[str,
     shared = {**domain, "corpus": Corpus.unscoped.get(tenant=None).pk}
     return {
         "hplms": {"name": "new", "parent": root, **examples},
-        "hplms/<slug:hplm>/versions": examples,
+        "models/<slug:model>/versions": examples,
         "domains": domain,
         "platform/domains": shared,
         "platform/domains/<int:domain_id>/versions": {"corpus": shared["corpus"]},

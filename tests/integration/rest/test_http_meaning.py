@@ -47,7 +47,7 @@ def elsewhere(settings: Settings) -> None:
 def test_a_host_that_is_not_ours_is_told_with_the_setting_that_would_add_it(
     client: Client, elsewhere: None
 ) -> None:
-    answer = client.get("/api/v1/hplms", headers={"Host": "evil.example:8000"})
+    answer = client.get("/api/v1/models", headers={"Host": "evil.example:8000"})
     assert told(answer) == (400, "unknown_host", "Host")
     message = answer.json()["error"]["message"]
     assert "'evil.example:8000'" in message

@@ -86,7 +86,7 @@ def test_staff_move_a_job_of_a_tenant_and_pin_its_hplm(world: World) -> None:
     assert job.priority == PLACES["last"]
     refused = staff.put(f"{V1}/platform/jobs/{job.pk}/place", {"place": "soon"}, format="json")
     assert (refused.status_code, refused.json()["error"]["param"]) == (422, "place")
-    pin = f"{V1}/platform/tenants/acme/hplms/{hplm.name}/pin"
+    pin = f"{V1}/platform/tenants/acme/models/{hplm.name}/pin"
     for method, pinned in ((staff.put, True), (staff.put, True), (staff.delete, False)):
         assert method(pin).status_code == 204
         assert (Hplm.unscoped.get(pk=hplm.pk).pinned_at is not None) is pinned

@@ -68,7 +68,7 @@ def test_what_changes_by_itself_is_not_in_the_tag(world: World) -> None:
         ),
         (
             f"{V1}/tenants/acme",
-            lambda: usage_record(tenant=world.tenant, hplm_name="mood", inputs=1, tokens=9),
+            lambda: usage_record(tenant=world.tenant, model_name="mood", inputs=1, tokens=9),
         ),
     ):
         before = owner.get(where)
@@ -98,7 +98,7 @@ def test_a_move_and_a_change_by_tag_wait_for_each_other_in_one_order(
     home = tree_factory.household("acme")
     version = tree_factory.ready_hplm(tree_factory.ready_root(tmp_path), "spam", home)
     hplm, client = tree_factory.hplm_of(version), signed_in(home.owner)
-    where = f"{V1}/tenants/acme/hplms/spam/aliases/live"
+    where = f"{V1}/tenants/acme/models/spam/aliases/live"
     alias_move(hplm=hplm, name="live", version=version, actor=None)
     old = client.get(where)["ETag"]
     second = tree_factory.do_jobs(hplm_update(hplm=hplm, dataset=home.dataset, actor=None))
@@ -117,7 +117,7 @@ def test_a_promotion_waits_its_turn_and_is_not_taken_back_by_who_had_not_seen_it
 ) -> None:
     home = tree_factory.household("acme")
     hplm = tree_factory.hplm_of(tree_factory.ready_hplm(tree_factory.ready_root(tmp_path), "spam", home))
-    client, where = signed_in(home.owner), f"{V1}/tenants/acme/hplms/spam/aliases/default"
+    client, where = signed_in(home.owner), f"{V1}/tenants/acme/models/spam/aliases/default"
     old = client.get(where)["ETag"]
 
     def last_job() -> Job:

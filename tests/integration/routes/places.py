@@ -54,7 +54,7 @@ def _there_already(world: World) -> dict[str, object]:
         "corpus_id": world.corpus.pk,
         "datasets/pk": world.dataset.pk,
         "dataset_id": world.dataset.pk,
-        "hplms/name": world.hplm.name,
+        "models/name": world.hplm.name,
         "hplm": world.hplm.name,
         "model": f"{world.tenant.slug}/{world.hplm.name}",
         "version": 1,

@@ -68,9 +68,9 @@ def bodies(umbra: Tenant) -> dict[str, Body]:
     return {
         "POST domains/<int:domain_id>/versions": {"corpus": text},
         "POST domains/<int:domain_id>/estimate": {"corpus": text},
-        "PATCH hplms/<slug:hplm>": {"description": "Mine now."},
-        "POST hplms/<slug:hplm>/versions": {"dataset": examples},
-        "PUT hplms/<slug:hplm>/aliases/<slug:alias>": {"version": 1},
+        "PATCH hplms/<slug:model>": {"description": "Mine now."},
+        "POST models/<slug:model>/versions": {"dataset": examples},
+        "PUT hplms/<slug:model>/aliases/<slug:alias>": {"version": 1},
         "PATCH members/<int:member_id>": {"role": "owner"},
     }
 
@@ -155,8 +155,8 @@ def test_what_a_body_names_is_looked_for_among_ones_own(
     bodies: list[tuple[str, Body]] = [
         *((path, domain | theirs) for path in DOMAINS for theirs in (their_domain, their_text)),
         *((path, hplm | theirs) for path in HPLMS for theirs in (their_domain, their_examples)),
-        ("api/v1/hplms/mine/versions", their_examples),
-        ("api/v1/hplms/mine/versions/1/evaluate", their_examples),
+        ("api/v1/models/mine/versions", their_examples),
+        ("api/v1/models/mine/versions/1/evaluate", their_examples),
         ("api/v1/checks", {"kind": "corpus", "files": {"file": upload}}),
         ("api/v1/batches", {"model": "mine", "upload": upload}),
         ("api/v1/infer", {"model": "acme/triage", "inputs": ["a"]}),

@@ -104,7 +104,7 @@ def test_what_looks_across_tenants_does_so_from_nobodys_scope(world: World) -> N
         assert [tenant.slug for tenant in tenants_of(world.owner)] == ["acme"]
         assert list(job_marks([job.pk, uuid4()])) == [job.pk]
         assert queue_places([job]) == {}
-        usage_record(tenant=world.tenant, hplm_name="triage", inputs=1, tokens=1)
+        usage_record(tenant=world.tenant, model_name="triage", inputs=1, tokens=1)
         assert UsageDay.unscoped.count() == 0
     assert sum(UsageDay.unscoped.values_list("requests", flat=True)) == 4
 

@@ -1,5 +1,5 @@
 """``python -m tests.integration.serving_faults.fill FOLDER PASSWORD``: an empty database becomes that of a
-tenant with an hPLM that is ready, whose owner signs in with this password. Prints a key that may ask it."""
+tenant with a model that is ready, whose owner signs in with this password. Prints a key that may ask it."""
 
 import sys
 from pathlib import Path

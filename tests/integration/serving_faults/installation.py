@@ -33,7 +33,7 @@ PASSWORD = "medlar and rowan"
 
 class Installation:
     """PostgreSQL, Valkey, web and inference worker, with more settings where they are given; its tenant
-    ``acme`` has the hPLM ``mood``, ready."""
+    ``acme`` has the model ``mood``, ready."""
 
     def __init__(self, home: Path, **more: str) -> None:
         self._artifacts = home / "artifacts"

@@ -44,7 +44,7 @@ def staff(world: World) -> Client:
 def furnished(world: World) -> World:
     """The world with a row of every model."""
     world.key()
-    usage_record(tenant=world.tenant, hplm_name="mood", inputs=1, tokens=9)
+    usage_record(tenant=world.tenant, model_name="mood", inputs=1, tokens=9)
     dataset_upload(
         tenant=world.tenant,
         name="mood",
@@ -122,7 +122,7 @@ def test_nothing_is_suspended_or_deleted_before_its_slug_is_typed(world: World, 
 
 
 def test_a_quota_and_a_name_that_are_changed_here_are_written_down(world: World, staff: Client) -> None:
-    staff.post(page(Quota, "change", quota_of(world.tenant).pk), quota_form(world, max_hplms="7"))
+    staff.post(page(Quota, "change", quota_of(world.tenant).pk), quota_form(world, max_models="7"))
     fields = {"name": "Acme & Sons", "weight": "1", "shares_fragment_counts": "on"}
     inline = {f"quota-0-{name}": value for name, value in quota_form(world, max_domains="4").items()}
     forms = {
@@ -134,10 +134,10 @@ def test_a_quota_and_a_name_that_are_changed_here_are_written_down(world: World,
     whose = {"quota-0-tenant": str(world.tenant.pk)}
     staff.post(page(Tenant, "change", world.tenant.pk), fields | inline | forms | members | whose)
     quota = quota_of(world.tenant)
-    assert (quota.max_hplms, quota.max_domains) == (7, 4)
+    assert (quota.max_models, quota.max_domains) == (7, 4)
     events = AuditEvent.objects.for_tenant(world.tenant).filter(actor=world.staff).order_by("pk")
     assert list(events.values_list("verb", "detail")) == [
-        ("quota.change", {"max_hplms": {"from": 50, "to": 7}}),
+        ("quota.change", {"max_models": {"from": 50, "to": 7}}),
         ("tenant.rename", {"from": "Acme", "to": "Acme & Sons"}),
         ("quota.change", {"max_domains": {"from": 3, "to": 4}}),
     ]
@@ -146,7 +146,7 @@ def test_a_quota_and_a_name_that_are_changed_here_are_written_down(world: World,
     told = " ".join(unescape(listed).split())
     event = events[0]
     assert f"{event.at:%-d %b %Y, %H:%M:%S} quota.change" in told
-    assert 'max_hplms: {"from": 50, "to": 7}' in told
+    assert 'max_models: {"from": 50, "to": 7}' in told
     assert "job.reap x acme the system 192.0.2.7" in told
 
 

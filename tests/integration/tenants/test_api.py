@@ -136,7 +136,7 @@ def test_the_platforms_corpora_are_for_staff(world: World) -> None:
 
 
 def test_a_tenant_shows_its_quota_and_use(world: World) -> None:
-    usage_record(tenant=world.tenant, hplm_name="mood", inputs=1, tokens=9)
+    usage_record(tenant=world.tenant, model_name="mood", inputs=1, tokens=9)
     post(world.client(world.developer), CORPORA, name="news", file=upload("a.txt", CORPUS))
     shown = world.client(world.viewer).get("/api/v1/tenants/acme").json()
     assert (shown["role"], shown["requests_today"], shown["storage_used_bytes"]) == ("viewer", 1, len(CORPUS))
@@ -146,8 +146,8 @@ def test_a_tenant_shows_its_quota_and_use(world: World) -> None:
 
 
 def test_usage_is_listed_since_a_day(world: World) -> None:
-    usage_record(tenant=world.tenant, hplm_name="mood", inputs=1, tokens=9)
-    usage_record(tenant=world.tenant, hplm_name="mood", inputs=1, tokens=9, day=date(2020, 1, 1))
+    usage_record(tenant=world.tenant, model_name="mood", inputs=1, tokens=9)
+    usage_record(tenant=world.tenant, model_name="mood", inputs=1, tokens=9, day=date(2020, 1, 1))
     client = world.client(key=world.key()[1])
     assert len(client.get("/api/v1/usage").json()["results"]) == 1
     assert len(client.get("/api/v1/usage?since=2020-01-01").json()["results"]) == 2
@@ -165,7 +165,7 @@ def test_usage_is_added_up_by_day_model_and_key_over_any_days(world: World) -> N
     ):
         usage_record(
             tenant=world.tenant,
-            hplm_name=hplm,
+            model_name=hplm,
             inputs=2,
             tokens=9,
             day=date(2026, 3, day),
@@ -173,7 +173,7 @@ def test_usage_is_added_up_by_day_model_and_key_over_any_days(world: World) -> N
             failed=failed,
             busy_ms=1.5,
         )
-    usage_record(tenant=world.other, hplm_name="mood", inputs=1, tokens=9, day=date(2026, 3, 1))
+    usage_record(tenant=world.other, model_name="mood", inputs=1, tokens=9, day=date(2026, 3, 1))
     client = world.client(world.viewer)
 
     def found(query: str) -> list[dict[str, Any]]:
@@ -183,8 +183,8 @@ def test_usage_is_added_up_by_day_model_and_key_over_any_days(world: World) -> N
     two = {"requests": 2, "inputs": 4, "tokens": 18, "failed": 1, "machine_ms": 3.0}
     one = {"requests": 1, "inputs": 2, "tokens": 9, "failed": 0, "machine_ms": 1.5}
     assert found("from=2026-03-01&to=2026-03-02") == [
-        {"day": "2026-03-01", "hplm_name": "mood", **two},
-        {"day": "2026-03-01", "hplm_name": "spam", **one},
+        {"day": "2026-03-01", "model_name": "mood", **two},
+        {"day": "2026-03-01", "model_name": "spam", **one},
     ]
     since = "since=2026-01-01"
     days = [(row["day"], row["requests"]) for row in found(f"{since}&by=day")]

@@ -76,7 +76,7 @@ def test_what_is_written_meanwhile_moves_no_page(world: World) -> None:
 def test_events_are_found_by_who_what_about_what_and_when(world: World) -> None:
     key, _ = world.key()
     tenant_rename(tenant=world.tenant, name="Acme & Sons", actor=world.staff)
-    quota_change(tenant=world.tenant, limits={"max_hplms": 7}, actor=key)
+    quota_change(tenant=world.tenant, limits={"max_models": 7}, actor=key)
 
     def found(**wish: object) -> list[str]:
         return [event.verb for event in audit_events_of(world.tenant, AuditWish(**wish))]  # type: ignore[arg-type]
@@ -94,10 +94,10 @@ def test_events_are_found_by_who_what_about_what_and_when(world: World) -> None:
 
 
 def test_a_change_of_the_quota_says_from_what_to_what(world: World) -> None:
-    assert quota_change(tenant=world.tenant, limits={"max_hplms": 7, "max_domains": 3}, actor=world.staff)
-    assert not quota_change(tenant=world.tenant, limits={"max_hplms": 7}, actor=world.staff)
+    assert quota_change(tenant=world.tenant, limits={"max_models": 7, "max_domains": 3}, actor=world.staff)
+    assert not quota_change(tenant=world.tenant, limits={"max_models": 7}, actor=world.staff)
     event = audit_events_of(world.tenant)[0]
-    assert event.detail == {"max_hplms": {"from": 50, "to": 7}}
+    assert event.detail == {"max_models": {"from": 50, "to": 7}}
     row = audit_row(event)
     assert f"{row.who} {row.before} {row.subject}" == "staff changed the quota of acme"
 

@@ -18,7 +18,7 @@ from tests.integration.world import World
 from tests.processes import wait_until
 
 KNOWN, REFUSED, SUSPENDED = 404, 401, 403
-"""What the infer API says of an hPLM that is not there: to a good key, a bad one, a suspended tenant's."""
+"""What the infer API says of a model that is not there: to a good key, a bad one, a suspended tenant's."""
 
 
 @pytest.fixture(autouse=True)
@@ -116,6 +116,6 @@ def test_a_remembered_key_is_asked_for_and_its_use_noted_once(
     used = ApiKey.unscoped.get(pk=key.pk).last_used_at
     assert used is not None
     ApiKey.unscoped.filter(pk=key.pk).update(last_used_at=None)
-    with django_assert_num_queries(2):  # why there is no such hPLM
+    with django_assert_num_queries(2):  # why there is no such model
         assert asked(client) == KNOWN
     assert ApiKey.unscoped.get(pk=key.pk).last_used_at is None

@@ -102,7 +102,7 @@ DATASET = {"name": "d", "task": "tagging", "labels": ["x"]}
         (Dataset, {**DATASET, "task": "translation"}),
         (Dataset, {**DATASET, "labels": []}),
         (Dataset, {**DATASET, "labels": {"x": 1}}),
-        (UsageDay, {"hplm_name": "h", "day": "2026-01-01", "requests": 1, "failed": 2}),
+        (UsageDay, {"model_name": "h", "day": "2026-01-01", "requests": 1, "failed": 2}),
         (AuditEvent, {"verb": "", "subject": "x"}),
     ],
 )

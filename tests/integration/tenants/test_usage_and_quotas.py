@@ -18,7 +18,7 @@ from tenants.usage.selectors.quotas import quota_of, requests_today, usage_of
 from tenants.usage.services.quotas import (
     quota_check_active_jobs,
     quota_check_domains,
-    quota_check_hplms,
+    quota_check_models,
     quota_check_requests,
     quota_check_storage,
     quota_lock,
@@ -31,20 +31,20 @@ from tests.unit.tenants.files import refused
 
 
 def counted(world: World) -> list[dict[str, Any]]:
-    fields = ("hplm_name", "requests", "inputs", "tokens", "failed")
-    return list(UsageDay.objects.for_tenant(world.tenant).order_by("day", "hplm_name").values(*fields))
+    fields = ("model_name", "requests", "inputs", "tokens", "failed")
+    return list(UsageDay.objects.for_tenant(world.tenant).order_by("day", "model_name").values(*fields))
 
 
 def test_requests_add_up_per_hplm_and_day(world: World) -> None:
     for failed in (False, False, True):
-        usage_record(tenant=world.tenant, hplm_name="mood", inputs=2, tokens=30, failed=failed)
-    usage_record(tenant=world.tenant, hplm_name="spam", inputs=1, tokens=5)
-    usage_record(tenant=world.tenant, hplm_name="mood", inputs=1, tokens=1, day=date(2026, 1, 1))
-    usage_record(tenant=world.other, hplm_name="mood", inputs=9, tokens=9)
+        usage_record(tenant=world.tenant, model_name="mood", inputs=2, tokens=30, failed=failed)
+    usage_record(tenant=world.tenant, model_name="spam", inputs=1, tokens=5)
+    usage_record(tenant=world.tenant, model_name="mood", inputs=1, tokens=1, day=date(2026, 1, 1))
+    usage_record(tenant=world.other, model_name="mood", inputs=9, tokens=9)
     assert counted(world) == [
-        {"hplm_name": "mood", "requests": 1, "inputs": 1, "tokens": 1, "failed": 0},
-        {"hplm_name": "mood", "requests": 3, "inputs": 6, "tokens": 90, "failed": 1},
-        {"hplm_name": "spam", "requests": 1, "inputs": 1, "tokens": 5, "failed": 0},
+        {"model_name": "mood", "requests": 1, "inputs": 1, "tokens": 1, "failed": 0},
+        {"model_name": "mood", "requests": 3, "inputs": 6, "tokens": 90, "failed": 1},
+        {"model_name": "spam", "requests": 1, "inputs": 1, "tokens": 5, "failed": 0},
     ]
     assert requests_today(world.tenant) == 4
     today = datetime.now(UTC).date()
@@ -58,7 +58,7 @@ def test_no_request_is_lost_or_counted_twice_under_threads(transactional_db: Non
     def many() -> None:
         barrier.wait()
         for number in range(25):
-            usage_record(tenant=world.tenant, hplm_name=f"h{number % 3}", inputs=2, tokens=3, failed=False)
+            usage_record(tenant=world.tenant, model_name=f"h{number % 3}", inputs=2, tokens=3, failed=False)
         connection.close()
 
     threads = [threading.Thread(target=many) for _ in range(8)]
@@ -67,7 +67,7 @@ def test_no_request_is_lost_or_counted_twice_under_threads(transactional_db: Non
     for thread in threads:
         thread.join()
     rows = counted(world)
-    assert [row["hplm_name"] for row in rows] == ["h0", "h1", "h2"]
+    assert [row["model_name"] for row in rows] == ["h0", "h1", "h2"]
     assert [sum(row[name] for row in rows) for name in ("requests", "inputs", "tokens")] == [200, 400, 600]
 
 
@@ -83,7 +83,7 @@ def batched(settings: Settings) -> Iterator[Settings]:
 
 def use(world: World, times: int) -> None:
     for _ in range(times):
-        usage_record(tenant=world.tenant, hplm_name="mood", inputs=2, tokens=30)
+        usage_record(tenant=world.tenant, model_name="mood", inputs=2, tokens=30)
 
 
 def test_what_came_within_the_interval_is_written_in_one_statement(
@@ -91,12 +91,12 @@ def test_what_came_within_the_interval_is_written_in_one_statement(
 ) -> None:
     with django_assert_num_queries(0):
         use(world, 100)
-        usage_record(tenant=world.other, hplm_name="spam", inputs=1, tokens=5, failed=True)
+        usage_record(tenant=world.other, model_name="spam", inputs=1, tokens=5, failed=True)
     assert counted(world) == []
     with django_assert_num_queries(1):
         usage_write()
     assert counted(world) == [
-        {"hplm_name": "mood", "requests": 100, "inputs": 200, "tokens": 3000, "failed": 0}
+        {"model_name": "mood", "requests": 100, "inputs": 200, "tokens": 3000, "failed": 0}
     ]
     with django_assert_num_queries(0):
         usage_write()
@@ -175,7 +175,7 @@ def test_what_the_database_does_not_take_is_kept(world: World, caplog: pytest.Lo
     unwritten.add(world.tenant.pk, day, "mood", Count(1, 2, 3, 1))
     assert unwritten.requests(world.tenant.pk, day) == 2
     assert unwritten.write_or_log()
-    assert counted(world) == [{"hplm_name": "mood", "requests": 2, "inputs": 4, "tokens": 6, "failed": 1}]
+    assert counted(world) == [{"model_name": "mood", "requests": 2, "inputs": 4, "tokens": 6, "failed": 1}]
     assert unwritten.requests(world.tenant.pk, day) == 0
 
 
@@ -190,7 +190,7 @@ def test_the_counts_of_a_tenant_that_was_deleted_keep_nobody_else_s_from_being_w
 
 CHECKS: list[tuple[str, Callable[..., None]]] = [
     ("max_domains", quota_check_domains),
-    ("max_hplms", quota_check_hplms),
+    ("max_models", quota_check_models),
     ("max_active_jobs", quota_check_active_jobs),
 ]
 
@@ -216,9 +216,9 @@ def test_requests_of_today_count_and_the_error_says_when_to_come_back(world: Wor
     Quota.unscoped.filter(tenant=world.tenant).update(max_requests_per_day=2)
     yesterday = datetime.now(UTC).date() - timedelta(days=1)
     for day in (yesterday, yesterday, yesterday, None):
-        usage_record(tenant=world.tenant, hplm_name="mood", inputs=1, tokens=1, day=day)
+        usage_record(tenant=world.tenant, model_name="mood", inputs=1, tokens=1, day=day)
     quota_check_requests(tenant=world.tenant)
-    usage_record(tenant=world.tenant, hplm_name="spam", inputs=1, tokens=1)
+    usage_record(tenant=world.tenant, model_name="spam", inputs=1, tokens=1)
     error = refused(ErrorCode.QUOTA_EXCEEDED, lambda: quota_check_requests(tenant=world.tenant))
     assert error.retry_after is not None
     assert 1 <= error.retry_after <= 24 * 3600
@@ -249,7 +249,7 @@ def test_what_another_process_counted_and_a_new_quota_show_a_moment_later(
     batched.HMI_KEY_CACHE_S = 0.2
     Quota.unscoped.filter(tenant=world.tenant).update(max_requests_per_day=5)
     quota_check_requests(tenant=world.tenant)
-    UsageDay.unscoped.create(tenant=world.tenant, hplm_name="mood", day=datetime.now(UTC).date(), requests=5)
+    UsageDay.unscoped.create(tenant=world.tenant, model_name="mood", day=datetime.now(UTC).date(), requests=5)
     wait_until(lambda: not may_ask(world))
     Quota.unscoped.filter(tenant=world.tenant).update(max_requests_per_day=6)
     wait_until(lambda: may_ask(world))
@@ -266,4 +266,4 @@ def may_ask(world: World) -> bool:
 def test_a_tenant_without_a_quota_row_has_the_defaults(world: World) -> None:
     Quota.unscoped.filter(tenant=world.tenant).delete()
     assert quota_of(world.tenant).max_domains == 3
-    assert quota_lock(tenant=world.tenant).max_hplms == 50
+    assert quota_lock(tenant=world.tenant).max_models == 50

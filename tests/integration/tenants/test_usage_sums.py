@@ -1,4 +1,4 @@
-"""Whatever happens to the rows of usage, the sums by day and key and by month and hPLM are theirs."""
+"""Whatever happens to the rows of usage, the sums by day and key and by month and model are theirs."""
 
 import itertools
 import threading
@@ -116,10 +116,10 @@ def count(world: World, told: list[Any]) -> None:
 
 
 def some(world: World, chosen: Any) -> Any:
-    """Those of an hPLM up to a day."""
+    """Those of a model up to a day."""
     other, day, hplm = chosen
     tenant = world.other if other else world.tenant
-    return UsageDay.objects.for_tenant(tenant).filter(day__lte=day, hplm_name=hplm)
+    return UsageDay.objects.for_tenant(tenant).filter(day__lte=day, model_name=hplm)
 
 
 def undo(world: World, chosen: Any) -> None:
@@ -151,14 +151,14 @@ def added_up() -> list[Any]:
 
 
 def months_kept() -> list[Any]:
-    """The same of months and hPLMs."""
-    rows = UsageMonth.unscoped.order_by("tenant", "month", "hplm_name")
-    return list(rows.values_list("tenant", "month", "hplm_name", *WHOLE))
+    """The same of months and models."""
+    rows = UsageMonth.unscoped.order_by("tenant", "month", "model_name")
+    return list(rows.values_list("tenant", "month", "model_name", *WHOLE))
 
 
 def months_added_up() -> list[Any]:
     rows = UsageDay.unscoped.filter(requests__gt=0).annotate(month=TruncMonth("day"))
-    by = rows.order_by("tenant", "month", "hplm_name").values_list("tenant", "month", "hplm_name")
+    by = rows.order_by("tenant", "month", "model_name").values_list("tenant", "month", "model_name")
     return list(by.annotate(*(Sum(name) for name in WHOLE)))
 
 
@@ -191,7 +191,7 @@ def test_all_that_is_shown_of_a_period_agrees(world: World) -> None:
     whole = (period[0], UsageBy.MODEL, FIRST, date(2026, 1, 31))
     assert list(usage_by(*whole)) == list(usage_by(*whole[:3])) != []
     assert [row["requests"] for row in usage_by(*whole)] == [18, 18], "of whole months from their sums"
-    read = partial(usage_parts, *period, ("day", "hplm_name", "key_prefix", "requests"))
+    read = partial(usage_parts, *period, ("day", "model_name", "key_prefix", "requests"))
     for at_once in (1, 2, 100):
         rows = [row for part in read(at_once=at_once) for row in part]
         newest_first = sorted(rows, key=lambda row: (-row[0].toordinal(), row[1], row[2]))

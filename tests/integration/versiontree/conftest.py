@@ -47,7 +47,7 @@ def domain(root: Version) -> Version:
 
 @pytest.fixture
 def model(root: Version, acme: TenantFixture) -> Version:
-    """An hPLM whose two jobs, `tuning` and `evaluating`, are still to be done."""
+    """A model whose two jobs, `tuning` and `evaluating`, are still to be done."""
     return tree_factory.new_hplm(root, "spam", acme)
 
 

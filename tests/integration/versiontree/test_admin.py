@@ -109,7 +109,7 @@ def test_what_refuses_an_hplm_stands_at_its_field(
     form = {"tenant": acme.tenant.pk, "name": "spam", "parent": root.pk, "chosen_dataset": acme.dataset.pk}
     foreign = tree_factory.ready_domain(root, "theirs", home=globex)
     refusals = {
-        "name": ("ham", "There is an hPLM called 'ham' already."),
+        "name": ("ham", "There is a model called 'ham' already."),
         "parent": (foreign.pk, "There is no such version of a root or domain."),
         "chosen_dataset": (globex.dataset.pk, "There is no such dataset."),
     }
@@ -126,7 +126,7 @@ def test_what_refuses_new_data_stands_on_the_form(staff: Client, root: Version, 
     tags = tree_factory.dataset(acme.tenant, "tags", task="tagging")
     change = reverse("admin:tree_hplm_change", args=[version.hplm_id])
     early = staff.post(change, {"chosen_dataset": acme.dataset.pk, **NO_INLINES})
-    assert "No version of the hPLM spam is ready to go on from." in plain(early)
+    assert "No version of the model spam is ready to go on from." in plain(early)
     other_task = staff.post(change, {"chosen_dataset": tags.pk, **NO_INLINES})
     assert "Select a valid choice" in plain(other_task)
     assert Version.unscoped.filter(hplm=version.hplm_id).count() == 1

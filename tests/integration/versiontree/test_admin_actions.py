@@ -1,4 +1,5 @@
-"""What is done in the admin from lists and by buttons: jobs, versions, domains, hPLMs, aliases, artifacts."""
+"""What is done in the admin from lists and by buttons: jobs, versions, domains, models, aliases,
+artifacts."""
 
 from collections.abc import Iterator
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""What administrators do with domains, hPLMs and jobs beyond making them, and what asks for a name first."""
+"""What administrators do with domains, models and jobs beyond making them, and what asks for a name first."""
 
 from html.parser import HTMLParser
 
@@ -61,14 +61,14 @@ def test_nothing_is_deleted_before_its_name_is_typed_and_a_wrong_one_keeps_the_s
     hplms = [tree_factory.hplm_of(tree_factory.ready_hplm(root, name, acme)) for name in ("ham", "spam")]
     living = Hplm.unscoped.filter(deleted_at=None)
     asked = act(staff, "hplm", "stop_serving", *hplms)
-    assert "delete 2 hPLMs" in asked
+    assert "delete 2 models" in asked
     assert "acme/ham" in asked
-    for wrong in ("", "acme/ham", "delete 2 hplms", "delete 3 hPLMs"):
+    for wrong in ("", "acme/ham", "delete 2 hplms", "delete 3 models"):
         page = act(staff, "hplm", "stop_serving", *hplms, typed_name=wrong)
         assert Hidden(page).fields["_selected_action"] == [str(hplm.pk) for hplm in hplms]
         assert "Nothing was done" in page or "nothing was done" in page
         assert living.count() == 2
-    again = {**Hidden(asked).fields, "typed_name": " delete  2 hPLMs "}
+    again = {**Hidden(asked).fields, "typed_name": " delete  2 models "}
     answer = staff.post(reverse("admin:tree_hplm_changelist"), again, follow=True)
     assert "2 deleted" in plain(answer)
     assert not living.exists()
@@ -79,10 +79,10 @@ def test_of_all_pages_of_a_list_the_name_says_how_many(
 ) -> None:
     first, *_ = [tree_factory.hplm_of(tree_factory.ready_hplm(root, f"spam-{n}", acme)) for n in range(3)]
     page = act(staff, "hplm", "stop_serving", first, select_across="1")
-    assert "delete 3 hPLMs" in page
+    assert "delete 3 models" in page
     act(staff, "hplm", "stop_serving", first, select_across="1", typed_name="acme/spam-0")
     assert Hplm.unscoped.filter(deleted_at=None).count() == 3
-    act(staff, "hplm", "stop_serving", first, select_across="1", typed_name="delete 3 hPLMs")
+    act(staff, "hplm", "stop_serving", first, select_across="1", typed_name="delete 3 models")
     assert not Hplm.unscoped.filter(deleted_at=None).exists()
 
 
@@ -116,7 +116,7 @@ def test_a_domain_is_retired_with_the_list_of_who_stands_on_it(
         assert line in asked
     monkeypatch.setattr(facts, "NAMED", 1)
     told = plain(staff.get(reverse(f"{DOMAIN}_change", args=[owner.pk])))
-    assert "all 3 hPLMs, of 2 tenants" in told
+    assert "all 3 models, of 2 tenants" in told
     assert "globex/eggs" not in told
     leads = staff.get(reverse(f"{DOMAIN}_change", args=[owner.pk])).content.decode()
     for model, expected in ((HPLM, {"ham", "spam", "eggs"}), (DOMAIN, {"cardiology"})):
@@ -188,7 +188,7 @@ def test_what_the_aliases_of_a_pinned_hplm_mean_is_to_stay_in_memory(
     assert manifest_content()["pinned"] == sorted([first.digest, second.digest])
     assert "1 unpinned" in act(staff, "hplm", "unpin", hplm)
     assert manifest_content()["pinned"] == []
-    assert {"hplm.pin", "hplm.unpin"} <= verbs()
+    assert {"model.pin", "model.unpin"} <= verbs()
 
 
 @pytest.fixture

@@ -66,8 +66,8 @@ def made() -> StoredArtifact:
 def test_no_history_breaks_a_job_or_its_version(
     history: list[tuple[str, int]], root: Version, acme: TenantFixture, made: StoredArtifact
 ) -> None:
-    acme.tenant.quota.max_active_jobs = acme.tenant.quota.max_hplms = 10_000
-    acme.tenant.quota.save(update_fields=["max_active_jobs", "max_hplms"])
+    acme.tenant.quota.max_active_jobs = acme.tenant.quota.max_models = 10_000
+    acme.tenant.quota.save(update_fields=["max_active_jobs", "max_models"])
     version = tree_factory.new_hplm(root, f"model-{next(_serial)}", acme)
     for act, place in history:
         before = tree_factory.jobs_in_order(version)

@@ -38,20 +38,20 @@ def test_the_life_of_an_hplm_over_http(domain: Version, acme: TenantFixture, key
     tree_factory.do_jobs(Version.unscoped.get(pk=version["id"]))
     ready = key.get(f"{V1}/versions/{version['id']}").json()
     assert (ready["state"], ready["metrics"]["evaluate"]) == ("ready", {"done": 1})
-    again = key.post(f"{V1}/hplms/spam/versions", {"dataset": acme.dataset.pk, "auto_promote": False})
+    again = key.post(f"{V1}/models/spam/versions", {"dataset": acme.dataset.pk, "auto_promote": False})
     tree_factory.do_jobs(Version.unscoped.get(pk=again.json()["id"]))
-    assert key.get(f"{V1}/hplms/spam").json()["aliases"][0]["version"] == 1
-    moved = key.put(f"{V1}/hplms/spam/aliases/default", {"version": 2, "reason": "better"})
+    assert key.get(f"{V1}/models/spam").json()["aliases"][0]["version"] == 1
+    moved = key.put(f"{V1}/models/spam/aliases/default", {"version": 2, "reason": "better"})
     assert (moved.status_code, moved.json()["version"]) == (200, 2)
-    moves = key.get(f"{V1}/hplms/spam/alias-moves").json()["results"]
+    moves = key.get(f"{V1}/models/spam/alias-moves").json()["results"]
     assert [(move["from_version"], move["to_version"]) for move in moves] == [(1, 2), (None, 1)]
-    assert [row["number"] for row in key.get(f"{V1}/hplms/spam/versions").json()["results"]] == [2, 1]
-    assert error(key.delete(f"{V1}/hplms/spam/aliases/default")) == (409, "conflict", "alias")
-    key.put(f"{V1}/hplms/spam/aliases/live", {"version": 1})
-    assert key.delete(f"{V1}/hplms/spam/aliases/live").status_code == 204
-    assert error(key.get(f"{V1}/hplms/spam/aliases/live"))[0] == 404
-    assert key.delete(f"{V1}/hplms/spam").status_code == 204
-    assert error(key.get(f"{V1}/hplms/spam")) == (404, "not_found", None)
+    assert [row["number"] for row in key.get(f"{V1}/models/spam/versions").json()["results"]] == [2, 1]
+    assert error(key.delete(f"{V1}/models/spam/aliases/default")) == (409, "conflict", "alias")
+    key.put(f"{V1}/models/spam/aliases/live", {"version": 1})
+    assert key.delete(f"{V1}/models/spam/aliases/live").status_code == 204
+    assert error(key.get(f"{V1}/models/spam/aliases/live"))[0] == 404
+    assert key.delete(f"{V1}/models/spam").status_code == 204
+    assert error(key.get(f"{V1}/models/spam")) == (404, "not_found", None)
 
 
 def test_what_is_in_use_is_not_deleted_and_the_answer_lists_by_what(
@@ -60,7 +60,7 @@ def test_what_is_in_use_is_not_deleted_and_the_answer_lists_by_what(
     job, after = tree_factory.jobs_in_order(tree_factory.new_hplm(domain, "busy", acme))
     law = tree_factory.ready_domain(domain, "law", home=acme)
     told: dict[str, set[tuple[str, Any]]] = {
-        "hplms/busy": {("job", str(one.pk)) for one in (job, after)},
+        "models/busy": {("job", str(one.pk)) for one in (job, after)},
         f"datasets/{acme.dataset.pk}": {("version", model.pk), ("version", job.version_id)},
         f"corpora/{acme.corpus.pk}": {("version", law.pk)},
     }
@@ -156,10 +156,10 @@ def test_a_member_names_the_tenant(root: Version, acme: TenantFixture) -> None:
 ADDRESSES = [
     "domains/{domain}",
     "domains/{domain}/versions",
-    "hplms/spam",
-    "hplms/spam/versions",
-    "hplms/spam/aliases",
-    "hplms/spam/alias-moves",
+    "models/spam",
+    "models/spam/versions",
+    "models/spam/aliases",
+    "models/spam/alias-moves",
     "versions/{version}",
     "jobs/{job}",
     "jobs/{job}/events",
@@ -189,10 +189,10 @@ def test_a_stranger_gets_404_everywhere(
 
 WRITES: dict[tuple[str, str], tuple[str, ...]] = {
     ("post", "hplms"): ("name", "parent", "dataset"),
-    ("post", "hplms/spam/versions"): ("dataset",),
-    ("delete", "hplms/spam"): (),
-    ("put", "hplms/spam/aliases/default"): ("version",),
-    ("delete", "hplms/spam/aliases/default"): (),
+    ("post", "models/spam/versions"): ("dataset",),
+    ("delete", "models/spam"): (),
+    ("put", "models/spam/aliases/default"): ("version",),
+    ("delete", "models/spam/aliases/default"): (),
     ("post", "domains"): ("name", "parent", "corpus"),
     ("post", "domains/{domain}/versions"): ("corpus",),
     ("post", "jobs/{job}/cancel"): (),

@@ -114,9 +114,9 @@ GROWTH: dict[str, Callable[[int, TenantFixture], None]] = {
     "grow": _grow,
     "half a domain": _half_a_domain,
     "fail a job": _fail_job,
-    "new hPLM": _new_hplm,
-    "update hPLM": _update_hplm,
-    "delete hPLM": _delete_hplm,
+    "new model": _new_hplm,
+    "update model": _update_hplm,
+    "delete model": _delete_hplm,
     "retire domain": _retire_domain,
 }
 trees = st.lists(st.tuples(st.sampled_from(sorted(GROWTH)), st.integers(0, 5)), min_size=2, max_size=12)
@@ -127,8 +127,8 @@ trees = st.lists(st.tuples(st.sampled_from(sorted(GROWTH)), st.integers(0, 5)), 
 def test_whatever_the_tree_all_that_lives_can_still_be_read_built_upon_and_retried(
     tree: list[tuple[str, int]], root: Version, acme: TenantFixture
 ) -> None:
-    acme.tenant.quota.max_active_jobs = acme.tenant.quota.max_hplms = 10_000
-    acme.tenant.quota.save(update_fields=["max_active_jobs", "max_hplms"])
+    acme.tenant.quota.max_active_jobs = acme.tenant.quota.max_models = 10_000
+    acme.tenant.quota.save(update_fields=["max_active_jobs", "max_models"])
     for act, place in tree:
         try:
             GROWTH[act](place, acme)

@@ -1,4 +1,4 @@
-"""What an hPLM would take: time from jobs that were done, storage from shapes, the wait from the queue."""
+"""What a model would take: time from jobs that were done, storage from shapes, the wait from the queue."""
 
 import json
 from datetime import timedelta
@@ -38,7 +38,7 @@ def estimate(parent: Version, home: TenantFixture, **chosen: Any) -> Estimate:
 
 
 def done(parent: Version, home: TenantFixture, name: str, seconds: float, evaluating: float = 2.0) -> None:
-    """An hPLM whose jobs took so long."""
+    """A model whose jobs took so long."""
     now = timezone.now()
     version = tree_factory.new_hplm(parent, name, home)
     for job, took in zip(tree_factory.jobs_in_order(version), (seconds, evaluating), strict=True):

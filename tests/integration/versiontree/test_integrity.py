@@ -16,7 +16,7 @@ from versiontree.tree.services.hplms import hplm_update
 
 pytestmark = pytest.mark.django_db
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
-ANY = {"kind": "hplm", "digest": "a" * 64, "size": 1, "files": {}}
+ANY = {"kind": "model", "digest": "a" * 64, "size": 1, "files": {}}
 
 
 def refused(act: Callable[[], object], words: str) -> None:
@@ -30,9 +30,9 @@ def model(domain: Version, acme: TenantFixture) -> Version:
 
 
 def birth(parent: Version, **changes: Any) -> Callable[[], Version]:
-    """A version of an hPLM below ``parent``, with some of its columns as told."""
+    """A version of a model below ``parent``, with some of its columns as told."""
     return lambda: Version.unscoped.create(
-        **({"kind": "hplm", "parent": parent, "root": parent.root, "number": 9} | changes)
+        **({"kind": "model", "parent": parent, "root": parent.root, "number": 9} | changes)
     )
 
 
@@ -85,7 +85,7 @@ def test_only_a_first_root_version_has_no_parent(root: Version, acme: TenantFixt
     mine = Hplm.unscoped.create(tenant=acme.tenant, name="mine", task="classification")
     orphan = {"root": root.root, "number": 1, "parent": None}
     refused(
-        lambda: Version.unscoped.create(kind="hplm", hplm=mine, tenant=acme.tenant, **orphan),
+        lambda: Version.unscoped.create(kind="model", hplm=mine, tenant=acme.tenant, **orphan),
         "version_has_a_parent",
     )
     second = {"root": root.root, "number": 2, "parent": None}
@@ -145,7 +145,7 @@ def test_a_ready_version_has_a_digest(root: Version, acme: TenantFixture) -> Non
 
 def test_an_alias_points_at_its_own_hplm(model: Version, domain: Version, acme: TenantFixture) -> None:
     other = tree_factory.ready_hplm(domain, "other", acme)
-    refused(lambda: Alias.unscoped.filter(hplm=other.hplm).update(version=model), "its own hPLM")
+    refused(lambda: Alias.unscoped.filter(hplm=other.hplm).update(version=model), "its own model")
 
 
 def test_an_alias_points_at_a_ready_version(model: Version, acme: TenantFixture) -> None:

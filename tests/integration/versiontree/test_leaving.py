@@ -69,7 +69,7 @@ def world(db: None, artifact_root: Path, upload_root: Path, settings: Any) -> Wo
         for day, prefix in ((1, key.prefix), (1, ""), (2, "")):
             usage_record(
                 tenant=whose,
-                hplm_name="triage",
+                model_name="triage",
                 inputs=2,
                 tokens=9,
                 day=date(2026, 1, day),
@@ -158,10 +158,10 @@ def test_what_is_kept_bears_no_names(world: World) -> None:
     leave(world)
     tenant = Tenant.objects.get(pk=world.tenant.pk)
     assert (tenant.slug, tenant.name, tenant.deletion_finished_at is None) == ("acme", "acme", False)
-    rows = UsageDay.objects.for_tenant(tenant).values_list("day", "hplm_name", "key_prefix")
+    rows = UsageDay.objects.for_tenant(tenant).values_list("day", "model_name", "key_prefix")
     assert len(rows) == len({day for day, _, _ in rows})
-    assert {(hplm_name, key) for _, hplm_name, key in rows} == {("", "")}
-    assert set(UsageMonth.objects.for_tenant(tenant).values_list("hplm_name", flat=True)) == {""}
+    assert {(model_name, key) for _, model_name, key in rows} == {("", "")}
+    assert set(UsageMonth.objects.for_tenant(tenant).values_list("model_name", flat=True)) == {""}
     assert set(UsageSum.objects.for_tenant(tenant).values_list("key_prefix", flat=True)) == {""}
     kept = ("subject", "detail", "actor", "api_key", "address", "request_id")
     events = AuditEvent.objects.for_tenant(tenant)
@@ -174,7 +174,7 @@ def test_what_is_kept_bears_no_names(world: World) -> None:
     ]
     refused(ErrorCode.CONFLICT, lambda: tenant_create(slug="acme", name="Another"))
     count_late(tenant)
-    assert not UsageDay.objects.for_tenant(tenant).exclude(hplm_name="").exists()
+    assert not UsageDay.objects.for_tenant(tenant).exclude(model_name="").exists()
 
 
 def test_what_is_counted_while_it_leaves_is_kept_without_names(
@@ -190,7 +190,7 @@ def test_what_is_counted_while_it_leaves_is_kept_without_names(
     monkeypatch.setattr(leaving, "tenant_names_blank", blank_and_count)
     leave(world)
     rows = UsageDay.objects.for_tenant(world.tenant).filter(day=LATE)
-    assert list(rows.values_list("hplm_name", "key_prefix", "requests")) == [("", "", 4)]
+    assert list(rows.values_list("model_name", "key_prefix", "requests")) == [("", "", 4)]
 
 
 def count_late(tenant: Tenant) -> None:
@@ -273,7 +273,7 @@ def test_it_is_refused_while_what_others_made_stands_on_it(world: World) -> None
         cursor.execute("SET CONSTRAINTS ALL IMMEDIATE")
         cursor.execute("ALTER TABLE tree_version DISABLE TRIGGER tree_version_birth")
         Version.unscoped.create(
-            kind="hplm", root=own.root, hplm=made, tenant=other, parent=own, number=1, state="building"
+            kind="model", root=own.root, hplm=made, tenant=other, parent=own, number=1, state="building"
         )
         cursor.execute("SET CONSTRAINTS ALL IMMEDIATE")
         cursor.execute("ALTER TABLE tree_version ENABLE TRIGGER tree_version_birth")

@@ -1,4 +1,4 @@
-"""Creating, updating and deleting hPLMs, moving aliases: what it makes and what it refuses."""
+"""Creating, updating and deleting models, moving aliases: what it makes and what it refuses."""
 
 import pytest
 
@@ -34,7 +34,7 @@ def test_an_hplm_is_fine_tuned_and_measured(domain: Version, acme: TenantFixture
     assert set(tune.params["dataset"]["splits"]) == {"train", "dev", "test"}
     assert (evaluate.kind, evaluate.after) == ("evaluate", tune)
     assert version.config["labels"] == ["no", "yes"]
-    event = AuditEvent.objects.for_tenant(acme.tenant).get(verb="hplm.create")
+    event = AuditEvent.objects.for_tenant(acme.tenant).get(verb="model.create")
     assert (event.subject, event.actor) == ("acme/spam", acme.developer)
 
 
@@ -94,8 +94,8 @@ def test_two_tenants_may_use_one_name(root: Version, acme: TenantFixture, globex
 
 
 def test_the_quota_of_hplms_does_not_count_deleted_ones(root: Version, acme: TenantFixture) -> None:
-    acme.tenant.quota.max_hplms = 1
-    acme.tenant.quota.save(update_fields=["max_hplms"])
+    acme.tenant.quota.max_models = 1
+    acme.tenant.quota.save(update_fields=["max_models"])
     model = tree_factory.ready_hplm(root, "spam", acme)
     refused(lambda: tree_factory.new_hplm(root, "ham", acme), ErrorCode.QUOTA_EXCEEDED)
     hplm_delete(hplm=tree_factory.hplm_of(model), actor=None)
@@ -238,4 +238,4 @@ def test_an_alias_does_not_point_at_an_unfinished_version(root: Version, acme: T
         ErrorCode.MODEL_NOT_READY,
         "version",
     )
-    assert error.message == "Version 2 of the hPLM spam is building, so nothing can point at it."
+    assert error.message == "Version 2 of the model spam is building, so nothing can point at it."

@@ -97,8 +97,8 @@ def test_a_retry_behind_a_job_that_just_succeeds_is_not_left_waiting(
 
 def test_a_quota_of_one_lets_one_of_many_in(root: Version, acme: TenantFixture) -> None:
     quota = acme.tenant.quota
-    quota.max_hplms = 1
-    quota.save(update_fields=["max_hplms"])
+    quota.max_models = 1
+    quota.save(update_fields=["max_models"])
     results = at_once(
         *[
             lambda name=f"model-{n}": hplm_create(

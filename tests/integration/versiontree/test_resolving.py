@@ -61,7 +61,7 @@ def test_a_reference_means_the_default_an_alias_or_a_number(model: Version, acme
         "spam:2": 2,
     }
     resolved = resolve_model(acme.tenant, "spam")
-    assert (resolved.tenant_slug, resolved.hplm_name, resolved.digest) == ("acme", "spam", second.digest)
+    assert (resolved.tenant_slug, resolved.model_name, resolved.digest) == ("acme", "spam", second.digest)
     assert (resolved.task, resolved.labels, resolved.hplm_id) == ("classification", ("no", "yes"), hplm.pk)
     root = Version.unscoped.get(kind="root")
     assert (resolved.root, resolved.root_digest) == (root.name, root.digest)
@@ -85,7 +85,7 @@ def test_a_promotion_and_a_rollback_show_once_the_time_is_over(
     alias_move(hplm=tree_factory.hplm_of(model), name="default", version=model, actor=None)
     wait_until(lambda: number_of(acme, "spam") == 1)
     hplm_delete(hplm=tree_factory.hplm_of(model), actor=None)
-    with pytest.raises(HmiError, match="no such hPLM"):
+    with pytest.raises(HmiError, match="no such model"):
         wait_until(lambda: number_of(acme, "spam") != 1)
 
 
@@ -116,7 +116,7 @@ def test_an_alias_that_looks_like_a_number_is_none(
 def test_what_was_not_there_is_there_as_soon_as_it_is(
     root: Version, acme: TenantFixture, remembering: Settings
 ) -> None:
-    with pytest.raises(HmiError, match="no such hPLM"):
+    with pytest.raises(HmiError, match="no such model"):
         number_of(acme, "spam")
     version = tree_factory.new_hplm(root, "spam", acme)
     with pytest.raises(HmiError, match="it is building"):
@@ -130,7 +130,7 @@ def test_what_is_remembered_of_one_tenant_is_not_another_s(
 ) -> None:
     assert number_of(acme, "acme/spam") == 1
     for reference in ("acme/spam", "spam"):
-        with pytest.raises(HmiError, match="no such hPLM"):
+        with pytest.raises(HmiError, match="no such model"):
             number_of(globex, reference)
 
 
@@ -152,7 +152,7 @@ def test_what_is_still_being_built_is_not_ready(root: Version, acme: TenantFixtu
     tree_factory.new_hplm(root, "spam", acme)
     assert refusal(acme, "spam") == ErrorCode.MODEL_NOT_READY
     assert refusal(acme, "spam:1") == ErrorCode.MODEL_NOT_READY
-    with pytest.raises(HmiError, match="Version 1 of the hPLM spam cannot answer: it is building"):
+    with pytest.raises(HmiError, match="Version 1 of the model spam cannot answer: it is building"):
         resolve_model(acme.tenant, "spam")
     assert refusal(acme, "spam@stable") == ErrorCode.NOT_FOUND
 

@@ -79,7 +79,7 @@ def test_a_tree_of_500_nodes_takes_three_queries(
         parents = level * 100 if depth == 0 else level
         level = Version.unscoped.bulk_create(
             Version(
-                kind="hplm",
+                kind="model",
                 hplm=hplm,
                 parent=parent,
                 root=root.root,

@@ -62,7 +62,7 @@ def test_the_file_holds_all_that_the_tenant_has_and_nothing_of_others(world: Wor
     key, plaintext = api_key_create(
         tenant=world.tenant, name='=HYPERLINK("x")', scopes=["infer"], created_by=world.owner
     )
-    usage_record(tenant=world.tenant, hplm_name="triage", inputs=1, tokens=1, key_prefix=key.prefix)
+    usage_record(tenant=world.tenant, model_name="triage", inputs=1, tokens=1, key_prefix=key.prefix)
     takeout = made(world)
     assert (takeout.state, takeout.written_bytes) == (
         TakeoutState.READY,
@@ -75,14 +75,14 @@ def test_the_file_holds_all_that_the_tenant_has_and_nothing_of_others(world: Wor
             assert archive.read(f"{data}/{split.split}.jsonl") == stored_path(split.sha256).read_bytes()
         assert archive.read(f"{text}/corpus.txt") == stored_path(world.corpus.sha256).read_bytes()
         assert json.loads(archive.read(f"{data}/dataset.json"))["labels"] == world.dataset.labels
-        assert json.loads(archive.read("tenant.json"))["quota"]["max_hplms"] == 50
+        assert json.loads(archive.read("tenant.json"))["quota"]["max_models"] == 50
         members = list(csv.reader(io.StringIO(archive.read("members.csv").decode("utf-8-sig"))))
         assert [row[0] for row in members] == ["user_username", "olga", "dev", "victor"]
         keys = archive.read("api_keys.csv").decode("utf-8-sig")
         assert "'=HYPERLINK" in keys
         assert key.prefix in archive.read("usage.csv").decode()
         assert "dataset.upload" in archive.read("audit.csv").decode()
-        with zipfile.ZipFile(io.BytesIO(archive.read("hplms/triage/v1.zip"))) as version:
+        with zipfile.ZipFile(io.BytesIO(archive.read("models/triage/v1.zip"))) as version:
             world.hplm.refresh_from_db()
             assert json.loads(version.read("manifest.json"))["digest"] == world.hplm.digest
         whole = b"".join(archive.read(name) for name in archive.namelist())
@@ -125,7 +125,7 @@ def test_a_full_disk_is_said_and_nothing_is_left(world: World, monkeypatch: pyte
 
 
 def test_what_is_damaged_in_the_store_is_named(world: World) -> None:
-    artifact = Artifact.objects.get(kind="hplm")
+    artifact = Artifact.objects.get(kind="model")
     folder = ArtifactStore(Path(settings.HMI_ARTIFACT_ROOT)).path("hplm", artifact.digest)
     file = next(path for path in folder.rglob("*") if path.is_file())
     file.chmod(0o644)

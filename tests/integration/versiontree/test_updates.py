@@ -1,4 +1,4 @@
-"""An update of an hPLM goes on as the version before was trained, or says what it cannot go on from."""
+"""An update of a model goes on as the version before was trained, or says what it cannot go on from."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -32,7 +32,7 @@ def create(key: APIClient, parent: Version, data: int, settings: Mapping[str, An
 
 def update(key: APIClient, data: int, settings: Mapping[str, Any] | None = None) -> dict[str, Any]:
     body = {"dataset": data} | ({} if settings is None else {"settings": settings})
-    made = key.post(f"{V1}/hplms/spam/versions", body)
+    made = key.post(f"{V1}/models/spam/versions", body)
     assert made.status_code == 201, made.content
     return dict(made.json())
 
@@ -57,7 +57,7 @@ def test_the_version_that_serves_is_the_one_whose_settings_stay(
 ) -> None:
     create(key, root, acme.dataset.pk, TRAINED)
     tree_factory.do_jobs(Version.unscoped.get(pk=update(key, acme.dataset.pk, {"lora": 4})["id"]))
-    assert key.put(f"{V1}/hplms/spam/aliases/default", {"version": 1}).status_code == 200
+    assert key.put(f"{V1}/models/spam/aliases/default", {"version": 1}).status_code == 200
     assert update(key, acme.dataset.pk)["config"]["settings"] == TRAINED
 
 
@@ -97,5 +97,7 @@ def test_a_tagger_pools_nothing(root: Version, acme: TenantFixture, key: APIClie
 
 def test_a_setting_that_is_not_known_is_refused(root: Version, acme: TenantFixture, key: APIClient) -> None:
     create(key, root, acme.dataset.pk, TRAINED)
-    refused = key.post(f"{V1}/hplms/spam/versions", {"dataset": acme.dataset.pk, "settings": {"device": "x"}})
+    refused = key.post(
+        f"{V1}/models/spam/versions", {"dataset": acme.dataset.pk, "settings": {"device": "x"}}
+    )
     assert error(refused) == (422, "invalid_field", "settings.device")

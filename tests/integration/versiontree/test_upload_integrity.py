@@ -45,7 +45,7 @@ class Sending:
 
 @pytest.fixture
 def spam(root: Version, acme: TenantFixture) -> Version:
-    """An hPLM that answers batches."""
+    """A model that answers batches."""
     return tree_factory.ready_hplm(root, "spam", acme)
 
 

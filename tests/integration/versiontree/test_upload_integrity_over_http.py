@@ -55,7 +55,7 @@ def web(
 
 @pytest.fixture
 def key(upload_root: Path, root: Version, acme: TenantFixture) -> str:
-    """Of a tenant with an hPLM that answers batches."""
+    """Of a tenant with a model that answers batches."""
     tree_factory.ready_hplm(root, "spam", acme)
     return api_key_create(tenant=acme.tenant, name="k", scopes=["infer", "manage"], created_by=acme.owner)[1]
 

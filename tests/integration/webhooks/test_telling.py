@@ -47,7 +47,7 @@ ALL = ["job.started", "job.succeeded", "job.failed", "job.cancelled", "alias.mov
 
 @pytest.fixture
 def tree(db: None, artifact_root: Path, upload_root: Path) -> TreeWorld:
-    """A tenant with a ready hPLM."""
+    """A tenant with a ready model."""
     return world_build()
 
 

@@ -20,7 +20,7 @@ CONTEXT = "the doctor of a poor patient in the city by the river"
 def request_for(
     hplm: TinyHplm, *texts: str, seconds: float = 60.0, miss_policy: str = "fallback"
 ) -> InferRequest:
-    """One input for each text; where the hPLM takes pairs, with the same second text."""
+    """One input for each text; where the model takes pairs, with the same second text."""
     now = time.time()
     pair = CONTEXT if hplm.model.pairs else None
     return InferRequest(

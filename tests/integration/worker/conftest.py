@@ -16,7 +16,7 @@ from tests.unit.tiny_world import TinyWorld, tiny_world
 
 @pytest.fixture(scope="session")
 def built(tmp_path_factory: pytest.TempPathFactory) -> TinyWorld:
-    """Six hPLMs of two tenants and every task in an artifact root, published; to be left as it is."""
+    """Six models of two tenants and every task in an artifact root, published; to be left as it is."""
     return tiny_world(tmp_path_factory.mktemp("world") / "artifacts", tasks=TASKS)
 
 

@@ -1,4 +1,4 @@
-"""``python -m tests.integration.worker.filling FOLDER KIB MEMORY_KIB [TURNS]``: fills slabs with hPLMs, uses
+"""``python -m tests.integration.worker.filling FOLDER KIB MEMORY_KIB [TURNS]``: fills slabs with models, uses
 them, and empties slots for others, until it is killed or has done so many turns. It looks at all that it
 gets."""
 
@@ -15,11 +15,11 @@ from tests.unit.engine.shelf import Shelf, use
 
 HPLMS = 40
 LARGE = Shape(2, 1024, 4096)
-"""So that writing an hPLM takes a while."""
+"""So that writing a model takes a while."""
 
 
 def main(room: SlabRoom, memory_bytes: int, turns: int) -> None:
-    """Says how many hPLMs it has found, and how many there are in the end."""
+    """Says how many models it has found, and how many there are in the end."""
     draw = random.Random()
     cache = Shelf(LARGE).cache(open_slabs(torch.float32, room, memory_bytes=memory_bytes))
     sys.stdout.write(f"found {len(cache)}\n")

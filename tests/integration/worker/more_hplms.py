@@ -1,4 +1,4 @@
-"""Further hPLMs for a tiny world: ones that fill a worker's cache, and ones that are of no use."""
+"""Further models for a tiny world: ones that fill a worker's cache, and ones that are of no use."""
 
 import dataclasses
 from collections.abc import Callable, Sequence
@@ -20,12 +20,12 @@ LARGE = (
     PetSpec(adapter=224, output_adapter=224),
     PetSpec(adapter=424, lora=2, biases=True, norms=True),
 )
-"""PETs of different kinds. Of tiny hPLMs with them, four fit in a MiB and five do not."""
+"""PETs of different kinds. Of tiny models with them, four fit in a MiB and five do not."""
 Spoil = Callable[[dict[str, torch.Tensor]], None]
 
 
 def large_hplms(world: TinyWorld, count: int) -> TinyWorld:
-    """The world with so many large hPLMs of every task and of four tenants instead of its own."""
+    """The world with so many large models of every task and of four tenants instead of its own."""
     made = [
         tiny_hplm(
             world.root,
@@ -41,7 +41,7 @@ def large_hplms(world: TinyWorld, count: int) -> TinyWorld:
 
 
 def spoilt_hplm(world: TinyWorld, spoil: Spoil) -> TinyHplm:
-    """An hPLM of a tenant of its own, whose weights ``spoil`` changed before they were published."""
+    """A model of a tenant of its own, whose weights ``spoil`` changed before they were published."""
     model = tiny_hplm(world.root, spec=PetSpec(adapter=8), seed=99)
     return dataclasses.replace(_put(world, model, 99, spoil), tenant="hapless")
 

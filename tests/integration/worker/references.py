@@ -15,7 +15,7 @@ Place = tuple[str | int, ...]
 
 
 class References:
-    """What every hPLM of a world says alone, in plain PyTorch; each computed once."""
+    """What every model of a world says alone, in plain PyTorch; each computed once."""
 
     def __init__(self, world: TinyWorld) -> None:
         self._world = world
@@ -32,7 +32,7 @@ class References:
         return self._known[key]
 
     def assert_right(self, request: InferRequest, reply: InferReply) -> None:
-        """The reply names the version and digest that were asked for, and says what that hPLM says alone."""
+        """The reply names the version and digest that were asked for, and says what that model says alone."""
         assert reply.ok, reply.error
         assert reply.model == ModelRef(request.tenant, request.hplm, request.version, request.digest)
         hplm = self._hplms[request.digest]

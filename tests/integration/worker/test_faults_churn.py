@@ -1,4 +1,4 @@
-"""Thousands of requests for more hPLMs than a worker has room for: each gets its own hPLM's answer."""
+"""Thousands of requests for more models than a worker has room for: each gets its own model's answer."""
 
 import random
 from collections.abc import Callable
@@ -24,7 +24,7 @@ TEXTS = tiny_texts(30, seed=4, longest=24)
 def test_ten_thousand_requests_under_churn_get_each_the_answer_of_its_own_hplm(
     redis: Redis, world: TinyWorld, start_worker: Callable[..., InferenceWorker]
 ) -> None:
-    """Room for four hPLMs; every 500 requests another one is published."""
+    """Room for four models; every 500 requests another one is published."""
     world = large_hplms(world, HPLMS)
     by_size = sizes(world.hplms)
     assert sum(by_size[-4:]) <= MIB < sum(by_size[:5])

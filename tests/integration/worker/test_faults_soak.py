@@ -34,7 +34,7 @@ REFUSED = {"unknown": "not_found", "spoilt": "inference_failed", "late": "deadli
 
 
 class Mixture:
-    """Requests of every kind; every 200 the manifest is written anew, with a few hPLMs less or more."""
+    """Requests of every kind; every 200 the manifest is written anew, with a few models less or more."""
 
     def __init__(self, world: TinyWorld) -> None:
         self._spoilt = spoilt_hplm(world, spoil_with_infinity)

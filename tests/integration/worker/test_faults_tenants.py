@@ -24,7 +24,7 @@ ONE_BATCH = {"OMP_NUM_THREADS": "1"}
 
 @dataclasses.dataclass(frozen=True)
 class Mixed:
-    """What became of requests for all of a world's hPLMs, sent at once: by the hPLM's digest."""
+    """What became of requests for all of a world's models, sent at once: by the model's digest."""
 
     world: TinyWorld
     replies: dict[str, InferReply]

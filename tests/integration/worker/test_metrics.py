@@ -54,7 +54,7 @@ def row_of(desk: Desk, hplm: TinyHplm, text: str) -> Row:
 
 
 def computed(desk: Desk, world: TinyWorld, texts: list[str]) -> list[Outcome]:
-    """One batch of real outcomes: each text for each hPLM."""
+    """One batch of real outcomes: each text for each model."""
     desk.catalogue.refresh()
     rows = [row_of(desk, hplm, text) for hplm in world.hplms for text in texts]
     [executor] = desk.catalogue.executors.values()
@@ -88,8 +88,8 @@ def test_what_the_engine_computed_is_what_a_scrape_tells(desk: Desk, world: Tiny
     places = [name.split("domain=")[1] for name in found if "worker_fragments_total" in name]
     assert {place.split(",")[0] for place in places} == {"acme/medicine", "tiny"}
     assert found["hmi_worker_tenant_rows_total{tenant=acme}"] == 8
-    assert found["hmi_worker_resident_hplms{}"] == 6
-    assert found["hmi_worker_resident_hplm_bytes{}"] == desk.catalogue.cache.used_bytes > 0
+    assert found["hmi_worker_resident_models{}"] == 6
+    assert found["hmi_worker_resident_model_bytes{}"] == desk.catalogue.cache.used_bytes > 0
     assert found["hmi_worker_stage_seconds_sum{stage=compute}"] > 0
     assert found["hmi_worker_slot_mismatches_total{}"] == 0
     assert found["process_resident_memory_bytes{}"] > 1e6

@@ -36,7 +36,7 @@ def test_a_worker_tells_what_it_has_answered(
     assert found["hmi_worker_requests_total{code=ok}"] == 6
     assert found["hmi_worker_requests_total{code=deadline_exceeded}"] == 1
     assert found["hmi_worker_rows_total{code=ok}"] == 12
-    assert found["hmi_worker_adapter_load_seconds_count{}"] == found["hmi_worker_resident_hplms{}"] == 6
+    assert found["hmi_worker_adapter_load_seconds_count{}"] == found["hmi_worker_resident_models{}"] == 6
     assert found["hmi_worker_backlog_rows{}"] == 0
 
 

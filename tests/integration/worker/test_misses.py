@@ -40,7 +40,7 @@ def anew(requests: Sequence[InferRequest]) -> list[InferRequest]:
 
 
 def is_computed(desk: Desk, hplm: TinyHplm) -> bool:
-    """Whether the lower layers of the hPLM are there by now: asking for them has them loaded."""
+    """Whether the lower layers of the model are there by now: asking for them has them loaded."""
     [reply] = desk.ask(request_for(hplm, UNSEEN, miss_policy="compute"))
     return reply.plot.computed > 0
 

@@ -109,7 +109,7 @@ def test_pinned_hplms_are_in_memory_before_anybody_asks_and_after_a_restart(
 
 @pytest.fixture
 def room_for_two(redis: Redis, redis_url: str, world: TinyWorld) -> Desk:
-    """A worker whose memory has room for two of the hPLMs of one size."""
+    """A worker whose memory has room for two of the models of one size."""
     return Desk(redis_url, world, cache_bytes=2 * slot_bytes(size_of(world, world.hplms[0])))
 
 

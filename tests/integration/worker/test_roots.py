@@ -26,7 +26,7 @@ Start = Callable[..., InferenceWorker]
 
 @pytest.fixture
 def other(world: TinyWorld) -> TinyWorld:
-    """Two hPLMs of another tenant under another root, published beside those of ``world``."""
+    """Two models of another tenant under another root, published beside those of ``world``."""
     path = world.artifact_root / "manifest.json"
     there = json.loads(path.read_text())
     made = tiny_world(world.artifact_root, hplms=2, layers=5)

@@ -41,7 +41,7 @@ MIB = 1024**2
 
 
 def ask_each(redis: Redis, world: TinyWorld) -> None:
-    """One request for each hPLM, answered rightly."""
+    """One request for each model, answered rightly."""
     requests = [request_for(hplm, "the river") for hplm in world.hplms]
     queue = RequestQueue(redis, capacity=100)
     for request in requests:
@@ -149,7 +149,7 @@ def test_on_a_full_disk_it_goes_on_with_the_slots_that_it_has(tmp_path: Path) ->
     assert found_later == kept
     assert 0 < kept_later < HPLMS
     assert 0 < in_memory < HPLMS
-    assert done.stderr.count("hPLMs are kept in memory: the disk") == 1
+    assert done.stderr.count("Models are kept in memory: the disk") == 1
 
 
 def test_where_no_slab_can_be_hplms_are_kept_in_memory(
@@ -158,7 +158,7 @@ def test_where_no_slab_can_be_hplms_are_kept_in_memory(
     (tmp_path / "file").touch()
     worker = start_worker(HMI_SLAB_DIR=str(tmp_path / "file")).wait_until_ready()
     ask_each(redis, world)
-    assert "hPLMs are kept in memory" in worker.output()
+    assert "Models are kept in memory" in worker.output()
     wait_until(lambda: keeps(worker, len(world.hplms)), worker)
 
 

@@ -30,7 +30,7 @@ FIGURES = {
     "ms_total",
     "seconds_total",
 }
-ROWS = [{"hPLM": "a/b", "test": 80.0, "majority": 20.0}, {"hPLM": "c/d", "test": 60.0, "majority": 10.0}]
+ROWS = [{"Model": "a/b", "test": 80.0, "majority": 20.0}, {"Model": "c/d", "test": 60.0, "majority": 10.0}]
 
 
 def answer(*, tenants: int, trigram: int, unigram: int, whole_rows: int = 0) -> dict[str, Any]:

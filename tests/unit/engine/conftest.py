@@ -14,7 +14,7 @@ def shared_world(tmp_path_factory: pytest.TempPathFactory) -> EngineWorld:
 
 @pytest.fixture
 def world(shared_world: EngineWorld) -> Iterator[EngineWorld]:
-    """The world, with every hPLM as it was made."""
+    """The world, with every model as it was made."""
     shared_world.replaced.clear()
     yield shared_world
     shared_world.replaced.clear()

@@ -70,7 +70,7 @@ twice the worst of 40 random worlds."""
 
 
 def every_kind(root: Root, seed: int = 0) -> list[Hplm]:
-    """hPLMs with each kind of PET, read in each way there is."""
+    """Models with each kind of PET, read in each way there is."""
     made: list[Hplm] = []
     for spec in (*SPECS, EVERYTHING):
         made += [
@@ -86,7 +86,7 @@ def every_kind(root: Root, seed: int = 0) -> list[Hplm]:
 
 
 def showing_states(root: Root, spec: PetSpec, seed: int) -> Hplm:
-    """An hPLM that answers with the final state of each token."""
+    """A model that answers with the final state of each token."""
     hidden = root.config.hidden
     names = tuple(f"dimension {number}" for number in range(hidden))
     head = Head(torch.eye(hidden), torch.zeros(hidden), "token")
@@ -106,7 +106,7 @@ LAST = (".b", ".up_w", ".up_b")
 
 
 def of_each_part(root: Root, seed: int = 0, each: int = 6) -> list[Hplm]:
-    """hPLMs with one part each that show the final states."""
+    """Models with one part each that show the final states."""
     return [
         showing_states(root, spec, seed + each * number + at)
         for number, spec in enumerate(PARTS.values())
@@ -115,7 +115,7 @@ def of_each_part(root: Root, seed: int = 0, each: int = 6) -> list[Hplm]:
 
 
 def stronger(hplm: Hplm, by: float) -> Hplm:
-    """The hPLM with a PET of so much more effect."""
+    """The model with a PET of so much more effect."""
     weights = {
         name: value * (1 + by) if name.endswith(LAST) or name.startswith(("bias", "norm")) else value
         for name, value in hplm.pet.weights.items()
@@ -124,7 +124,7 @@ def stronger(hplm: Hplm, by: float) -> Hplm:
 
 
 class Sample:
-    """Rows of all hPLMs of a world, for random texts, answered in every way, and what is right."""
+    """Rows of all models of a world, for random texts, answered in every way, and what is right."""
 
     def __init__(self, world: EngineWorld, count: int, seed: int = 0) -> None:
         draw = np.random.default_rng(seed)

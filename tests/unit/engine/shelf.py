@@ -1,4 +1,4 @@
-"""Any number of hPLMs of several sizes, each of which can be told from all others."""
+"""Any number of models of several sizes, each of which can be told from all others."""
 
 from functools import cache
 
@@ -23,7 +23,7 @@ def identity(number: int) -> ModelIdentity:
 
 @cache
 def packed(number: int, dtype: torch.dtype = torch.float32, shape: Shape = SHAPE) -> PackedHplm:
-    """The hPLM of that number: all its weights are one more than that."""
+    """The model of that number: all its weights are one more than that."""
     spec = KINDS[number % len(KINDS)]
     initial = PetWeights.initial(spec, shape)
     weights = {name: torch.full_like(value, 1 + number) for name, value in initial.weights.items()}
@@ -57,7 +57,7 @@ def is_number(hplm: PackedHplm, number: int) -> bool:
 
 
 class Shelf:
-    """Loads hPLMs by number, and notes which."""
+    """Loads models by number, and notes which."""
 
     def __init__(self, shape: Shape = SHAPE) -> None:
         self.taken: list[int] = []

@@ -66,7 +66,8 @@ def test_every_part_of_a_pet_counts_in_full(parts: "Parts", dtype: torch.dtype) 
 
 
 class Parts:
-    """Rows of hPLMs whose PETs have one part each, what is right, and what more of that part would change."""
+    """Rows of models whose PETs have one part each, what is right, and what more of that part would
+    change."""
 
     def __init__(self, world: EngineWorld, texts: int = 12) -> None:
         hplms, drawn = len(world.tiny.hplms), tiny_texts(texts, longest=40)
@@ -75,7 +76,7 @@ class Parts:
         self._names = [name for name in PARTS for _ in range(len(self._rows) // len(PARTS))]
         self._states = {
             (row.chain, row.key): states_looked_up(world.chains[row.chain], row.ids, row.types)
-            for row in self._rows[: 2 * texts]  # every other hPLM has the same chain
+            for row in self._rows[: 2 * texts]  # every other model has the same chain
         }
         self._expected = [self._outputs(row, world.hplm(row)) for row in self._rows]
         self._effects = [self._effect(at) for at in range(len(self._rows))]
@@ -99,7 +100,7 @@ class Parts:
         return effect
 
     def _outputs(self, row: Row, hplm: Hplm) -> Values:
-        """What is right for the row, if it asked this hPLM."""
+        """What is right for the row, if it asked this model."""
         return outputs_from(self._world.tiny.root, hplm, self._states[row.chain, row.key])
 
 

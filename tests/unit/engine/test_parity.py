@@ -1,4 +1,4 @@
-"""Whatever is mixed in a batch, each row gets what its hPLM would say alone."""
+"""Whatever is mixed in a batch, each row gets what its model would say alone."""
 
 import pytest
 from hypothesis import HealthCheck, given, settings

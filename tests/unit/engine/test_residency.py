@@ -1,4 +1,4 @@
-"""The cache of hPLMs: bounded, least recently used first out, never one for another."""
+"""The cache of models: bounded, least recently used first out, never one for another."""
 
 import random
 import threading
@@ -17,11 +17,11 @@ from tests.unit.engine.shelf import KINDS, Shelf, identity, is_number, size, use
 from tests.unit.engine.worlds import EngineWorld
 
 FIRST, SECOND, THIRD = 0, len(KINDS), 2 * len(KINDS)
-"""Numbers of hPLMs of one size."""
+"""Numbers of models of one size."""
 
 
 def room_for(count: int) -> Slabs:
-    """Of memory, for so many hPLMs of the largest size."""
+    """Of memory, for so many models of the largest size."""
     return Slabs(None, torch.float32, budget_bytes=count * size(FIRST))
 
 

@@ -36,7 +36,7 @@ def opened(folder: Path, shelf: Shelf, room: int = ROOM) -> Iterator[HplmCache]:
 
 @pytest.fixture
 def stored(tmp_path: Path) -> Path:
-    """Three hPLMs of three sizes in slabs; `file_of` is where each lies."""
+    """Three models of three sizes in slabs; `file_of` is where each lies."""
     with opened(tmp_path, Shelf()) as cache:
         use(cache, 0, 1, 2)
     return tmp_path
@@ -151,7 +151,7 @@ def test_content_that_only_looks_like_an_hplm_is_refused() -> None:
         bytes(len(content)),
         b"",
     ):
-        with pytest.raises(DamagedSlotError, match="no hPLM"):
+        with pytest.raises(DamagedSlotError, match="no model"):
             PackedHplm.mapped(memoryview(bytearray(wrong)), torch.float32)
 
 

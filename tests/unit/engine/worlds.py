@@ -27,7 +27,7 @@ from tests.unit.tiny_world import TinyHplm, TinyWorld, tiny_world
 
 
 class EngineWorld:
-    """Ten hPLMs of two tenants, all tasks and kinds of PET, or those that ``make`` gives, with and without a
+    """Ten models of two tenants, all tasks and kinds of PET, or those that ``make`` gives, with and without a
     domain between them and the root; an executor in any number format; and the reference to compare with."""
 
     def __init__(
@@ -66,14 +66,14 @@ class EngineWorld:
         return LocalLower.load(self.tiny.folder("lower", self.lowers[chain]))
 
     def row(self, number: int, text: str, misses: Misses = FALLBACK) -> Row:
-        """A row of hPLM ``number`` for ``text``."""
+        """A row of model ``number`` for ``text``."""
         hplm = self.tiny.hplms[number]
         # The second text of a pair is as good as any other.
         encoding = self.tiny.root.tokenizer.encode(text, text[::-1] if hplm.model.pairs else None)
         return Row(text, encoding.ids, encoding.types, identity_of(hplm), name_of(hplm), misses)
 
     def hplm(self, row: Row) -> Hplm:
-        """The hPLM that the row asks."""
+        """The model that the row asks."""
         return next(hplm.model for hplm in self.tiny.hplms if identity_of(hplm) == row.model)
 
     def expected(self, row: Row) -> np.ndarray[tuple[int, ...], np.dtype[np.float32]]:
@@ -125,7 +125,7 @@ def identity_of(hplm: TinyHplm) -> ModelIdentity:
 
 
 def name_of(hplm: TinyHplm) -> str:
-    """The name of an hPLM's chain."""
+    """The name of a model's chain."""
     return ":".join(hplm.plots)
 
 

@@ -11,9 +11,7 @@ from hmi_site.reference.files import document_now
 CHECKOUT = Path(__file__).resolve().parents[3]
 NAMES = {
     "Usage": "TenantDetail",
-    "AnsweredBy": "Model",
     "Answer": "InferAnswer",
-    "Model": "Hplm",
     "Split": "DatasetSplit",
 }
 """Of the shapes in the description of the API, where they are called otherwise there."""

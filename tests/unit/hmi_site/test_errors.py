@@ -123,7 +123,7 @@ def test_handlers_answer_programs_in_json_and_people_with_a_page(
 @pytest.mark.parametrize(
     ("path", "hint"),
     [
-        ("/api/v1/hplms/", b"end without a slash"),
+        ("/api/v1/models/", b"end without a slash"),
         ("/v1/chat/completions", b"/api/docs/"),
     ],
 )

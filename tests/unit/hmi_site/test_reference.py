@@ -32,7 +32,7 @@ def test_the_description_is_of_the_newest_kind_and_has_one_shape_for_errors(docu
     assert document["openapi"] == "3.1.0"
     error = document["components"]["schemas"]["ErrorDetail"]
     assert {"type", "code", "message", "param"} == set(error["required"])
-    for status, answer in document["paths"]["/api/v1/hplms"]["post"]["responses"].items():
+    for status, answer in document["paths"]["/api/v1/models"]["post"]["responses"].items():
         assert status == "201" or answer["$ref"] == f"#/components/responses/Error{status}"
 
 

@@ -15,7 +15,7 @@ def test_it_is_valid_and_generated_without_a_warning(tmp_path: Path) -> None:
     call_command("spectacular", format="openapi-json", validate=True, fail_on_warn=True, file=str(file))
     document = json.loads(file.read_text())
     paths = document["paths"]
-    assert {"/api/v1/infer", "/api/v1/hplms", "/api/v1/tenants/{tenant}/webhooks"} <= set(paths)
+    assert {"/api/v1/infer", "/api/v1/models", "/api/v1/tenants/{tenant}/webhooks"} <= set(paths)
     for asking in ("/api/v1/infer", "/v1/embeddings", "/v2/models/{model}/infer"):
         assert set(SAID) <= set(paths[asking]["post"]["responses"]["200"]["headers"]), asking
     assert not list(_lenient(document))

@@ -1,4 +1,4 @@
-"""A batch that mixes hPLMs gives each row what its hPLM gives it alone."""
+"""A batch that mixes models gives each row what its model gives it alone."""
 
 from pathlib import Path
 
@@ -49,7 +49,7 @@ def answer_together(root: Root, rows: list[Row], padding: int = 0) -> list[NDArr
 
 
 def check(root: Root, rows: list[Row], padding: int = 0) -> None:
-    """Every row agrees with its hPLM run alone."""
+    """Every row agrees with its model run alone."""
     together = answer_together(root, rows, padding)
     for (hplm, chain, text, pair), outputs in zip(rows, together, strict=True):
         encoding = root.tokenizer.encode(text, pair)

@@ -11,7 +11,7 @@ CHAIN = f"{ROOT}:{'l' * 64}:{TABLE}:{ROOT_TABLE}"
 
 
 def a_row(tenant: str = "acme", *, tokens: int = 4, hplm: str = "mood", chain: str = CHAIN) -> Row:
-    """A row of so many tokens; its digest is the hPLM's name."""
+    """A row of so many tokens; its digest is the model's name."""
     ids = np.zeros(tokens, dtype=np.int64)
     return Row("0", ids, ids, ModelIdentity(tenant, hplm, 1, hplm), chain, Misses())
 

@@ -143,8 +143,8 @@ def test_requests_are_counted_by_code_with_their_waiting(figures: Figures) -> No
 
 
 def test_how_the_worker_stands_is_asked_at_each_scrape(figures: Figures) -> None:
-    assert figures("hmi_worker_resident_hplms") == 3
-    assert figures("hmi_worker_resident_hplm_bytes") == 4096
+    assert figures("hmi_worker_resident_models") == 3
+    assert figures("hmi_worker_resident_model_bytes") == 4096
     assert figures("hmi_worker_backlog_rows") == 7
     assert figures("hmi_worker_slot_mismatches_total") == 0
     figures.standing = dataclasses.replace(STANDING, slot_mismatches=1)

@@ -1,4 +1,4 @@
-"""Fine-tuning and evaluating hPLMs of both tasks."""
+"""Fine-tuning and evaluating models of both tasks."""
 
 from dataclasses import replace
 from pathlib import Path

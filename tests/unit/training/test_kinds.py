@@ -1,4 +1,4 @@
-"""Every kind of task from labelled rows to a stored hPLM that answers."""
+"""Every kind of task from labelled rows to a stored model that answers."""
 
 import json
 import random

@@ -24,7 +24,7 @@ EXPECTED = {ErrorCode.INVALID_ARCHIVE, ErrorCode.FILE_TOO_LARGE}
 
 
 def sound_members() -> Members:
-    """The archive of an hPLM with its branch; what the artifacts hold makes no difference here."""
+    """The archive of a model with its branch; what the artifacts hold makes no difference here."""
     members: Members = {"README.md": b"# A card\n"}
     nodes = []
     for kind in (VersionKind.HPLM, VersionKind.DOMAIN, VersionKind.ROOT):

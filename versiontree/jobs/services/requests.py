@@ -41,7 +41,7 @@ def job_retry(*, job: Job, actor: Actor) -> Job:
     """Run a failed or cancelled job again, with all its attempts, and the jobs that were cancelled with it.
 
     Raises ``invalid_transition`` (it has not ended, it succeeded, or the job before it must be retried
-    first), ``not_found`` (its hPLM was deleted), ``quota_exceeded``.
+    first), ``not_found`` (its model was deleted), ``quota_exceeded``.
     """
     ended_badly = Job.unscoped.filter(version=job.version_id, state__in=RETRIED)
     job_owner().check_retry(job=job, jobs=ended_badly.count())

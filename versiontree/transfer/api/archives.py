@@ -47,7 +47,7 @@ class _VersionExport(GenericAPIView[Version]):
             OpenApiParameter(
                 "format",
                 enum=["archive", *FORMATS],
-                description="An hPLM as an archive, or as an adapter that peft or adapters load.",
+                description="A model as an archive, or as an adapter that peft or adapters load.",
             ),
         ],
         responses={(200, "application/zip"): OpenApiTypes.BINARY},
@@ -93,12 +93,12 @@ class PlatformVersionExportView(_VersionExport, PlatformView):
 
 
 class ImportView(_Import, OwnerView):
-    """An exported hPLM or domain becomes the tenant's."""
+    """An exported model or domain becomes the tenant's."""
 
 
 class ImportAdapterView(OwnerView):
     """A LoRA adapter of Hugging Face PEFT, or a bottleneck adapter of AdapterHub, that was trained elsewhere
-    on a root's checkpoint becomes an hPLM."""
+    on a root's checkpoint becomes a model."""
 
     largest_body = FILES
     parser_classes = [FormParser]

@@ -36,7 +36,9 @@ class ImportAdapterSerializer(StrictInput):
         help_text="The ready version of a domain or root that it shall stand on; the root must be of the "
         "checkpoint that it was trained on."
     )
-    name = serializers.CharField(help_text="Of the hPLM: a new one, or with `new_version` one that is there.")
+    name = serializers.CharField(
+        help_text="Of the model: a new one, or with `new_version` one that is there."
+    )
     new_version = serializers.BooleanField(required=False, default=False)
     labels = serializers.ListField(
         child=serializers.CharField(max_length=200),

@@ -1,4 +1,4 @@
-"""Adapters that hPLMs were converted to, kept for whoever asks for the same again.
+"""Adapters that models were converted to, kept for whoever asks for the same again.
 
 Each is a folder among the store's workspaces, so that it goes a day after it was last asked for, as those of
 killed processes do. What a format cannot hold is kept, too: to find that out takes as long.
@@ -17,7 +17,7 @@ from tenants.base.workspaces import INCOMING
 from versiontree.artifact_store import ArtifactStore
 
 RULES: Final = 1
-"""One more whenever the same hPLM is converted to something else than before."""
+"""One more whenever the same model is converted to something else than before."""
 MOST_BYTES: Final = 1024**3
 """Of all that is kept: those that were asked for longest ago go first."""
 CHUNK: Final = 1024**2

@@ -36,7 +36,7 @@ BYTES_A_SECOND: Final = 20 * 1024**2
 second."""
 LONGEST_REASON: Final = 300
 FORMATS: Final = {"peft": "an adapter of PEFT", "adapterhub": "an adapter of AdapterHub"}
-"""What an hPLM can be exported as, besides an archive."""
+"""What a model can be exported as, besides an archive."""
 LONGEST_REFUSAL: Final = 1000
 PASSED_ON: Final = frozenset(
     {"PATH", "HOME", "TMPDIR", "LANG", "LANGUAGE", "PYTHONPATH", "PYTHONHOME", "LD_LIBRARY_PATH"}
@@ -82,8 +82,9 @@ class Trial:
 
 @dataclass(frozen=True, slots=True)
 class Carrying:
-    """An adapter's folder, that of the root it was trained on, and a new one for the hPLM it becomes; labels,
-    task and pairs where the adapter does not say them; whether what it changes below the cut is left out."""
+    """An adapter's folder, that of the root it was trained on, and a new one for the model it becomes;
+    labels, task and pairs where the adapter does not say them; whether what it changes below the cut is left
+    out."""
 
     root: str
     adapter: str
@@ -102,7 +103,7 @@ class Carrying:
 
 @dataclass(frozen=True, slots=True)
 class Leaving:
-    """An hPLM's folder, that of its root, a new one to write to, and one of FORMATS."""
+    """A model's folder, that of its root, a new one to write to, and one of FORMATS."""
 
     root: str
     hplm: str
@@ -118,14 +119,14 @@ class Leaving:
 
 @dataclass(frozen=True, slots=True)
 class Left:
-    """How the outputs of an adapter are read that was written, or why its format cannot hold the hPLM."""
+    """How the outputs of an adapter are read that was written, or why its format cannot hold the model."""
 
     read: str
     refused: str
 
 
 def artifacts_try(trial: Trial) -> dict[str, Any]:
-    """Load them all; what the hPLM says of itself (``task``, ``pairs``), nothing when there is none.
+    """Load them all; what the model says of itself (``task``, ``pairs``), nothing when there is none.
 
     Raises ``invalid_archive`` with what does not fit.
     """
@@ -138,7 +139,7 @@ def artifacts_try(trial: Trial) -> dict[str, Any]:
 
 
 def adapter_carry(carrying: Carrying) -> dict[str, Any]:
-    """Make an hPLM of an adapter; what `inference.hplm.foreign.carrying` says of it.
+    """Make a model of an adapter; what `inference.hplm.foreign.carrying` says of it.
 
     Raises ``invalid_archive`` with what cannot be carried over; `details` names what stands below the cut.
     """
@@ -152,7 +153,7 @@ def adapter_carry(carrying: Carrying) -> dict[str, Any]:
 
 
 def adapter_leave(leaving: Leaving) -> Left:
-    """Write an hPLM as an adapter for others. Raises ``internal`` when that fails, whatever the format."""
+    """Write a model as an adapter for others. Raises ``internal`` when that fails, whatever the format."""
     answer = trial_answer(leaving)
     if answer is None or "error" in answer:
         raise HmiError(ErrorCode.INTERNAL, f"This version could not be written as {FORMATS[leaving.format]}.")

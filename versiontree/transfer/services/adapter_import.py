@@ -1,4 +1,4 @@
-"""Importing adapters that `peft` or `adapters` saved elsewhere: each becomes an hPLM."""
+"""Importing adapters that `peft` or `adapters` saved elsewhere: each becomes a model."""
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -47,12 +47,12 @@ def adapter_import(
     license: str = "",  # noqa: A002
 ) -> Version:
     """The adapter in an archive (a folder, a zip file, or an open one) as a ready version under `parent`: of
-    a new hPLM if `of` is a name, else a further one of that hPLM.
+    a new model if `of` is a name, else a further one of that model.
 
     labels, task (of a whole text) and pairs say what the folder leaves open. What the adapter changes below
     the cut is a reason to refuse it, or with `drop_lower` left out, as the version's warnings then say. All
     is checked, and tried, before anything is stored: quota and disk by the sizes that the archive claims
-    before it is unpacked, and by the hPLM's own before that is stored. Not to be called in a transaction: it
+    before it is unpacked, and by the model's own before that is stored. Not to be called in a transaction: it
     takes seconds, and each tenant has one import at a time.
 
     Raises ``invalid_archive``, ``file_too_large``, ``conflict`` (the name), ``not_found``, ``invalid_field``,
@@ -142,7 +142,7 @@ def _prepare(
     task: str,
     adding: int,
 ) -> tuple[Hplm, Version]:
-    """Check all that may be refused; the hPLM, its row held, and the parent as it is now."""
+    """Check all that may be refused; the model, its row held, and the parent as it is now."""
     quota_reserve_version(tenant=tenant, jobs=0)
     quota_check_storage(tenant=tenant, adding_bytes=adding, beside_uploads=artifact_bytes(tenant))
     above = parent_check(parent=parent, tenant=tenant, kinds=[VersionKind.ROOT, VersionKind.DOMAIN])
@@ -153,7 +153,7 @@ def _prepare(
     rows = Hplm.objects.for_tenant(tenant).select_for_update(no_key=True, of=("self",))
     held = rows.filter(pk=of.pk, deleted_at=None).first()
     if held is None:
-        raise not_found("hPLM", param="name")
+        raise not_found("model", param="name")
     return held, above
 
 

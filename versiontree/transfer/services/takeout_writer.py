@@ -41,7 +41,7 @@ api_keys.csv       its keys, without what would let anybody in
 corpora/<id>/      each corpus: corpus.json tells of it, corpus.txt is its text, one text a line
 datasets/<id>/     each dataset: dataset.json tells of it, train, dev and test are JSON lines
 files/<id>         files that were sent to be fine-tuned on or asked, and answers; files.csv lists them
-domains/, hplms/   an archive of each ready version, which another installation can import
+domains/, models/  an archive of each ready version, which another installation can import
 versions.jsonl     every version: how it was made, and what was measured
 aliases.csv, alias_moves.csv, jobs.csv, fine_tunings.csv, batches.csv, usage.csv, audit.csv
 

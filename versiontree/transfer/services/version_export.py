@@ -43,7 +43,7 @@ from versiontree.tree.selectors.lineage import lineage_of
 
 ZIP: Final = ".zip"
 SPACE_TIMES: Final = 5
-"""An adapter may have twice the bytes of its hPLM, in fp32, and lies there as files and as a zip file."""
+"""An adapter may have twice the bytes of its model, in fp32, and lies there as files and as a zip file."""
 
 
 def version_export(*, version: Version, out: Path | IO[bytes], actor: Actor, branch: bool = False) -> None:
@@ -75,7 +75,7 @@ def version_download(*, version: Version, actor: Actor, branch: bool = False) ->
 
 
 def adapter_download(*, version: Version, form: str, actor: Actor) -> Download:
-    """A ready hPLM as a zip file of the folder that `peft` or `adapters` (`form`: "peft", "adapterhub") load
+    """A ready model as a zip file of the folder that `peft` or `adapters` (`form`: "peft", "adapterhub") load
     on the checkpoint of its root, with its model card.
 
     What was made before is taken from what is kept (see ``versiontree.transfer.archive.conversion_cache``).
@@ -88,7 +88,7 @@ def adapter_download(*, version: Version, form: str, actor: Actor) -> Download:
     _require_ready(version)
     if form not in FORMATS or version.kind != VersionKind.HPLM:
         known = ", ".join(FORMATS)
-        raise HmiError(ErrorCode.INVALID_FIELD, f"An hPLM can be exported as {known}.", param="format")
+        raise HmiError(ErrorCode.INVALID_FIELD, f"A model can be exported as {known}.", param="format")
     steps = lineage_of(version)
     card, store = archive_card(steps), ArtifactStore(Path(settings.HMI_ARTIFACT_ROOT))
     hplm, root = steps[0].artifacts[Role.HPLM], steps[-1].artifacts[Role.ROOT]

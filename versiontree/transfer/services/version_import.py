@@ -44,7 +44,7 @@ def version_import(
 ) -> Version:
     """The version in an archive (a folder, a zip file, or an open one), ready, with the digest it had.
 
-    An hPLM becomes a new one of the tenant's, called `name` or as it was. It stands on the version of this
+    A model becomes a new one of the tenant's, called `name` or as it was. It stands on the version of this
     site that is the same as the one it stood on (`parent` says which, if several are); what is not here comes
     from the archive's branch: domains become the tenant's, or without a tenant the platform's, which only
     staff may do, as only they may add roots. All is verified, and tried, before anything is stored. Not to be
@@ -62,7 +62,7 @@ def version_import(
     ):
         contents = opened.contents
         if contents.version.kind == VersionKind.HPLM and tenant is None:
-            message = "An hPLM belongs to a tenant: say which."
+            message = "A model belongs to a tenant: say which."
             raise HmiError(ErrorCode.MISSING_FIELD, message, param="tenant")
         plan = import_plan(contents, tenant=tenant, parent=parent)
         _check_rights(plan.missing, tenant, actor)

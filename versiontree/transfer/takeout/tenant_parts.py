@@ -69,7 +69,7 @@ _KEYS: Final = (
 _WEBHOOKS: Final = ("id", "url", "kinds", "description", "created_by__username", "created_at", "disabled_at")
 _USAGE: Final = (
     "day",
-    "hplm_name",
+    "model_name",
     "key_prefix",
     "requests",
     "inputs",

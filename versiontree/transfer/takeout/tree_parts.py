@@ -24,7 +24,7 @@ ARCHIVE: Final = ".zip"
 
 def tree_parts(tenant: Tenant) -> Iterator[Part]:
     """Versions, aliases and jobs of the tenant, then the archives of its ready versions, those of deleted
-    hPLMs left out."""
+    models left out."""
     yield Part("versions.jsonl", _lines(_version(version) for version in _versions(tenant)))
     aliases = Alias.objects.for_tenant(tenant).order_by("pk")
     yield table_part("aliases.csv", aliases, ("hplm__name", "name", "version__number", "moved_at"))
@@ -113,7 +113,7 @@ def _archive(store: ArtifactStore, version_id: int) -> Iterator[Part]:
     steps = lineage_of(found)
     version = steps[0].version
     if version.kind == VersionKind.HPLM:
-        folder = f"hplms/{version.name}"
+        folder = f"models/{version.name}"
     else:
         folder = f"domains/{version.root.name}/{version.name}"
     members = archive_members(store, steps, branch=False)

@@ -1,4 +1,4 @@
-"""What roots, domains and hPLMs have in common: versions, which their forms make by services."""
+"""What roots, domains and models have in common: versions, which their forms make by services."""
 
 from typing import Any, ClassVar
 
@@ -20,7 +20,7 @@ from versiontree.tree.training_fields import Knobbed
 
 
 class VersionInline(Listing):
-    """The versions of a root, domain or hPLM, newest first."""
+    """The versions of a root, domain or model, newest first."""
 
     model = Version
     ordering = ("-number",)

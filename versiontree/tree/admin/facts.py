@@ -1,4 +1,4 @@
-"""What the pages of roots, domains and hPLMs tell beside their own fields."""
+"""What the pages of roots, domains and models tell beside their own fields."""
 
 import json
 from collections.abc import Iterable
@@ -17,7 +17,7 @@ from versiontree.tree.selectors.dependents import dependents_of
 from versiontree.tree.selectors.versions import versions_of
 
 NAMED: Final = 9
-"""So many domains and so many hPLMs are named, of those that stand on something: with how many there are,
+"""So many domains and so many models are named, of those that stand on something: with how many there are,
 that is all that a question before an action shows."""
 
 
@@ -34,16 +34,16 @@ def listed(lines: Iterable[str]) -> SafeString:
 
 
 def standing_on(owner: Root | Domain) -> list[str]:
-    """What grows directly from it: the first domains and hPLMs, each leading to its page, and where there are
-    more a way to the list of all."""
+    """What grows directly from it: the first domains and models, each leading to its page, and where there
+    are more a way to the list of all."""
     standing = dependents_of(owner, shown=NAMED)
     domains, hplms, query = standing.domain_count, standing.hplm_count, asking_for(owner)
     return [
         *(linked(domain, f"the domain {_named(domain)}") for domain in standing.domains),
         *([linked_list(Domain, query, f"all {domains:,} domains")] if domains > NAMED else []),
-        *(linked(hplm, f"the hPLM {hplm}") for hplm in standing.hplms),
+        *(linked(hplm, f"the model {hplm}") for hplm in standing.hplms),
         *(
-            [linked_list(Hplm, query, f"all {hplms:,} hPLMs, of {standing.tenant_count:,} tenants")]
+            [linked_list(Hplm, query, f"all {hplms:,} models, of {standing.tenant_count:,} tenants")]
             if hplms > NAMED
             else []
         ),

@@ -195,7 +195,7 @@ class DomainUpdateForm(TrainingForm):
 
 
 class HplmForm(TrainingForm):
-    """Create an hPLM of a tenant's."""
+    """Create a model of a tenant's."""
 
     kind = JobKind.FINE_TUNE
 
@@ -208,7 +208,7 @@ class HplmForm(TrainingForm):
         label="Dataset",
         queryset=Dataset.unscoped.select_related("tenant"),
         widget=SearchSelect(Version._meta.get_field("dataset")),
-        help_text="A dataset of the tenant's; its task is the hPLM's.",
+        help_text="A dataset of the tenant's; its task is the model's.",
     )
 
     class Meta:
@@ -230,7 +230,7 @@ class HplmForm(TrainingForm):
 
 
 class HplmUpdateForm(TrainingForm):
-    """Teach an hPLM from new data: saving makes its next version."""
+    """Teach a model from new data: saving makes its next version."""
 
     kind = JobKind.FINE_TUNE
     otherwise = AS_BEFORE
@@ -272,7 +272,7 @@ class HplmUpdateForm(TrainingForm):
 
 
 class AliasForm(ServiceForm):
-    """Move an alias to another ready version of its hPLM."""
+    """Move an alias to another ready version of its model."""
 
     version = forms.ModelChoiceField(
         queryset=Version.unscoped.none(), widget=SearchSelect(Alias._meta.get_field("version"))

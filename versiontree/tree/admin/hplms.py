@@ -1,4 +1,4 @@
-"""hPLMs, their aliases, and where those pointed."""
+"""Models, their aliases, and where those pointed."""
 
 from typing import Any
 
@@ -21,7 +21,7 @@ from versiontree.tree.services.pinning import hplm_pin, hplm_unpin
 
 
 class AliasInline(Listing):
-    """Where the aliases of an hPLM point."""
+    """Where the aliases of a model point."""
 
     model = Alias
     fields = ("alias", "version", "moved_by", "moved_at")
@@ -38,7 +38,7 @@ class AliasInline(Listing):
 
 @admin.register(Hplm)
 class HplmAdmin(Grown):
-    """Adding makes an hPLM of a tenant's; saving one teaches it from new data, as its next version."""
+    """Adding makes a model of a tenant's; saving one teaches it from new data, as its next version."""
 
     kind = VersionKind.HPLM
     form = HplmForm

@@ -23,7 +23,7 @@ from versiontree.tree.services.publishing import domain_publish, domain_retire
 
 
 class RootVersionInline(VersionInline):
-    """A root's own versions: those of its domains and hPLMs name it too."""
+    """A root's own versions: those of its domains and models name it too."""
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[Any]:
         versions: QuerySet[Any] = super().get_queryset(request).filter(kind=VersionKind.ROOT)

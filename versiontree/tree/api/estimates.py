@@ -1,4 +1,4 @@
-"""What an hPLM or a domain would take: the same body as making one, and nothing made."""
+"""What a model or a domain would take: the same body as making one, and nothing made."""
 
 from collections.abc import Callable
 from dataclasses import asdict
@@ -44,7 +44,7 @@ class QueueSerializer(serializers.Serializer[Any]):
 
 
 class EstimateSerializer(serializers.Serializer[Any]):
-    """What an hPLM would take."""
+    """What a model would take."""
 
     seconds = SecondsSerializer(help_text="Of work: training and measuring.")
     jobs = serializers.IntegerField(help_text="Judged by so many past ones; 0: by a rough model of cost.")
@@ -71,7 +71,7 @@ class DomainEstimateSerializer(EstimateSerializer):
 
 
 class EstimateView(OwnerView):
-    """How long an hPLM would take, and how much storage; what would be refused is refused."""
+    """How long a model would take, and how much storage; what would be refused is refused."""
 
     serializer_class = EstimateSerializer
     makes = False

@@ -1,4 +1,4 @@
-"""hPLMs: list, create, update, delete; their versions and aliases."""
+"""Models: list, create, update, delete; their versions and aliases."""
 
 from typing import Any
 
@@ -41,7 +41,7 @@ from versiontree.tree.services.licences import hplm_licence
 
 
 class HplmsView(OwnerView):
-    """The tenant's hPLMs, by name."""
+    """The tenant's models, by name."""
 
     serializer_class = HplmSerializer
     queryset = Hplm.unscoped.none()
@@ -63,13 +63,13 @@ class HplmsView(OwnerView):
 
 
 class HplmView(ConditionalView, OwnerView):
-    """One hPLM, by its name."""
+    """One model, by its name."""
 
     serializer_class = HplmSerializer
     queryset = Hplm.unscoped.none()
 
-    def found(self, *, hplm: str, **_: Any) -> Hplm:
-        return hplm_of(self.tenant, hplm)
+    def found(self, *, model: str, **_: Any) -> Hplm:
+        return hplm_of(self.tenant, model)
 
     @extend_schema(request=HplmPatchSerializer, responses=HplmSerializer)
     def patch(self, request: Request, **place: Any) -> Response:
@@ -89,36 +89,36 @@ class HplmView(ConditionalView, OwnerView):
 
 
 class HplmVersionsView(OwnerView):
-    """The versions of an hPLM; posting a dataset makes a new one."""
+    """The versions of a model; posting a dataset makes a new one."""
 
     serializer_class = VersionSerializer
     ordering = ("-number",)
     queryset = Version.unscoped.none()
 
     @extend_schema(responses=VersionSerializer(many=True))
-    def get(self, request: Request, hplm: str, **_: Any) -> Response:
-        page = self.paginate_queryset(versions_of(hplm_of(self.tenant, hplm)).prefetch_related("jobs"))
+    def get(self, request: Request, model: str, **_: Any) -> Response:
+        page = self.paginate_queryset(versions_of(hplm_of(self.tenant, model)).prefetch_related("jobs"))
         return self.get_paginated_response(VersionSerializer(page, many=True).data)
 
     @extend_schema(request=HplmUpdateSerializer, responses={201: VersionSerializer})
-    def post(self, request: Request, hplm: str, **_: Any) -> Response:
+    def post(self, request: Request, model: str, **_: Any) -> Response:
         body = asked(HplmUpdateSerializer, request)
         body["dataset"] = dataset_of(self.tenant, body["dataset"])
-        found = hplm_of(self.tenant, hplm)
+        found = hplm_of(self.tenant, model)
         version = hplm_update(hplm=found, **body, actor=request_actor(request))
         return Response(VersionSerializer(version).data, status=status.HTTP_201_CREATED)
 
 
 class AliasesView(OwnerView):
-    """The aliases of an hPLM."""
+    """The aliases of a model."""
 
     serializer_class = AliasSerializer
     ordering = ("name",)
     queryset = Alias.unscoped.none()
 
     @extend_schema(responses=AliasSerializer(many=True))
-    def get(self, request: Request, hplm: str, **_: Any) -> Response:
-        page = self.paginate_queryset(aliases_of(hplm_of(self.tenant, hplm)))
+    def get(self, request: Request, model: str, **_: Any) -> Response:
+        page = self.paginate_queryset(aliases_of(hplm_of(self.tenant, model)))
         return self.get_paginated_response(AliasSerializer(page, many=True).data)
 
 
@@ -128,34 +128,34 @@ class AliasView(ConditionalView, OwnerView):
     serializer_class = AliasSerializer
     queryset = Alias.unscoped.none()
 
-    def found(self, *, hplm: str, alias: str, **_: Any) -> Alias:
-        return alias_of(hplm_of(self.tenant, hplm), alias)
+    def found(self, *, model: str, alias: str, **_: Any) -> Alias:
+        return alias_of(hplm_of(self.tenant, model), alias)
 
     def hold(self, row: Alias) -> None:
         aliases_hold(hplm=row.hplm)
 
     @extend_schema(request=AliasPutSerializer, responses=AliasSerializer)
-    def put(self, request: Request, hplm: str, alias: str, **_: Any) -> Response:
+    def put(self, request: Request, model: str, alias: str, **_: Any) -> Response:
         body = asked(AliasPutSerializer, request)
-        found = hplm_of(self.tenant, hplm)
+        found = hplm_of(self.tenant, model)
         version = hplm_version(found, body["version"])
         actor = request_actor(request)
         moved = alias_move(hplm=found, name=alias, version=version, actor=actor, reason=body["reason"])
         return Response(AliasSerializer(moved).data)
 
     @extend_schema(responses={204: None})
-    def delete(self, request: Request, hplm: str, alias: str, **_: Any) -> Response:
-        alias_remove(hplm=hplm_of(self.tenant, hplm), name=alias, actor=request_actor(request))
+    def delete(self, request: Request, model: str, alias: str, **_: Any) -> Response:
+        alias_remove(hplm=hplm_of(self.tenant, model), name=alias, actor=request_actor(request))
         return Response(status=status.HTTP_204_NO_CONTENT)
 
 
 class AliasMovesView(OwnerView):
-    """Where the aliases of an hPLM pointed, newest first."""
+    """Where the aliases of a model pointed, newest first."""
 
     serializer_class = AliasMoveSerializer
     queryset = AliasMove.unscoped.none()
 
     @extend_schema(responses=AliasMoveSerializer(many=True))
-    def get(self, request: Request, hplm: str, **_: Any) -> Response:
-        page = self.paginate_queryset(alias_moves_of(hplm_of(self.tenant, hplm)))
+    def get(self, request: Request, model: str, **_: Any) -> Response:
+        page = self.paginate_queryset(alias_moves_of(hplm_of(self.tenant, model)))
         return self.get_paginated_response(AliasMoveSerializer(page, many=True).data)

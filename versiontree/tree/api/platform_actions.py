@@ -1,4 +1,4 @@
-"""What staff order: publishing and retiring domains, which job comes first, which hPLM stays in memory."""
+"""What staff order: publishing and retiring domains, which job comes first, which model stays in memory."""
 
 from typing import Any
 from uuid import UUID
@@ -90,7 +90,7 @@ class JobRequeueView(_JobOrder):
 
 
 class HplmPinView(PlatformView):
-    """Whether inference workers keep an hPLM of a tenant in memory before all others."""
+    """Whether inference workers keep a model of a tenant in memory before all others."""
 
     permissions = {"PUT": ("tree.change_hplm",), "DELETE": ("tree.change_hplm",)}
     serializer_class = HplmSerializer
@@ -108,4 +108,4 @@ class HplmPinView(PlatformView):
 
 
 def _hplm(**place: str) -> Hplm:
-    return hplm_of(tenant_by_slug(place["slug"]), place["hplm"])
+    return hplm_of(tenant_by_slug(place["slug"]), place["model"])

@@ -6,7 +6,7 @@ metaclass takes fields out of the class, so the two do not meet, which type chec
 
 from typing import Any
 
-from drf_spectacular.utils import extend_schema_field
+from drf_spectacular.utils import extend_schema_field, extend_schema_serializer
 from rest_framework import serializers
 
 from tenants.base.api.strict_input import StrictInput
@@ -68,8 +68,9 @@ class AliasMoveSerializer(serializers.ModelSerializer[AliasMove]):
         read_only_fields = fields
 
 
+@extend_schema_serializer(component_name="Model")
 class HplmSerializer(serializers.ModelSerializer[Hplm]):
-    """An hPLM with its aliases."""
+    """A model with its aliases."""
 
     tenant = serializers.CharField(source="tenant.slug", read_only=True)
     aliases = AliasSerializer(many=True, read_only=True)
@@ -83,7 +84,7 @@ class HplmSerializer(serializers.ModelSerializer[Hplm]):
 class VersionSerializer(serializers.ModelSerializer[Version]):
     """A node of the tree with the jobs that build it, in their order."""
 
-    name = serializers.CharField(read_only=True, help_text="Of the root, domain or hPLM.")
+    name = serializers.CharField(read_only=True, help_text="Of the root, domain or model.")
     root = serializers.CharField(source="root.name", read_only=True)  # type: ignore[assignment]
     tenant = serializers.CharField(source="tenant.slug", default=None, allow_null=True, read_only=True)
     parent = serializers.IntegerField(  # type: ignore[assignment]
@@ -189,22 +190,25 @@ class DomainCreateSerializer(StrictInput):
     settings = SettingsField(required=False, default=dict)
 
 
+@extend_schema_serializer(component_name="ModelUpdate")
 class HplmUpdateSerializer(StrictInput):
-    """New data for an hPLM. ``auto_promote``: move ``default`` to the new version once it is ready."""
+    """New data for a model. ``auto_promote``: move ``default`` to the new version once it is ready."""
 
     dataset = serializers.IntegerField()
     settings = SettingsField(required=False, default=dict)
     auto_promote = serializers.BooleanField(required=False, default=True)
 
 
+@extend_schema_serializer(component_name="ModelCreate")
 class HplmCreateSerializer(HplmUpdateSerializer):
-    """A new hPLM: ``parent`` is the id of a ready version of a root or domain."""
+    """A new model: ``parent`` is the id of a ready version of a root or domain."""
 
     name = serializers.CharField()
     license = serializers.CharField(required=False, allow_blank=True, default="")
     parent = serializers.IntegerField()  # type: ignore[assignment]
 
 
+@extend_schema_serializer(component_name="ModelPatch")
 class HplmPatchSerializer(StrictInput):
     """What it is for, and under which licence it may be used; what is left out stays."""
 

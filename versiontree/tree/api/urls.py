@@ -29,14 +29,14 @@ in_tenant = [
     path("domains/<int:domain_id>/compact", domains.DomainCompactView.as_view()),
     path("estimate", estimates.EstimateView.as_view()),
     path("estimate/domain", estimates.DomainsEstimateView.as_view()),
-    path("hplms", hplms.HplmsView.as_view()),
-    path("hplms/<slug:hplm>", hplms.HplmView.as_view()),
-    path("hplms/<slug:hplm>/versions", hplms.HplmVersionsView.as_view()),
-    path("hplms/<slug:hplm>/versions/<int:number>/predictions", predictions.PredictionsView.as_view()),
-    path("hplms/<slug:hplm>/versions/<int:number>/evaluate", predictions.EvaluateView.as_view()),
-    path("hplms/<slug:hplm>/aliases", hplms.AliasesView.as_view()),
-    path("hplms/<slug:hplm>/aliases/<slug:alias>", hplms.AliasView.as_view()),
-    path("hplms/<slug:hplm>/alias-moves", hplms.AliasMovesView.as_view()),
+    path("models", hplms.HplmsView.as_view()),
+    path("models/<slug:model>", hplms.HplmView.as_view()),
+    path("models/<slug:model>/versions", hplms.HplmVersionsView.as_view()),
+    path("models/<slug:model>/versions/<int:number>/predictions", predictions.PredictionsView.as_view()),
+    path("models/<slug:model>/versions/<int:number>/evaluate", predictions.EvaluateView.as_view()),
+    path("models/<slug:model>/aliases", hplms.AliasesView.as_view()),
+    path("models/<slug:model>/aliases/<slug:alias>", hplms.AliasView.as_view()),
+    path("models/<slug:model>/alias-moves", hplms.AliasMovesView.as_view()),
 ]
 
 platform = [
@@ -52,5 +52,5 @@ platform = [
     path("domains/<int:domain_id>/retire", platform_actions.DomainRetireView.as_view()),
     path("jobs/<uuid:job_id>/place", platform_actions.JobPlaceView.as_view()),
     path("jobs/<uuid:job_id>/requeue", platform_actions.JobRequeueView.as_view()),
-    path("tenants/<slug:slug>/hplms/<slug:hplm>/pin", platform_actions.HplmPinView.as_view()),
+    path("tenants/<slug:slug>/models/<slug:model>/pin", platform_actions.HplmPinView.as_view()),
 ]

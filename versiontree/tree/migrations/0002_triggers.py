@@ -11,7 +11,7 @@ DECLARE
 BEGIN
     IF NEW.kind = 'domain' THEN
         SELECT root_id, tenant_id INTO owner_root, owner_tenant FROM tree_domain WHERE id = NEW.domain_id;
-    ELSIF NEW.kind = 'hplm' THEN
+    ELSIF NEW.kind = 'model' THEN
         SELECT tenant_id INTO owner_tenant FROM tree_hplm WHERE id = NEW.hplm_id;
     END IF;
     IF owner_root IS DISTINCT FROM NEW.root_id OR owner_tenant IS DISTINCT FROM NEW.tenant_id THEN
@@ -37,8 +37,8 @@ BEGIN
         RAISE EXCEPTION 'the parent of a version belongs to its tenant or to the platform'
             USING ERRCODE = 'integrity_constraint_violation';
     END IF;
-    IF up.kind = 'hplm' AND up.hplm_id IS DISTINCT FROM NEW.hplm_id THEN
-        RAISE EXCEPTION 'under a version of an hPLM stand only its own newer versions'
+    IF up.kind = 'model' AND up.hplm_id IS DISTINCT FROM NEW.hplm_id THEN
+        RAISE EXCEPTION 'under a version of a model stand only its own newer versions'
             USING ERRCODE = 'integrity_constraint_violation';
     END IF;
     IF NEW.kind = 'root' AND up.kind <> 'root' THEN
@@ -99,11 +99,11 @@ DECLARE
     target tree_version%ROWTYPE;
 BEGIN
     IF TG_OP = 'UPDATE' AND (NEW.hplm_id, NEW.name) IS DISTINCT FROM (OLD.hplm_id, OLD.name) THEN
-        RAISE EXCEPTION 'an alias keeps its name and its hPLM' USING ERRCODE = 'restrict_violation';
+        RAISE EXCEPTION 'an alias keeps its name and its model' USING ERRCODE = 'restrict_violation';
     END IF;
     SELECT * INTO target FROM tree_version WHERE id = NEW.version_id FOR SHARE;
     IF target.hplm_id IS DISTINCT FROM NEW.hplm_id OR target.state <> 'ready' THEN
-        RAISE EXCEPTION 'an alias points at a ready version of its own hPLM'
+        RAISE EXCEPTION 'an alias points at a ready version of its own model'
             USING ERRCODE = 'integrity_constraint_violation';
     END IF;
     RETURN NEW;

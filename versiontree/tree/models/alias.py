@@ -1,4 +1,4 @@
-"""Aliases: movable names for the versions of an hPLM."""
+"""Aliases: movable names for the versions of a model."""
 
 from typing import Final
 
@@ -14,9 +14,9 @@ DEFAULT_ALIAS: Final = "default"
 
 
 class Alias(models.Model):
-    """A name such as ``default`` or ``production``; it points at a ready version of its own hPLM."""
+    """A name such as ``default`` or ``production``; it points at a ready version of its own model."""
 
-    hplm = models.ForeignKey(Hplm, on_delete=models.CASCADE, related_name="aliases", verbose_name="hPLM")
+    hplm = models.ForeignKey(Hplm, on_delete=models.CASCADE, related_name="aliases", verbose_name="model")
     name = models.CharField(max_length=63)
     version = models.ForeignKey(Version, on_delete=models.PROTECT, related_name="aliases")
     moved_by = models.ForeignKey(
@@ -42,7 +42,7 @@ class Alias(models.Model):
 class AliasMove(models.Model):
     """One move of an alias: where it pointed before, where after; an empty side means it was not there."""
 
-    hplm = models.ForeignKey(Hplm, on_delete=models.CASCADE, related_name="alias_moves", verbose_name="hPLM")
+    hplm = models.ForeignKey(Hplm, on_delete=models.CASCADE, related_name="alias_moves", verbose_name="model")
     name = models.CharField(max_length=63)
     from_version = models.ForeignKey(
         Version, null=True, blank=True, on_delete=models.PROTECT, related_name="+"
@@ -59,7 +59,7 @@ class AliasMove(models.Model):
 
     class Meta:
         ordering = ["-id"]
-        indexes = [models.Index(fields=["hplm", "name"], name="alias_move_hplm_name")]
+        indexes = [models.Index(fields=["hplm", "name"], name="alias_move_model_name")]
 
     def __str__(self) -> str:
         return f"@{self.name} moved"

@@ -21,8 +21,8 @@ class FineTuningState(models.TextChoices):
 
 
 class FineTuning(models.Model):
-    """Files that are to become a dataset, and of it a version: a new hPLM called ``name`` below ``parent``,
-    or a further version of ``hplm``.
+    """Files that are to become a dataset, and of it a version: a new model called ``name`` below ``parent``,
+    or a further version of ``model``.
 
     ``model`` is what the client called it; the ids of files stay when the files are deleted. ``options`` is
     what the dataset takes besides, ``settings`` what the training does. ``asked`` is shown as it was sent.

@@ -1,4 +1,4 @@
-"""An hPLM: a tenant's named model."""
+"""A tenant's named model (an hPLM in the papers): a leaf of the version tree."""
 
 from typing import Final
 
@@ -13,7 +13,7 @@ LONGEST_DESCRIPTION: Final = 5000
 
 
 class Hplm(models.Model):
-    """A leaf of the tree; the name is free again once the hPLM is deleted (its rows stay for the record)."""
+    """A leaf of the tree; the name is free again once the model is deleted (its rows stay for the record)."""
 
     tenant = models.ForeignKey("accounts.Tenant", on_delete=models.PROTECT, related_name="hplms")
     name = models.CharField(max_length=63)
@@ -37,8 +37,8 @@ class Hplm(models.Model):
 
     class Meta:
         ordering = ["name"]
-        verbose_name = "hPLM"
-        verbose_name_plural = "hPLMs"
+        verbose_name = "model"
+        verbose_name_plural = "models"
         constraints = [
             models.UniqueConstraint(
                 fields=["tenant", "name"],

@@ -7,7 +7,7 @@ from versiontree.tree.models.constraints import slug_check
 
 
 class Root(models.Model):
-    """The top of one version tree; every domain and hPLM below it shares its upper layers."""
+    """The top of one version tree; every domain and model below it shares its upper layers."""
 
     name = models.CharField(max_length=63, unique=True)
     source = models.CharField(max_length=1024, help_text="A local checkpoint folder or a hub id.")

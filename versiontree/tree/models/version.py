@@ -18,7 +18,7 @@ class VersionKind(models.TextChoices):
 
     ROOT = "root", "Root"
     DOMAIN = "domain", "Domain"
-    HPLM = "hplm", "hPLM"
+    HPLM = "model", "Model"
 
     @property
     def label_in_words(self) -> str:
@@ -81,7 +81,7 @@ class Version(models.Model):
         Domain, null=True, blank=True, on_delete=models.PROTECT, related_name="versions"
     )
     hplm = models.ForeignKey(
-        Hplm, null=True, blank=True, on_delete=models.PROTECT, related_name="versions", verbose_name="hPLM"
+        Hplm, null=True, blank=True, on_delete=models.PROTECT, related_name="versions", verbose_name="model"
     )
     tenant = models.ForeignKey(
         "accounts.Tenant", null=True, blank=True, on_delete=models.PROTECT, related_name="versions"
@@ -112,7 +112,7 @@ class Version(models.Model):
             models.CheckConstraint(
                 condition=Q(kind="root", domain__isnull=True, hplm__isnull=True)
                 | Q(kind="domain", domain__isnull=False, hplm__isnull=True)
-                | Q(kind="hplm", domain__isnull=True, hplm__isnull=False),
+                | Q(kind="model", domain__isnull=True, hplm__isnull=False),
                 name="version_is_of_one_thing",
             ),
             models.CheckConstraint(
@@ -144,7 +144,7 @@ class Version(models.Model):
 
     @property
     def owner(self) -> Root | Domain | Hplm:
-        """The root, domain or hPLM that this is a version of."""
+        """The root, domain or model that this is a version of."""
         return self.hplm or self.domain or self.root
 
     @property

@@ -1,6 +1,6 @@
-"""What can be built upon, by the names that clients give: roots, domains, and hPLMs to go on from.
+"""What can be built upon, by the names that clients give: roots, domains, and models to go on from.
 
-``root``, ``root/domain``, ``tenant/domain``, ``tenant/hplm``, each perhaps with ``:3`` behind it.
+``root``, ``root/domain``, ``tenant/domain``, ``tenant/model``, each perhaps with ``:3`` behind it.
 """
 
 import re
@@ -20,7 +20,7 @@ Base = Root | Domain | Hplm
 
 def base_named(tenant: Tenant, name: str) -> tuple[Base, int | None]:
     """What the name means for this tenant, and the number of a version if it has one; else ``not_found`` for
-    ``model``. An hPLM of the tenant goes before a domain of its own with the same name."""
+    ``model``. A model of the tenant goes before a domain of its own with the same name."""
     read = _NAME.fullmatch(name)
     if read is None:
         raise not_found("model", param="model")
@@ -43,7 +43,7 @@ def base_version(base: Base, number: int | None) -> Version:
 
 
 def bases_visible_to(tenant: Tenant) -> list[Base]:
-    """All that the tenant can ask or build upon: its hPLMs, the domains it sees, the roots."""
+    """All that the tenant can ask or build upon: its models, the domains it sees, the roots."""
     return [*hplms_of(tenant), *domains_visible_to(tenant), *roots_all()]
 
 

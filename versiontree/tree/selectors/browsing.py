@@ -59,7 +59,7 @@ def branches_seen_by(tenant: Tenant) -> list[Brief]:
 
 
 def hplm_counts(tenant: Tenant) -> dict[Branch, int]:
-    """How many of the tenant's hPLMs hang directly on each branch; one query."""
+    """How many of the tenant's models hang directly on each branch; one query."""
     first = _living_versions(tenant).filter(number=1).order_by()
     counted = first.values_list("root_id", "parent__domain_id").annotate(Count("pk"))
     return {Branch(root, domain): count for root, domain, count in counted}
@@ -68,7 +68,7 @@ def hplm_counts(tenant: Tenant) -> dict[Branch, int]:
 def hplms_found(
     tenant: Tenant, *, words: str = "", branch: Branch | None = None, task: str = "", state: str = ""
 ) -> QuerySet[Hplm]:
-    """The tenant's hPLMs by name: those on a branch, those with these words in their name, of a task, whose
+    """The tenant's models by name: those on a branch, those with these words in their name, of a task, whose
     newest version is in a state."""
     found = Hplm.objects.for_tenant(tenant).filter(deleted_at=None)
     if task:
@@ -87,7 +87,7 @@ def hplms_found(
 
 
 def hplm_briefs(tenant: Tenant, hplms: Iterable[Hplm]) -> list[Brief]:
-    """The versions of these hPLMs of the tenant, in the order of the hPLMs, the oldest first; one query."""
+    """The versions of these models of the tenant, in the order of the models, the oldest first; one query."""
     places = {hplm.pk: place for place, hplm in enumerate(hplms)}
     found = _briefs(_living_versions(tenant).filter(hplm__in=places))
     return sorted(found, key=lambda brief: places[brief.of])

@@ -1,4 +1,4 @@
-"""Which of a tenant's hPLMs can be asked, and what each of them reads."""
+"""Which of a tenant's models can be asked, and what each of them reads."""
 
 from dataclasses import dataclass
 from enum import StrEnum
@@ -16,7 +16,7 @@ from versiontree.tree.serving_manifest import takes_pairs
 
 
 class Reads(StrEnum):
-    """What an input is made of. hPLMs that read the same can be asked the same."""
+    """What an input is made of. Models that read the same can be asked the same."""
 
     TEXT = "one text"
     PAIR = "two texts"
@@ -25,7 +25,7 @@ class Reads(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class CallableHplm:
-    """An hPLM that can answer: how it is referred to, and what it is."""
+    """A model that can answer: how it is referred to, and what it is."""
 
     reference: str
     number: int
@@ -44,8 +44,8 @@ def callable_hplm(tenant: Tenant, reference: str) -> CallableHplm:
 def callable_hplms(
     tenant: Tenant, *, words: str = "", reads: Reads | None = None, limit: int = 20
 ) -> list[CallableHplm]:
-    """The first aliases of the tenant's hPLMs, by name, of those that have these words in their reference and
-    read this; one query."""
+    """The first aliases of the tenant's models, by name, of those that have these words in their reference
+    and read this; one query."""
     rows = Alias.objects.for_tenant(tenant).filter(hplm__deleted_at=None, version__state=VersionState.READY)
     if reads is not None:
         rows = rows.filter(_reading(reads))

@@ -10,7 +10,7 @@ from versiontree.tree.models.version import VersionKind
 
 @dataclass(frozen=True, slots=True)
 class Dependents:
-    """What grows directly from a domain or a root: the first of the domains and of the living hPLMs by name,
+    """What grows directly from a domain or a root: the first of the domains and of the living models by name,
     and how many of each there are in all."""
 
     domains: tuple[Domain, ...]
@@ -18,7 +18,7 @@ class Dependents:
     domain_count: int
     hplm_count: int
     tenant_count: int
-    """So many have these hPLMs."""
+    """So many have these models."""
 
 
 def dependents_of(owner: Domain | Root, *, shown: int = 0) -> Dependents:
@@ -40,7 +40,7 @@ def domains_on(owner: Domain | Root) -> QuerySet[Domain]:
 
 
 def hplms_on(owner: Domain | Root) -> QuerySet[Hplm]:
-    """The living hPLMs that grow directly from any version of it."""
+    """The living models that grow directly from any version of it."""
     return Hplm.unscoped.filter(deleted_at=None, pk__in=_first_on(owner).values("hplm"))
 
 

@@ -1,4 +1,4 @@
-"""What making an hPLM or a domain will take, before anything is begun: time, storage, and the wait for its
+"""What making a model or a domain will take, before anything is begun: time, storage, and the wait for its
 turn."""
 
 from collections.abc import Iterable, Mapping
@@ -53,7 +53,7 @@ A_GPU: Final = Path("/dev/nvidiactl")
 
 @dataclass(frozen=True, slots=True)
 class Estimate:
-    """What an hPLM or a domain would take: the ``seconds`` of its jobs, judged by so many past ``jobs`` on
+    """What a model or a domain would take: the ``seconds`` of its jobs, judged by so many past ``jobs`` on
     the same root, or by a model of cost where ``jobs`` is 0; its ``storage_bytes``, None where the root's own
     file cannot be read; and the ``queue`` before it. The bytes of a table that no other like it tells of are
     guessed (``storage_is_rough``)."""
@@ -66,7 +66,7 @@ class Estimate:
 
 
 def hplm_estimate(*, parent: Version, dataset: Dataset, settings: Mapping[str, Any]) -> Estimate:
-    """What it would take to fine-tune an hPLM on the dataset and to measure it. Checks nothing."""
+    """What it would take to fine-tune a model on the dataset and to measure it. Checks nothing."""
     shape = _shape(parent)
     weights = shape.weights if shape else USUAL_WEIGHTS
     sizes = sizes_of([dataset.pk])[dataset.pk]

@@ -55,7 +55,7 @@ def evaluations_shared(tenant: Tenant, one: Version, other: Version) -> tuple[Ev
 
 
 def versions_evaluable(version: Version, *, limit: int) -> list[Version]:
-    """The versions of the same hPLM that can be evaluated, the newest first."""
+    """The versions of the same model that can be evaluated, the newest first."""
     ready = Version.unscoped.filter(hplm=version.hplm_id, state=VersionState.READY)
     return list(ready.order_by("-number")[:limit])
 
@@ -91,7 +91,7 @@ def rows_read(source: Source | None, answered: Iterable[Answered]) -> Iterator[R
 
 
 def datasets_like(tenant: Tenant, version: Version, *, limit: int) -> list[Dataset]:
-    """The tenant's newest datasets that a version of an hPLM could have been made from, its own first."""
+    """The tenant's newest datasets that a version of a model could have been made from, its own first."""
     assert version.hplm is not None
     task = version.hplm.task
     alike = Dataset.objects.for_tenant(tenant).filter(task=task, pairs=takes_pairs(task, version.config))

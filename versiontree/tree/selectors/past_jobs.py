@@ -28,7 +28,7 @@ TEXT: Final = "text"
 
 
 OF_A_CORPUS: Final = frozenset({JobKind.FURTHER_PRETRAIN, JobKind.BUILD_PLOT})
-"""Jobs that make a version of a domain from a corpus; the others make one of an hPLM from a dataset."""
+"""Jobs that make a version of a domain from a corpus; the others make one of a model from a dataset."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,8 +67,8 @@ class Past:
 
 
 def past_jobs(kind: JobKind, root_id: int) -> list[Past]:
-    """The last jobs of this kind on hPLMs or domains of this root, whoever's: they tell of the machine. Those
-    whose data is gone are left out."""
+    """The last jobs of this kind on models or domains of this root, whoever's: they tell of the machine.
+    Those whose data is gone are left out."""
     of, made, sized = (
         ("corpus", VersionKind.DOMAIN, sizes_of_corpora)
         if kind in OF_A_CORPUS

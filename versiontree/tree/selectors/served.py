@@ -13,7 +13,7 @@ from versiontree.tree.table_chains import COMPACTS, without_compacted
 
 @dataclass(frozen=True, slots=True)
 class Served:
-    """A version of an hPLM that is served; ``pairs`` as its dataset has it, where it says so."""
+    """A version of a model that is served; ``pairs`` as its dataset has it, where it says so."""
 
     COLUMNS: ClassVar = (
         *("pk", "parent_id", "number", "digest", "hplm__name", "hplm__task", "config__dataset__pairs"),
@@ -67,7 +67,7 @@ Links = Mapping[str, Mapping[int, Link]]
 
 @dataclass(frozen=True, slots=True)
 class Branch:
-    """What the hPLMs below a version share: the root, and lower layers and tables, nearest first."""
+    """What the models below a version share: the root, and lower layers and tables, nearest first."""
 
     root: Link
     lowers: tuple[Link, ...]

@@ -29,7 +29,8 @@ Row = TypeVar("Row", bound=Model)
 
 @dataclass(frozen=True, slots=True)
 class BuildInputs:
-    """What a version's jobs work on: root, nearest lower layers, PLOT chain, its own hPLM, the one before."""
+    """What a version's jobs work on: root, nearest lower layers, PLOT chain, its own model, the one
+    before."""
 
     root: Artifact | None
     lower: Artifact | None
@@ -74,7 +75,7 @@ def corpora_usable_by(tenant: Tenant | None) -> QuerySet[Corpus]:
 
 
 def hplms_of(tenant: Tenant, *, words: str = "") -> QuerySet[Hplm]:
-    """The tenant's hPLMs that are not deleted, those with these words in their name, with their aliases."""
+    """The tenant's models that are not deleted, those with these words in their name, with their aliases."""
     aliases = Alias.objects.for_tenant(tenant).select_related("version")
     living = Hplm.objects.for_tenant(tenant).filter(deleted_at=None)
     for word in words.split():
@@ -87,12 +88,12 @@ def hplms_of(tenant: Tenant, *, words: str = "") -> QuerySet[Hplm]:
 
 
 def hplm_of(tenant: Tenant, name: str) -> Hplm:
-    """The tenant's hPLM with this name, or ``not_found``."""
-    return _found(hplms_of(tenant).filter(name=name).first(), "hPLM")
+    """The tenant's model with this name, or ``not_found``."""
+    return _found(hplms_of(tenant).filter(name=name).first(), "model")
 
 
 def versions_visible_to(tenant: Tenant | None) -> QuerySet[Version]:
-    """The platform's versions and the tenant's own, those of deleted hPLMs left out."""
+    """The platform's versions and the tenant's own, those of deleted models left out."""
     rows: QuerySet[Version] = Version.unscoped.filter(versions_seen_by(tenant)).exclude(
         hplm__deleted_at__isnull=False
     )
@@ -106,9 +107,9 @@ def version_visible_to(tenant: Tenant | None, version_id: int, *, param: str | N
 
 
 def hplm_version(hplm: Hplm, number: int) -> Version:
-    """The version of an hPLM with this number, or ``not_found``."""
+    """The version of a model with this number, or ``not_found``."""
     found = Version.unscoped.filter(hplm=hplm, number=number).first()
-    return _found(found, "version of this hPLM", param="version")
+    return _found(found, "version of this model", param="version")
 
 
 def parents_ready_for(tenant: Tenant | None) -> QuerySet[Version]:
@@ -122,7 +123,7 @@ def tree_for(tenant: Tenant | None, *, among: Iterable[Version] | None = None) -
     after its parent; three queries for any size, or two."""
     seen = versions_visible_to(tenant) if among is None else among
     hplms = {version.pk: version.hplm_id for version in seen}
-    # Above an hPLM's version are others of the same hPLM, then roots and domains: no need to walk all.
+    # Above a model's version are others of the same model, then roots and domains: no need to walk all.
     above = Q(hplm=None) | Q(hplm__in=set(hplms.values()) - {None})
     rows = _tree().tree_filter(_visible(tenant) & above)
     chosen = rows.filter(pk__in=hplms).select_related("root", "domain__root", "hplm__tenant", "tenant")
@@ -156,7 +157,7 @@ def build_inputs(version: Version) -> BuildInputs:
 
 
 def artifact_bytes(tenant: Tenant) -> int:
-    """Bytes in the artifact store of the tenant's own versions and of their answers, those of deleted hPLMs
+    """Bytes in the artifact store of the tenant's own versions and of their answers, those of deleted models
     left out."""
     deleted = Version.objects.for_tenant(tenant).filter(hplm__deleted_at__isnull=False)
     links = VersionArtifact.objects.for_tenant(tenant).exclude(version__in=deleted)
@@ -168,22 +169,22 @@ def artifact_bytes(tenant: Tenant) -> int:
 
 
 def aliases_of(hplm: Hplm) -> QuerySet[Alias]:
-    """The aliases of an hPLM with the versions they point at."""
+    """The aliases of a model with the versions they point at."""
     return Alias.unscoped.filter(hplm=hplm).select_related("version", "hplm").order_by("name")
 
 
 def alias_of(hplm: Hplm, name: str) -> Alias:
-    """The alias of an hPLM with this name, or ``not_found``."""
-    return _found(aliases_of(hplm).filter(name=name).first(), "alias of this hPLM", param="alias")
+    """The alias of a model with this name, or ``not_found``."""
+    return _found(aliases_of(hplm).filter(name=name).first(), "alias of this model", param="alias")
 
 
 def alias_moves_of(hplm: Hplm) -> QuerySet[AliasMove]:
-    """Where the aliases of an hPLM pointed, newest first."""
+    """Where the aliases of a model pointed, newest first."""
     return AliasMove.unscoped.filter(hplm=hplm).select_related("from_version", "to_version", "moved_by")
 
 
 def versions_of(owner: Root | Domain | Hplm) -> QuerySet[Version]:
-    """The versions of a root, domain or hPLM, newest first."""
+    """The versions of a root, domain or model, newest first."""
     field = {Root: "root", Domain: "domain", Hplm: "hplm"}[type(owner)]
     kind = {Root: VersionKind.ROOT, Domain: VersionKind.DOMAIN, Hplm: VersionKind.HPLM}[type(owner)]
     rows: QuerySet[Version] = Version.unscoped.filter(**{field: owner}, kind=kind)

@@ -17,17 +17,17 @@ from versiontree.tree.serving_manifest import manifest_publish_on_commit
 
 @transaction.atomic
 def alias_move(*, hplm: Hplm, name: str, version: Version, actor: Actor, reason: str = "") -> Alias:
-    """Point an alias of an hPLM at one of its ready versions; the alias is made when it is new.
+    """Point an alias of a model at one of its ready versions; the alias is made when it is new.
 
-    Raises ``not_found`` (deleted hPLM, a version of something else), ``model_not_ready``, ``invalid_field``.
+    Raises ``not_found`` (deleted model, a version of something else), ``model_not_ready``, ``invalid_field``.
     """
     require_slug(name, param="name")
     locked = aliases_hold(hplm=hplm)
     if locked is None:
-        raise not_found("hPLM", param="hplm")
+        raise not_found("model", param="model")
     target = Version.unscoped.filter(pk=version.pk, hplm=locked).first()
     if target is None:
-        raise not_found("version of this hPLM", param="version")
+        raise not_found("version of this model", param="version")
     if target.state != VersionState.READY:
         raise HmiError(
             ErrorCode.MODEL_NOT_READY,
@@ -41,20 +41,20 @@ def alias_move(*, hplm: Hplm, name: str, version: Version, actor: Actor, reason:
 def alias_remove(*, hplm: Hplm, name: str, actor: Actor, reason: str = "") -> None:
     """Take an alias away: requests that name it find nothing from then on. Its history stays.
 
-    Raises ``not_found`` (deleted hPLM, no such alias), ``conflict`` for the default.
+    Raises ``not_found`` (deleted model, no such alias), ``conflict`` for the default.
     """
     locked = aliases_hold(hplm=hplm)
     if locked is None:
-        raise not_found("hPLM", param="hplm")
+        raise not_found("model", param="model")
     if name == DEFAULT_ALIAS:
         raise HmiError(
             ErrorCode.CONFLICT,
-            f"Requests that name no alias are answered by @{name}: move it instead, or delete the hPLM.",
+            f"Requests that name no alias are answered by @{name}: move it instead, or delete the model.",
             param="alias",
         )
     alias = Alias.unscoped.select_for_update().filter(hplm=locked, name=name).first()
     if alias is None:
-        raise not_found("alias of this hPLM", param="alias")
+        raise not_found("alias of this model", param="alias")
     move = AliasMove(
         hplm=locked,
         name=name,
@@ -68,7 +68,7 @@ def alias_remove(*, hplm: Hplm, name: str, actor: Actor, reason: str = "") -> No
 
 
 def aliases_hold(*, hplm: Hplm) -> Hplm | None:
-    """The hPLM as it is now, its row locked until the transaction ends. None where it was deleted.
+    """The model as it is now, its row locked until the transaction ends. None where it was deleted.
 
     Whoever moves an alias of it, a job that ends and may promote its version among them, or deletes it, has
     that lock before those of its versions, jobs and aliases; of others only its tenant's quota is locked

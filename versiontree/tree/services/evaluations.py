@@ -22,7 +22,7 @@ from versiontree.tree.serving_manifest import takes_pairs
 def evaluation_keep(*, version: Version, artifact: Artifact, dataset: Mapping[str, Any]) -> None:
     """Write down which artifact holds the answers of a version to the test rows of a dataset, as the
     parameters of its job name that; in the transaction that ends the job."""
-    assert version.tenant is not None, "only hPLMs are evaluated, and each has a tenant"
+    assert version.tenant is not None, "only models are evaluated, and each has a tenant"
     Evaluation.unscoped.update_or_create(
         version=version,
         test=dataset["splits"][Split.TEST],
@@ -32,7 +32,7 @@ def evaluation_keep(*, version: Version, artifact: Artifact, dataset: Mapping[st
 
 @transaction.atomic
 def evaluation_request(*, version: Version, dataset: Dataset, tenant: Tenant, actor: Actor) -> Job:
-    """Have a ready version of an hPLM answer the test rows of a dataset, its own or another of its task.
+    """Have a ready version of a model answer the test rows of a dataset, its own or another of its task.
 
     Its metrics stay those of its own evaluation. Raises ``not_found`` (deleted, or somebody else's dataset),
     ``model_not_ready``, ``invalid_field`` (the dataset is of another task), ``conflict`` (a job of it is at
@@ -42,7 +42,7 @@ def evaluation_request(*, version: Version, dataset: Dataset, tenant: Tenant, ac
     living = Hplm.objects.for_tenant(tenant).filter(versions=version, deleted_at=None)
     hplm = living.select_for_update(no_key=True, of=("self",)).first()
     if hplm is None:
-        raise not_found("hPLM", param="hplm")
+        raise not_found("model", param="model")
     locked = version_lock(version_id=version.pk)
     chosen = dataset_check(dataset=dataset, tenant=tenant)
     _check(locked, hplm, dataset)
@@ -50,7 +50,7 @@ def evaluation_request(*, version: Version, dataset: Dataset, tenant: Tenant, ac
     job = job_create(version=locked, plan=plan, after=None, actor=actor)
     detail = {"version": locked.number, "dataset": dataset.name}
     audit_record(
-        verb="hplm.evaluate", subject=f"{tenant.slug}/{hplm.name}", tenant=tenant, actor=actor, detail=detail
+        verb="model.evaluate", subject=f"{tenant.slug}/{hplm.name}", tenant=tenant, actor=actor, detail=detail
     )
     return job
 

@@ -66,8 +66,8 @@ def fine_tuning_create(
     settings: Mapping[str, Any] | None = None,
     asked: Mapping[str, Any] | None = None,
 ) -> FineTuning:
-    """Ask for a new hPLM called ``name`` (or by the id, without one) below the root or domain ``model``, or
-    for a further version of the hPLM ``model``; a worker goes on from here.
+    """Ask for a new model called ``name`` (or by the id, without one) below the root or domain ``model``, or
+    for a further version of the model ``model``; a worker goes on from here.
 
     ``options`` are ``task``, ``columns``, ``separator`` and ``allow_leaks`` of the dataset. Raises
     ``not_found`` (model, files), ``invalid_field``, ``conflict`` (the name), ``model_not_ready``,

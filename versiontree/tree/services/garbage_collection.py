@@ -1,10 +1,10 @@
 """Collecting garbage: artifacts that nothing living needs, and what ended jobs left behind.
 
-Living are versions that are ready, being built, or failed and so still to be retried; those of a deleted hPLM
-for a while after it was deleted, and no longer; and any version that a job is at work for. A retired version
-of a domain says not since when it is, so it is kept only by what stands on it. A living version needs its own
-artifacts and those of the versions above it, less the tables that a compacted one holds for it. Uploads are
-not looked at.
+Living are versions that are ready, being built, or failed and so still to be retried; those of a deleted
+model for a while after it was deleted, and no longer; and any version that a job is at work for. A retired
+version of a domain says not since when it is, so it is kept only by what stands on it. A living version
+needs its own artifacts and those of the versions above it, less the tables that a compacted one holds for
+it. Uploads are not looked at.
 """
 
 import logging
@@ -36,7 +36,7 @@ from versiontree.tree.table_chains import compacted_by
 log = logging.getLogger(__name__)
 
 GRACE_S: Final = 24 * 3600.0
-"""What was made since stays, as a job may be about to attach it; so does what an hPLM needs that was deleted
+"""What was made since stays, as a job may be about to attach it; so does what a model needs that was deleted
 since, as a person may notice a mistake."""
 AT_ONCE: Final = 500
 """So many are removed under one lock: nobody can attach meanwhile."""
@@ -86,7 +86,7 @@ def artifacts_discard(artifacts: list[tuple[Name, int]]) -> None:
 
 
 def artifacts_needed(*, grace_s: float) -> set[int]:
-    """The ids of the artifacts that living versions need, those of hPLMs that were deleted less than
+    """The ids of the artifacts that living versions need, those of models that were deleted less than
     ``grace_s`` ago among them; four queries for any tree."""
     since = timezone.now() - timedelta(seconds=grace_s)
     versions = {version.pk: version for version in Version.unscoped.select_related("hplm").defer("metrics")}

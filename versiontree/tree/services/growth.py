@@ -94,7 +94,7 @@ def _chosen(domain: Domain, settings: Mapping[str, Any] | None) -> dict[str, Any
 
 def _tables(domain: Domain) -> list[str]:
     """The tables of all versions of the domain, newest first: traffic is counted under the table of the
-    version that an hPLM stands on, also where newer versions do not read that table any more."""
+    version that a model stands on, also where newer versions do not read that table any more."""
     links = VersionArtifact.unscoped.filter(version__domain=domain, role=Role.PLOT)
     digests = links.order_by("-version__number").values_list("artifact__digest", flat=True)
     return list(dict.fromkeys(digests))

@@ -1,4 +1,4 @@
-"""Creating, updating and deleting hPLMs."""
+"""Creating, updating and deleting models."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -43,7 +43,7 @@ def hplm_create(
     license: str = "",  # noqa: A002
     promised_to: FineTuning | None = None,
 ) -> Version:
-    """A new hPLM under a ready version of a root or domain: jobs fine-tune it and measure it.
+    """A new model under a ready version of a root or domain: jobs fine-tune it and measure it.
 
     ``promised_to`` is the fine-tuning that it is for. Raises ``invalid_field``, ``conflict`` (the name),
     ``not_found`` (parent or dataset), ``model_not_ready``, ``quota_exceeded``.
@@ -58,7 +58,7 @@ def hplm_create(
         hplm = Hplm.unscoped.create(
             tenant=tenant, name=name, task=dataset.task, license=terms, created_by=person(actor)
         )
-        return _plant(hplm, above, dataset, config, actor, verb="hplm.create")
+        return _plant(hplm, above, dataset, config, actor, verb="model.create")
 
 
 def hplm_rehearse(
@@ -99,7 +99,7 @@ def hplm_update(
     auto_promote: bool = True,
     promised_to: FineTuning | None = None,
 ) -> Version:
-    """A further version of an hPLM, fine-tuned on from the one its ``default`` alias points at.
+    """A further version of a model, fine-tuned on from the one its ``default`` alias points at.
 
     It keeps the settings of that version, those of the PET among them, unless told otherwise; where they
     leave nothing to go on from, ``config["warnings"]`` says so. With ``auto_promote`` the alias moves to the
@@ -123,12 +123,12 @@ def hplm_update(
                 f"{dataset.get_task_display().lower()}.",
                 param="dataset",
             )
-        return _plant(locked, before, dataset, config, actor, verb="hplm.update")
+        return _plant(locked, before, dataset, config, actor, verb="model.update")
 
 
 @transaction.atomic
 def hplm_delete(*, hplm: Hplm, actor: Actor) -> None:
-    """Stop serving an hPLM and free its name and its datasets; its rows stay, its versions are retired.
+    """Stop serving a model and free its name and its datasets; its rows stay, its versions are retired.
 
     Raises ``has_dependents`` while jobs of it are active, ``not_found`` when it is deleted already.
     """
@@ -142,7 +142,7 @@ def hplm_delete(*, hplm: Hplm, actor: Actor) -> None:
             name=alias.name,
             from_version_id=alias.version_id,
             to_version=None,
-            reason="hPLM deleted",
+            reason="model deleted",
             moved_by=person(actor),
             moved_at=now,
         )
@@ -151,7 +151,7 @@ def hplm_delete(*, hplm: Hplm, actor: Actor) -> None:
         version_move(version_id=version_id, from_state=VersionState.READY, to=VersionState.RETIRED)
     Version.unscoped.filter(hplm=locked).update(dataset=None)
     Hplm.unscoped.filter(pk=locked.pk).update(deleted_at=now)
-    audit_record(verb="hplm.delete", subject=str(locked), tenant=locked.tenant, actor=actor)
+    audit_record(verb="model.delete", subject=str(locked), tenant=locked.tenant, actor=actor)
     manifest_publish_on_commit()
 
 
@@ -171,7 +171,7 @@ def _lock(hplm: Hplm) -> Hplm:
     rows = Hplm.unscoped.select_for_update(no_key=True, of=("self",)).select_related("tenant")
     locked = rows.filter(pk=hplm.pk, deleted_at=None).first()
     if locked is None:
-        raise not_found("hPLM", param="hplm")
+        raise not_found("model", param="model")
     return locked
 
 
@@ -180,8 +180,8 @@ def _current(hplm: Hplm) -> Version:
     if alias is None:
         raise HmiError(
             ErrorCode.MODEL_NOT_READY,
-            f"No version of the hPLM {hplm.name} is ready to go on from.",
-            param="hplm",
+            f"No version of the model {hplm.name} is ready to go on from.",
+            param="model",
         )
     return alias.version
 

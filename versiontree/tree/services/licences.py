@@ -1,4 +1,4 @@
-"""Under what terms roots and hPLMs may be used."""
+"""Under what terms roots and models may be used."""
 
 from typing import Final
 
@@ -27,11 +27,11 @@ def source_check(text: str) -> str:
 
 @transaction.atomic
 def hplm_licence(*, hplm: Hplm, license: str, actor: Actor) -> Hplm:  # noqa: A002
-    """Say under which licence an hPLM may be used."""
+    """Say under which licence a model may be used."""
     hplm.license = licence_check(license)
     hplm.save(update_fields=["license"])
     detail = {"license": hplm.license}
-    audit_record(verb="hplm.license", subject=str(hplm), tenant=hplm.tenant, actor=actor, detail=detail)
+    audit_record(verb="model.license", subject=str(hplm), tenant=hplm.tenant, actor=actor, detail=detail)
     return hplm
 
 

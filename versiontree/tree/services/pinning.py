@@ -1,4 +1,4 @@
-"""Pinning hPLMs: inference workers keep them in memory before all others."""
+"""Pinning models: inference workers keep them in memory before all others."""
 
 from django.db import transaction
 from django.utils import timezone
@@ -15,7 +15,7 @@ def hplm_pin(*, hplm: Hplm, actor: Actor) -> bool:
     already. Raises ``not_found`` (deleted)."""
     _require_living(hplm)
     rows = Hplm.unscoped.filter(pk=hplm.pk, pinned_at=None)
-    return _done(hplm, "hplm.pin", actor) if rows.update(pinned_at=timezone.now()) else False
+    return _done(hplm, "model.pin", actor) if rows.update(pinned_at=timezone.now()) else False
 
 
 @transaction.atomic
@@ -23,13 +23,13 @@ def hplm_unpin(*, hplm: Hplm, actor: Actor) -> bool:
     """Let it go the way of the others; False when it was not pinned. Raises ``not_found`` (deleted)."""
     _require_living(hplm)
     rows = Hplm.unscoped.filter(pk=hplm.pk, pinned_at__isnull=False)
-    return _done(hplm, "hplm.unpin", actor) if rows.update(pinned_at=None) else False
+    return _done(hplm, "model.unpin", actor) if rows.update(pinned_at=None) else False
 
 
 def _require_living(hplm: Hplm) -> None:
     rows = Hplm.unscoped.select_for_update(no_key=True).filter(pk=hplm.pk, deleted_at=None)
     if not rows.exists():
-        raise not_found("hPLM", param="hplm")
+        raise not_found("model", param="model")
 
 
 def _done(hplm: Hplm, verb: str, actor: Actor) -> bool:

@@ -65,7 +65,7 @@ def domain_retire(*, domain: Domain, actor: Actor) -> int:
         subject=locked.name,
         tenant=locked.tenant,
         actor=actor,
-        detail={"versions": retired, "domains": standing.domain_count, "hplms": standing.hplm_count},
+        detail={"versions": retired, "domains": standing.domain_count, "models": standing.hplm_count},
     )
     return retired
 

@@ -1,9 +1,9 @@
 """Whether there is room for what a tenant asks for. It is decided here, under one lock, so that nobody takes
 what somebody else was promised.
 
-A fine-tuning is accepted when it is asked for, and its files are read later: until then the jobs and the hPLM
-that it is to make count as if they were there. ``promised_to`` is the one whose turn has come: what it was
-promised does not stand in its own way.
+A fine-tuning is accepted when it is asked for, and its files are read later: until then the jobs and the
+model that it is to make count as if they were there. ``promised_to`` is the one whose turn has come: what it
+was promised does not stand in its own way.
 """
 
 from typing import Final
@@ -14,7 +14,7 @@ from tenants.accounts.models import Tenant
 from tenants.base.errors import ErrorCode, HmiError
 from tenants.usage.services.quotas import (
     quota_check_active_jobs,
-    quota_check_hplms,
+    quota_check_models,
     quota_check_storage,
     quota_lock,
 )
@@ -48,17 +48,17 @@ def quota_reserve_version(*, tenant: Tenant | None, jobs: int, promised_to: Fine
 def quota_reserve_hplm(
     *, tenant: Tenant, name: str, param: str = "name", promised_to: FineTuning | None = None
 ) -> None:
-    """May the tenant have one more hPLM, called so? For a transaction that has the quota's lock.
+    """May the tenant have one more model, called so? For a transaction that has the quota's lock.
 
     Raises ``quota_exceeded``, and ``conflict`` where the name is taken or promised.
     """
-    quota_check_hplms(tenant=tenant, having=hplms_taken(tenant, promised_to))
+    quota_check_models(tenant=tenant, having=hplms_taken(tenant, promised_to))
     living = Hplm.objects.for_tenant(tenant).filter(deleted_at=None)
     promised = _promised(tenant, promised_to).filter(hplm=None)
     if living.filter(name=name).exists():
-        raise HmiError(ErrorCode.CONFLICT, f"There is an hPLM called {name!r} already.", param=param)
+        raise HmiError(ErrorCode.CONFLICT, f"There is a model called {name!r} already.", param=param)
     if promised.filter(name=name).exists():
-        message = f"A fine-tuning that has been asked for makes an hPLM called {name!r}."
+        message = f"A fine-tuning that has been asked for makes a model called {name!r}."
         raise HmiError(ErrorCode.CONFLICT, message, param=param)
 
 
@@ -69,7 +69,7 @@ def jobs_taken(tenant: Tenant, promised_to: FineTuning | None = None) -> int:
 
 
 def hplms_taken(tenant: Tenant, promised_to: FineTuning | None = None) -> int:
-    """How many hPLMs do."""
+    """How many models do."""
     living = Hplm.objects.for_tenant(tenant).filter(deleted_at=None).count()
     return living + _promised(tenant, promised_to).filter(hplm=None).count()
 

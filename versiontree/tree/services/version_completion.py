@@ -53,7 +53,7 @@ def artifacts_attach(
 
 def version_finish(*, version: Version, metrics: Mapping[str, Any]) -> None:
     """A version that has its artifacts is ready: it has a digest, is served, and may become the default. The
-    caller holds its hPLM."""
+    caller holds its model."""
     kind = VersionKind(version.kind)
     digests = dict(VersionArtifact.unscoped.filter(version=version).values_list("role", "artifact__digest"))
     missing = REQUIRED_ROLES[kind] - digests.keys()
@@ -122,7 +122,7 @@ class VersionJobs(JobOwner):
             return
         living = Hplm.unscoped.select_for_update(no_key=True).filter(pk=hplm_id, deleted_at=None)
         if not living.exists():
-            raise not_found("hPLM", param="hplm")
+            raise not_found("model", param="model")
 
     def reopen(self, *, version_id: int) -> None:
         version_move(version_id=version_id, from_state=VersionState.FAILED, to=VersionState.BUILDING)

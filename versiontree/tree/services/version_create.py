@@ -55,7 +55,7 @@ def version_create(
     corpus: Corpus | None = None,
     dataset: Dataset | None = None,
 ) -> Version:
-    """A new version of a root, domain or hPLM and its chain of jobs, the first of them queued.
+    """A new version of a root, domain or model and its chain of jobs, the first of them queued.
 
     To be called inside a transaction that holds the row of ``of``, so that numbers follow one another.
     """

@@ -16,7 +16,7 @@ def version_move(*, version_id: int, from_state: VersionState, to: VersionState,
 def version_lock(*, version_id: int) -> Version:
     """The version, its row locked until the transaction ends: the jobs of one version change one at a time.
 
-    Always taken before a job row is touched, and after the hPLM's (``aliases_hold``), so that two
+    Always taken before a job row is touched, and after the model's (``aliases_hold``), so that two
     transactions cannot wait for each other.
     """
     return Version.unscoped.select_for_update(no_key=True).get(pk=version_id)

@@ -48,10 +48,10 @@ def alias_notify(*, hplm: Hplm, name: str, before: int | None, version: Version 
     if not endpoints:
         return
     previous = Version.unscoped.filter(pk=before).first() if before else None
-    links = {"hplm": f"hplms/{hplm.name}"} | ({"version": f"versions/{version.pk}"} if version else {})
+    links = {"model": f"models/{hplm.name}"} | ({"version": f"versions/{version.pk}"} if version else {})
     data = {
         **links_of(endpoints[0].tenant, **links),
-        "hplm": hplm.name,
+        "model": hplm.name,
         "alias": name,
         "version": _version(version) if version else None,
         "previous": _version(previous) if previous else None,

@@ -19,7 +19,7 @@ class Command(BaseCommand):
     def add_arguments(self, parser: ArgumentParser) -> None:
         parser.add_argument(
             "version",
-            help="the id of a version; with --tenant also name, name@alias or name:number of an hPLM",
+            help="the id of a version; with --tenant also name, name@alias or name:number of a model",
         )
         parser.add_argument("out", type=Path)
         parser.add_argument("--tenant", help="the slug of the tenant; the platform's versions without")
@@ -32,11 +32,11 @@ class Command(BaseCommand):
             owner = tenant_by_slug(tenant) if tenant else None
             if version.isdecimal() or owner is None:
                 if not version.isdecimal():
-                    raise CommandError("Give the id of a version, or the tenant of the hPLM.")
+                    raise CommandError("Give the id of a version, or the tenant of the model.")
                 found = version_visible_to(owner, int(version))
             else:
                 meant = resolve_model(owner, version)
-                found = hplm_version(hplm_of(owner, meant.hplm_name), meant.version_number)
+                found = hplm_version(hplm_of(owner, meant.model_name), meant.version_number)
             version_export(version=found, out=out, actor=None, branch=branch)
         except HmiError as error:
             raise CommandError(error.message) from error

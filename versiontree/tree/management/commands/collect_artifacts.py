@@ -19,7 +19,7 @@ class Command(BaseCommand):
             "--grace-hours",
             type=float,
             default=GRACE_S / 3600,
-            help="keep what was made, or belongs to an hPLM that was deleted, less than this ago"
+            help="keep what was made, or belongs to a model that was deleted, less than this ago"
             " (default: %(default)g)",
         )
 
