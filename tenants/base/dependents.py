@@ -27,4 +27,4 @@ def has_dependents(message: str, rows: Sequence[Model], *, param: str | None = N
 
 def _told(row: Model) -> dict[str, Any]:
     key = row.pk if isinstance(row.pk, int) else str(row.pk)
-    return {"type": row._meta.model_name, "id": key, "name": str(row)}
+    return {"type": str(row._meta.verbose_name), "id": key, "name": str(row)}

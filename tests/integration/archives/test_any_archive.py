@@ -89,7 +89,7 @@ def pages_of(branch: Sequence[Version]) -> list[str]:
     """Where the tenant of a model sees it and what it stands on."""
     hplm, domain, _ = branch
     assert hplm.tenant is not None
-    named = {"hplm": hplm.name, "domain": domain.domain_id, "tree": None}
+    named = {"model": hplm.name, "domain": domain.domain_id, "tree": None}
     lists = [
         reverse(f"frontend:{view}", args=[hplm.tenant.slug, *([key] if key else [])])
         for view, key in named.items()

@@ -38,7 +38,7 @@ def test_the_front_matter_is_what_model_hubs_read(site: Site) -> None:
         "license": "cc-by-4.0",
         "base_model": "https://hub.example/tiny",
         "pipeline_tag": "text-classification",
-        "tags": ["hmi", "hplm", "classification"],
+        "tags": ["hmi", "model", "classification"],
         "datasets": ["acme-labels"],
         "digest": site.hplm.digest,
     }

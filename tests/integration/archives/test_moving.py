@@ -172,7 +172,7 @@ def test_a_later_version_of_an_hplm_moves_without_the_earlier_one(site: Site, an
     archive = zipped(newer, branch=True)
     another_site()
     version = version_import(archive=io.BytesIO(archive), tenant=site.globex.tenant, actor=None)
-    assert (version.number, [step.kind for step in branch_of(version)]) == (1, ["hplm", "domain", "root"])
+    assert (version.number, [step.kind for step in branch_of(version)]) == (1, ["model", "domain", "root"])
     assert version.config["imported"] == {"name": "spam", "number": 2}
 
 

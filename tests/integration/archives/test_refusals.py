@@ -142,7 +142,7 @@ def test_a_parent_must_be_what_the_version_stood_on(site: Site, another_site: Mo
 @pytest.mark.parametrize(
     ("limits", "quota"),
     [
-        ({"max_models": 0}, "hplms"),
+        ({"max_models": 0}, "models"),
         ({"max_domains": 0}, "domains"),
         ({"max_storage_bytes": 1000}, "bytes of storage"),
     ],

@@ -13,8 +13,8 @@ def pages_of(world: World, slug: str) -> list[str]:
     ids: dict[str, list[object]] = {
         "corpus": [world.corpus.pk],
         "dataset": [world.dataset.pk],
-        "hplm": [world.hplm.name],
-        "hplm_version": [world.hplm.name, 1],
+        "model": [world.hplm.name],
+        "model_version": [world.hplm.name, 1],
         "job": [job],
         "job_progress": [job],
     }
@@ -34,7 +34,7 @@ def test_a_stranger_finds_none_of_anothers_things_under_his_own_tenant(client: C
 def test_a_viewer_is_shown_no_buttons_that_would_refuse_him(client: Client, world: World) -> None:
     client.force_login(world.viewer)
     lists = [
-        reverse(f"frontend:{name}", args=["acme"]) for name in ("home", "hplms", "data", "jobs", "settings")
+        reverse(f"frontend:{name}", args=["acme"]) for name in ("home", "models", "data", "jobs", "settings")
     ]
     shown = "".join(client.get(page).content.decode() for page in [*lists, *pages_of(world, "acme")])
     assert "acme" in shown

@@ -178,7 +178,7 @@ def test_usage_costs_as_many_queries_with_a_hundred_hplms_as_with_a_few(owner: C
         "usage/?by=key&model=triage",
         "usage.csv",
         "audit/",
-        "audit/?kind=hplm",
+        "audit/?kind=model",
     ]
 
     def costs() -> list[int]:
@@ -224,7 +224,7 @@ def test_events_are_told_in_sentences_with_their_details_and_page_by_page(
     older = re.search(r'href="(\?before=\d+)"', page)
     assert older is not None
     assert "changed the quota of n9 " in text(owner, f"audit/{older[1]}")
-    assert "olga created the model" in text(owner, "audit/?kind=hplm")
+    assert "olga created the model" in text(owner, "audit/?kind=model")
     assert "No event fits" in text(owner, "audit/?words=absent")
     for nonsense in ("before=x", "before=99999999999999999999", "actor=nobody", "since=x"):
         assert "n59" in text(owner, f"audit/?{nonsense}")

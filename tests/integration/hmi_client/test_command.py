@@ -116,7 +116,7 @@ def test_models_are_promoted_and_rolled_back(logged_in: Hmi, site: Product, tmp_
     missing = logged_in("models", "promote", "mood", "2", "--json")
     assert (missing.code, json.loads(missing.err)["error"]["code"]) == (4, "not_found")
     tree = json.loads(logged_in("domains", "tree", "--json").out)
-    assert [(node["kind"], node["name"]) for node in tree] == [("root", "tiny"), ("hplm", "mood")]
+    assert [(node["kind"], node["name"]) for node in tree] == [("root", "tiny"), ("model", "mood")]
     assert logged_in("domains", "list").code == 0
     assert logged_in("models", "delete", "mood", "--yes").code == 0
     assert json.loads(logged_in("models", "list", "--json").out) == []

@@ -163,7 +163,7 @@ def test_what_a_job_was_promised_nobody_takes_before_its_turn(
 ) -> None:
     def hplm(name: str) -> tuple[int, str]:
         body = {"name": name, "parent": root.pk, "dataset": acme.dataset.pk}
-        answers = [client.post(f"/api/v1/{where}", body, format="json") for where in ("estimate", "hplms")]
+        answers = [client.post(f"/api/v1/{where}", body, format="json") for where in ("estimate", "models")]
         assert len({answer.status_code // 100 for answer in answers}) == 1
         return answers[1].status_code, answers[1].json().get("error", {}).get("details", {}).get("quota", "")
 
@@ -171,7 +171,7 @@ def test_what_a_job_was_promised_nobody_takes_before_its_turn(
     job = asked(client, suffix="mood")
     assert hplm("mood") == (409, "")
     quota.update(max_models=1)
-    assert hplm("spam") == (429, "hplms")
+    assert hplm("spam") == (429, "models")
     quota.update(max_models=50, max_active_jobs=3)
     assert hplm("spam") == (429, "active jobs")
     file = client.sends(jsonl(texts(60))).json()["id"]

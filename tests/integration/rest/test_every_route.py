@@ -52,7 +52,7 @@ def bodies_of(world: World, values: Mapping[str, object]) -> dict[str, dict[str,
     domain: dict[str, object] = {"name": "new", "parent": root, "corpus": world.corpus.pk}
     shared = {**domain, "corpus": Corpus.unscoped.get(tenant=None).pk}
     return {
-        "hplms": {"name": "new", "parent": root, **examples},
+        "models": {"name": "new", "parent": root, **examples},
         "models/<slug:model>/versions": examples,
         "domains": domain,
         "platform/domains": shared,

@@ -11,7 +11,7 @@ from rest_framework.test import APIClient
 
 from tests.integration.world import World, make_world
 
-MANAGE = "/api/v1/tenants/acme/hplms"
+MANAGE = "/api/v1/tenants/acme/models"
 INFER = "/api/v1/infer?tenant=acme"
 OIP = "/v2/models/acme/mood/infer"
 EMBEDDINGS = "/v1/embeddings?tenant=acme"

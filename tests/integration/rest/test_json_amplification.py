@@ -13,7 +13,7 @@ from inference.api import large_bodies
 from tests.integration.world import World, make_world
 
 MEBIBYTE = 1024**2
-MANAGE = "/api/v1/tenants/acme/hplms"
+MANAGE = "/api/v1/tenants/acme/models"
 INFER = "/api/v1/infer?tenant=acme"
 EMBEDDINGS = "/v1/embeddings?tenant=acme"
 OIP = "/v2/models/acme/mood/infer"

@@ -33,7 +33,7 @@ def refused(answer: Any) -> tuple[int, str | None, str]:
 def test_a_misspelt_setting_starts_nothing_with_defaults(world: World, owner: APIClient) -> None:
     before = Job.unscoped.count()
     asked = {"name": "new", "parent": 1, "dataset": 1, "setting": {"epochs": 1}}
-    status, param, message = refused(owner.post("/api/v1/tenants/acme/hplms", asked, format="json"))
+    status, param, message = refused(owner.post("/api/v1/tenants/acme/models", asked, format="json"))
     assert (status, param) == (422, "setting")
     assert "'setting'" in message
     assert "Is 'settings' meant?" in message

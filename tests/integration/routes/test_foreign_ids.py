@@ -32,7 +32,7 @@ FOR_PEOPLE = ("api-keys", "members", "invitations", "takeouts")
 """What begins so is refused to keys, whatever they ask for."""
 
 DOMAINS = ("api/v1/domains", "api/v1/estimate/domain")
-HPLMS = ("api/v1/hplms", "api/v1/estimate")
+HPLMS = ("api/v1/models", "api/v1/estimate")
 
 
 @pytest.fixture
@@ -68,9 +68,9 @@ def bodies(umbra: Tenant) -> dict[str, Body]:
     return {
         "POST domains/<int:domain_id>/versions": {"corpus": text},
         "POST domains/<int:domain_id>/estimate": {"corpus": text},
-        "PATCH hplms/<slug:model>": {"description": "Mine now."},
+        "PATCH models/<slug:model>": {"description": "Mine now."},
         "POST models/<slug:model>/versions": {"dataset": examples},
-        "PUT hplms/<slug:model>/aliases/<slug:alias>": {"version": 1},
+        "PUT models/<slug:model>/aliases/<slug:alias>": {"version": 1},
         "PATCH members/<int:member_id>": {"role": "owner"},
     }
 

@@ -27,7 +27,7 @@ def model(domain: Version, acme: TenantFixture) -> Version:
 
 def test_the_life_of_an_hplm_over_http(domain: Version, acme: TenantFixture, key: APIClient) -> None:
     body = {"name": "spam", "parent": domain.pk, "dataset": acme.dataset.pk, "settings": {"epochs": 2}}
-    made = key.post(f"{V1}/hplms", body)
+    made = key.post(f"{V1}/models", body)
     assert made.status_code == 201, made.content
     version = made.json()
     assert (version["state"], version["name"], version["parent"]) == ("building", "spam", domain.pk)
@@ -123,7 +123,7 @@ def test_the_tree_comes_with_depths(root: Version, domain: Version, model: Versi
     assert [(node["kind"], node["name"], node["depth"]) for node in nodes] == [
         ("root", "bert", 0),
         ("domain", "biomedicine", 1),
-        ("hplm", "spam", 2),
+        ("model", "spam", 2),
     ]
     assert [row["name"] for row in key.get(f"{V1}/roots").json()["results"]] == ["bert"]
 
@@ -148,9 +148,9 @@ def test_a_large_tree_comes_in_parts_that_lead_to_each_other(
 def test_a_member_names_the_tenant(root: Version, acme: TenantFixture) -> None:
     client = signed_in(acme.developer)
     body = {"name": "spam", "parent": root.pk, "dataset": acme.dataset.pk}
-    assert error(client.post(f"{V1}/hplms", body)) == (422, "missing_field", "tenant")
-    assert client.post(f"{V1}/tenants/acme/hplms", body).status_code == 201
-    assert len(client.get(f"{V1}/hplms", {"tenant": "acme"}).json()["results"]) == 1
+    assert error(client.post(f"{V1}/models", body)) == (422, "missing_field", "tenant")
+    assert client.post(f"{V1}/tenants/acme/models", body).status_code == 201
+    assert len(client.get(f"{V1}/models", {"tenant": "acme"}).json()["results"]) == 1
 
 
 ADDRESSES = [
@@ -188,7 +188,7 @@ def test_a_stranger_gets_404_everywhere(
 
 
 WRITES: dict[tuple[str, str], tuple[str, ...]] = {
-    ("post", "hplms"): ("name", "parent", "dataset"),
+    ("post", "models"): ("name", "parent", "dataset"),
     ("post", "models/spam/versions"): ("dataset",),
     ("delete", "models/spam"): (),
     ("put", "models/spam/aliases/default"): ("version",),
@@ -259,14 +259,14 @@ def test_a_tenant_does_not_touch_the_platforms_jobs_and_domains(
 def test_a_wrong_body_is_refused_with_its_place(
     body: Any, refusal: tuple[int, str, str | None], key: APIClient
 ) -> None:
-    assert error(key.post(f"{V1}/hplms", body)) == refusal
+    assert error(key.post(f"{V1}/models", body)) == refusal
 
 
 def test_a_bad_setting_is_refused_with_its_place(root: Version, acme: TenantFixture, key: APIClient) -> None:
     body = {"name": "spam", "parent": root.pk, "dataset": acme.dataset.pk, "settings": {"epochs": "many"}}
-    assert error(key.post(f"{V1}/hplms", body)) == (422, "invalid_field", "settings.epochs")
+    assert error(key.post(f"{V1}/models", body)) == (422, "invalid_field", "settings.epochs")
     body["settings"] = "many"
-    assert error(key.post(f"{V1}/hplms", body)) == (422, "invalid_field", "settings")
+    assert error(key.post(f"{V1}/models", body)) == (422, "invalid_field", "settings")
     assert not Hplm.objects.for_tenant(acme.tenant).exists()
 
 
@@ -276,7 +276,7 @@ def test_ids_beyond_the_database_are_only_not_found(
     huge = 10**30
     assert error(key.get(f"{V1}/versions/{huge}"))[:2] == (404, "not_found")
     body = {"name": "spam", "parent": huge, "dataset": huge}
-    assert error(key.post(f"{V1}/hplms", body))[:2] == (404, "not_found")
+    assert error(key.post(f"{V1}/models", body))[:2] == (404, "not_found")
 
 
 def test_a_domain_is_grown_and_compacted_over_http(

@@ -204,7 +204,7 @@ def test_the_api_refuses_what_creating_would_refuse(
     body = {"name": "spam", "parent": root.pk, "dataset": acme.dataset.pk, **wrong}
     answers = [
         signed_in(acme.owner).post(f"/api/v1/tenants/acme/{at}", body, format="json")
-        for at in ("estimate", "hplms")
+        for at in ("estimate", "models")
     ]
     assert answers[0].json() == answers[1].json()
     assert answers[0].json()["error"]["param"] == param

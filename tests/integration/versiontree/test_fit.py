@@ -104,7 +104,7 @@ def test_what_was_found_stands_at_the_version_that_is_built_all_the_same(
         "rows 1, 2, 3, 4, 5, 6, 7 of test). Is this text in a language the root was not trained on?",
         "the longest has 9; rows 6, 7, 8 of train; row 7 of test); what is beyond is cut off.",
     ]
-    made = key.post(f"{V1}/hplms", {"name": "mood", "parent": reader.pk, "dataset": data.pk})
+    made = key.post(f"{V1}/models", {"name": "mood", "parent": reader.pk, "dataset": data.pk})
     assert made.status_code == 201, made.content
     assert made.json()["config"]["warnings"] == found["warnings"]
 

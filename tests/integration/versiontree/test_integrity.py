@@ -16,7 +16,7 @@ from versiontree.tree.services.hplms import hplm_update
 
 pytestmark = pytest.mark.django_db
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
-ANY = {"kind": "model", "digest": "a" * 64, "size": 1, "files": {}}
+ANY = {"kind": "hplm", "digest": "a" * 64, "size": 1, "files": {}}
 
 
 def refused(act: Callable[[], object], words: str) -> None:

@@ -73,7 +73,7 @@ def test_an_update_needs_data_of_the_same_task(root: Version, acme: TenantFixtur
 def test_an_hplm_of_which_nothing_is_ready_cannot_be_updated(root: Version, acme: TenantFixture) -> None:
     hplm = tree_factory.hplm_of(tree_factory.new_hplm(root, "spam", acme))
     refused(
-        lambda: hplm_update(hplm=hplm, dataset=acme.dataset, actor=None), ErrorCode.MODEL_NOT_READY, "hplm"
+        lambda: hplm_update(hplm=hplm, dataset=acme.dataset, actor=None), ErrorCode.MODEL_NOT_READY, "model"
     )
 
 
@@ -149,7 +149,7 @@ def test_deleting_an_hplm_retires_it_and_frees_its_name_and_data(root: Version, 
     assert AliasMove.unscoped.filter(hplm=model.hplm, to_version=None).exists()
     again = tree_factory.ready_hplm(root, "spam", acme)
     assert again.hplm != model.hplm
-    refused(lambda: hplm_delete(hplm=tree_factory.hplm_of(model), actor=None), ErrorCode.NOT_FOUND, "hplm")
+    refused(lambda: hplm_delete(hplm=tree_factory.hplm_of(model), actor=None), ErrorCode.NOT_FOUND, "model")
 
 
 def test_an_hplm_with_active_jobs_is_not_deleted(root: Version, acme: TenantFixture) -> None:
@@ -168,7 +168,7 @@ def test_the_jobs_of_a_deleted_hplm_are_not_retried(root: Version, acme: TenantF
     job = tree_factory.jobs_in_order(version)[0]
     job_cancel(job=job, actor=None)
     hplm_delete(hplm=tree_factory.hplm_of(version), actor=None)
-    refused(lambda: job_retry(job=job, actor=None), ErrorCode.NOT_FOUND, "hplm")
+    refused(lambda: job_retry(job=job, actor=None), ErrorCode.NOT_FOUND, "model")
     job.refresh_from_db()
     assert job.state == JobState.CANCELLED
 

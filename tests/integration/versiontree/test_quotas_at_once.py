@@ -62,14 +62,14 @@ def _file(client: APIClient, address: str, field: str, content: bytes, **fields:
 CASES = {
     "hplms": Case(
         lambda client, n, root, home: _json(
-            client, "hplms", name=f"m{n}", parent=root.pk, dataset=home.dataset.pk
+            client, "models", name=f"m{n}", parent=root.pk, dataset=home.dataset.pk
         ),
         lambda home: Hplm.objects.for_tenant(home.tenant).count(),
         {"max_models": ALLOWED, "max_active_jobs": 1000},
     ),
     "active jobs": Case(
         lambda client, n, root, home: _json(
-            client, "hplms", name=f"m{n}", parent=root.pk, dataset=home.dataset.pk
+            client, "models", name=f"m{n}", parent=root.pk, dataset=home.dataset.pk
         ),
         lambda home: Job.objects.for_tenant(home.tenant).filter(state__in=ACTIVE).count() // 2,
         {"max_models": 1000, "max_active_jobs": 2 * ALLOWED},

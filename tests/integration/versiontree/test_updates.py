@@ -25,7 +25,7 @@ def key(acme: TenantFixture) -> APIClient:
 
 def create(key: APIClient, parent: Version, data: int, settings: Mapping[str, Any]) -> Version:
     body = {"name": "spam", "parent": parent.pk, "dataset": data, "settings": settings}
-    made = key.post(f"{V1}/hplms", body)
+    made = key.post(f"{V1}/models", body)
     assert made.status_code == 201, made.content
     return tree_factory.do_jobs(Version.unscoped.get(pk=made.json()["id"]))
 

@@ -84,7 +84,7 @@ def test_jobs_and_aliases_are_told_to_whoever_wants_them(tree: TreeWorld) -> Non
     assert [client.get(link).status_code for link in moved["links"].values()] == [200, 200]
     assert (moved["alias"], moved["version"]["number"], moved["previous"]) == ("live", 1, None)
     assert (removed["alias"], removed["version"], removed["previous"]["number"]) == ("live", None, 1)
-    assert list(removed["links"]) == ["hplm"]
+    assert list(removed["links"]) == ["model"]
     ids = set(WebhookDelivery.unscoped.filter(kind="job.failed").values_list("event_id", flat=True))
     assert len(ids) == 1, "one event, to two endpoints"
 
@@ -139,7 +139,7 @@ def test_the_end_of_a_batch_is_told_once_whichever_it_is(tree: TreeWorld) -> Non
         data = event["data"]
         answer = client.get(data["links"]["batch"]).json()
         assert (answer["id"], answer["state"]) == (data["batch"], event["type"].removeprefix("batch."))
-        assert (data["hplm"], data["version"], data["tenant"]) == (mood, 1, "acme")
+        assert (data["model"], data["version"], data["tenant"]) == (mood, 1, "acme")
         assert data["error_code"] == ("empty_file" if event["type"] == "batch.failed" else None)
 
 

@@ -70,7 +70,7 @@ class Node:
     @property
     def in_words(self) -> str:
         """As it stands within a sentence: the root minilm v1 (f00dcafe)."""
-        return f"the {self.kind.label_in_words} {self.name} v{self.number} ({self.digest[:12]})"
+        return f"the {self.kind} {self.name} v{self.number} ({self.digest[:12]})"
 
     def identity(self) -> dict[str, Any]:
         """What the manifest says of it."""

@@ -42,7 +42,7 @@ def _front_matter(nodes: Sequence[Node]) -> Iterator[str]:
 
 
 def _lead(version: Node) -> str:
-    what = version.kind.label_in_words
+    what = str(version.kind)
     task = f" for {version.task.replace('_', ' ')}" if version.task else ""
     labels = version.config.get("labels")
     told = f" Its labels: {', '.join(map(str, labels))}." if isinstance(labels, list) and labels else ""

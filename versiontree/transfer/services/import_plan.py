@@ -245,9 +245,8 @@ def _create(model: type[Made], name: str, **columns: Any) -> Made:
         with transaction.atomic():
             return model._base_manager.create(name=name, **columns)
     except IntegrityError as error:
-        what = VersionKind(str(model._meta.model_name)).label_in_words
         raise HmiError(
-            ErrorCode.CONFLICT, f"There is another {what} called {name!r}: choose a name.", param="name"
+            ErrorCode.CONFLICT, f"There is another {model._meta.verbose_name} called {name!r}: choose a name.", param="name"
         ) from error
 
 

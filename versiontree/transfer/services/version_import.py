@@ -89,7 +89,7 @@ def version_import(
 def _check_rights(missing: Sequence[Node], tenant: Tenant | None, actor: Actor) -> None:
     """Only staff with the permission to add such rows, or the system itself, add to what everybody sees."""
     root = next((node for node in missing if node.kind == VersionKind.ROOT), None)
-    kinds = {str(node.kind) for node in missing if tenant is None or node.kind == VersionKind.ROOT}
+    kinds = {node.kind for node in missing if tenant is None or node.kind == VersionKind.ROOT}
     if actor is None or _may_add(actor, kinds):
         return
     if root is not None or tenant is None:
@@ -101,10 +101,10 @@ def _check_rights(missing: Sequence[Node], tenant: Tenant | None, actor: Actor) 
         )
 
 
-def _may_add(actor: User | ApiKey, kinds: set[str]) -> bool:
+def _may_add(actor: User | ApiKey, kinds: set[VersionKind]) -> bool:
     if not isinstance(actor, User) or not actor.is_staff:
         return False
-    return actor.has_perms([f"versiontree.add_{kind}" for kind in kinds])
+    return actor.has_perms([f"tree.add_{kind.owner_field}" for kind in kinds])
 
 
 def _where(missing: Sequence[Node]) -> AbstractContextManager[None]:

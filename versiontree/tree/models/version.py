@@ -21,9 +21,9 @@ class VersionKind(models.TextChoices):
     HPLM = "model", "Model"
 
     @property
-    def label_in_words(self) -> str:
-        """The label within a sentence."""
-        return self.label if self is VersionKind.HPLM else self.label.lower()
+    def owner_field(self) -> str:
+        """The field of a version that names what it is a version of: also the name of its Django model."""
+        return "hplm" if self is VersionKind.HPLM else str(self.value)
 
 
 class VersionState(models.TextChoices):
@@ -155,7 +155,7 @@ class Version(models.Model):
     @property
     def in_words(self) -> str:
         """As a sentence about it begins: Version 2 of the domain medicine."""
-        return f"Version {self.number} of the {VersionKind(self.kind).label_in_words} {self.name}"
+        return f"Version {self.number} of the {self.kind} {self.name}"
 
     def domain_or_root(self) -> "Version":
         """The nearest version of a domain or root, from this one up: where its PLOT chain begins."""

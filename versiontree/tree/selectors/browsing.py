@@ -112,8 +112,8 @@ def _brief(row: dict[str, Any]) -> Brief:
     return Brief(
         pk=row["pk"],
         kind=kind,
-        of=row[f"{kind.value}_id"],
-        name=row[f"{kind.value}__name"],
+        of=row[f"{kind.owner_field}_id"],
+        name=row[f"{kind.owner_field}__name"],
         task=Task(row["hplm__task"]).label if kind == VersionKind.HPLM else "",
         number=row["number"],
         state=row["state"],

@@ -87,7 +87,7 @@ def parent_check(*, parent: Version, tenant: Tenant | None, kinds: Sequence[Vers
     owners = {None, tenant.pk if tenant else None}
     hidden = tenant is not None and found is not None and _is_unpublished(found)
     if found is None or hidden or found.tenant_id not in owners or found.kind not in kinds:
-        wanted = " or ".join(kind.label_in_words for kind in kinds)
+        wanted = " or ".join(str(kind) for kind in kinds)
         raise not_found(f"version of a {wanted}", param="parent")
     if found.state != VersionState.READY:
         raise HmiError(
