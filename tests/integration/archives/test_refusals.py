@@ -6,8 +6,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from django.contrib.auth.models import Permission
 from pytest_django import Settings
 
+from tenants.accounts.models import User
 from tenants.base.errors import ErrorCode, HmiError
 from tenants.datasets.selectors.uploads import storage_used
 from tenants.usage.models import Quota
@@ -111,6 +113,19 @@ def test_only_staff_bring_roots(site: Site, another_site: Move, refuses: Refuses
         refuses(ErrorCode.FORBIDDEN, root, tenant=site.globex.tenant, actor=actor)
     site.staff.is_active = False
     refuses(ErrorCode.FORBIDDEN, root, tenant=None, actor=site.staff)
+
+
+def test_staff_without_the_whole_of_the_rights_bring_what_their_permissions_name(
+    site: Site, another_site: Move, refuses: Refuses
+) -> None:
+    root = zipped(site.root)
+    another_site()
+    curator = User.objects.create_user("curator", is_staff=True)
+    refuses(ErrorCode.FORBIDDEN, root, tenant=None, actor=curator)
+    curator.user_permissions.add(Permission.objects.get(codename="add_root"))
+    curator = User.objects.get(pk=curator.pk)
+    version_import(archive=io.BytesIO(root), tenant=None, actor=curator)
+    assert Version.unscoped.filter(kind="root", state="ready").count() == 1
 
 
 def test_only_staff_add_to_what_is_the_platforms(site: Site, refuses: Refuses) -> None:

@@ -246,7 +246,9 @@ def _create(model: type[Made], name: str, **columns: Any) -> Made:
             return model._base_manager.create(name=name, **columns)
     except IntegrityError as error:
         raise HmiError(
-            ErrorCode.CONFLICT, f"There is another {model._meta.verbose_name} called {name!r}: choose a name.", param="name"
+            ErrorCode.CONFLICT,
+            f"There is another {model._meta.verbose_name} called {name!r}: choose a name.",
+            param="name",
         ) from error
 
 

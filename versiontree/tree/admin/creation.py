@@ -58,7 +58,9 @@ class Grown(Serviced):
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[Any]:
         rows: QuerySet[Any] = super().get_queryset(request)
-        versions = Version.unscoped.filter(**{self.kind.owner_field: OuterRef("pk")}, kind=self.kind).order_by("-number")
+        versions = Version.unscoped.filter(
+            **{self.kind.owner_field: OuterRef("pk")}, kind=self.kind
+        ).order_by("-number")
         annotated: QuerySet[Any] = rows.annotate(
             newest_number=Subquery(versions.values("number")[:1]),
             newest_state=Subquery(versions.values("state")[:1]),
