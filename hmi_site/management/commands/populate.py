@@ -30,7 +30,7 @@ class Command(BaseCommand):
 
     def add_arguments(self, parser: ArgumentParser) -> None:
         parser.add_argument("like", help="the model to copy, as tenant/name")
-        parser.add_argument("--hplms", type=int, default=10_000, help="how many (10,000)")
+        parser.add_argument("--models", type=int, default=10_000, help="how many (10,000)")
         parser.add_argument(
             "--tenants", type=int, default=1000, help=f"shared out over so many, called {SLUG}-1 and so on"
         )
@@ -42,24 +42,24 @@ class Command(BaseCommand):
         self,
         *_: Any,
         like: str,
-        hplms: int,
+        models: int,
         tenants: int,
         tenant: str | None,
         jobs: int,
         usage: int,
         **__: Any,
     ) -> None:
-        if hplms < 1 or tenants < 1:
+        if models < 1 or tenants < 1:
             raise CommandError("There must be at least one model and one tenant.")
         template = _version(like)
-        numbers = range(1, min(tenants, hplms) + 1)
+        numbers = range(1, min(tenants, models) + 1)
         owners = [_existing(tenant)] if tenant else [_numbered(number) for number in numbers]
         with Progress(console=Console(stderr=True)) as bar:
-            task = bar.add_task("Models", total=hplms)
+            task = bar.add_task("Models", total=models)
             populate(
                 like=template,
                 tenants=owners,
-                count=hplms,
+                count=models,
                 progress=lambda done: bar.update(task, completed=done),
             )
         versions = list(_populated(owners, template))
@@ -67,7 +67,7 @@ class Command(BaseCommand):
         usage_remember(versions=versions, count=usage)
         statistics_gather()
         whose = f"of {tenant}" if tenant else f"of {len(owners)} tenants"
-        self.stdout.write(f"{hplms} models like {like}, {whose}, are registered and served.")
+        self.stdout.write(f"{models} models like {like}, {whose}, are registered and served.")
 
 
 def _version(like: str) -> Version:

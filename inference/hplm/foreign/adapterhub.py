@@ -95,7 +95,7 @@ def _check(form: Mapping[str, Any]) -> None:
             if value != SERVED[name]:
                 raise refusal(
                     f"{name} is {str(value)[:40]!r}; only bottleneck adapters with {name}={SERVED[name]!r} "
-                    "compute what an hPLM can"
+                    "compute what a model can"
                 )
         elif name not in IDLE and not name.startswith(("phm_", "factorized_phm_", "shared_")) and value:
             raise refusal(f"{name[:60]!r} in {CONFIG_FILE} is not understood here, so it must not be set")
@@ -171,7 +171,7 @@ def _check_shapes(part: str, layer: int, tensors: Mapping[str, Tensor], config: 
 
 def _with_head(pet: PetWeights, asked: Asked, config: RootConfig) -> Hplm:
     if not (asked.folder / HEAD_CONFIG_FILE).is_file():
-        raise refusal("it has no head, and an hPLM answers with one: save it with with_head=True")
+        raise refusal("it has no head, and a model answers with one: save it with with_head=True")
     about = read_said(asked.folder / HEAD_CONFIG_FILE).get("config")
     about = about if isinstance(about, Mapping) else {}
     kind = str(about.get("head_type"))

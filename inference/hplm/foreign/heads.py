@@ -71,7 +71,7 @@ def _linear(weights: Mapping[str, Tensor], name: str) -> tuple[Tensor, Tensor]:
     found = [weights.get(f"{name}.{part}") for part in ("weight", "bias")]
     if found[0] is None or found[1] is None:
         raise refusal(
-            f"its head lacks {name}: an hPLM answers with a head of its own. Save the adapter with "
+            f"its head lacks {name}: a model answers with a head of its own. Save the adapter with "
             f"modules_to_save that name it"
         )
     return found[0], found[1]

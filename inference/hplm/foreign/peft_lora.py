@@ -220,7 +220,7 @@ def _with_head(
     kind, said = str(about.get("task_type")), model_said(asked)
     if kind not in TOKEN_TASKS and kind != "SEQ_CLS":
         raise refusal(
-            f"task_type {kind[:40]!r} has no head, and an hPLM answers with one: SEQ_CLS, TOKEN_CLS or "
+            f"task_type {kind[:40]!r} has no head, and a model answers with one: SEQ_CLS, TOKEN_CLS or "
             "QUESTION_ANS"
         )
     task: Task = TOKEN_TASKS.get(kind, "classification")

@@ -24,7 +24,7 @@ def like(world: World, tmp_path: Path) -> Version:
 def test_they_may_all_be_a_tenants_own_and_go_on_from_what_is_there(like: Version) -> None:
     own = Job.unscoped.filter(version=like).count()
     for _ in range(2):
-        call_command("populate", "acme/mood", tenant="acme", hplms=3, jobs=4, usage=6)
+        call_command("populate", "acme/mood", tenant="acme", models=3, jobs=4, usage=6)
     names = Hplm.unscoped.filter(tenant__slug="acme").order_by("name").values_list("name", flat=True)
     assert [*names] == ["mood", *(f"mood-{number:05}" for number in range(1, 7))]
     made = Version.unscoped.filter(hplm__name__startswith="mood-")
@@ -38,5 +38,5 @@ def test_they_may_all_be_a_tenants_own_and_go_on_from_what_is_there(like: Versio
 
 def test_a_tenant_that_is_not_there_is_named(like: Version) -> None:
     with pytest.raises(CommandError, match="nobody"):
-        call_command("populate", "acme/mood", tenant="nobody", hplms=3)
+        call_command("populate", "acme/mood", tenant="nobody", models=3)
     assert Hplm.unscoped.count() == 1

@@ -41,7 +41,7 @@ def versions(world: World, tmp_path: Path) -> list[Version]:
     root = world.ready_root(tmp_path / "root")
     [model] = tiny_hplms(tiny_root(tmp_path / "again"), 1)
     world.ready_hplm(root, model, tmp_path, name="mood")
-    call_command("populate", "acme/mood", hplms=MANY, tenants=TENANTS, usage=MANY)
+    call_command("populate", "acme/mood", models=MANY, tenants=TENANTS, usage=MANY)
     made = Version.unscoped.filter(hplm__name__startswith="mood-").select_related("hplm__tenant")
     return list(made.order_by("pk"))
 
