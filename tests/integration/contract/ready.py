@@ -123,7 +123,7 @@ def _trials(world: World) -> Special:
     assert world.hplm.hplm is not None
     answers_keep(world.hplm, label_judge(lambda number: "refund" if number % 9 == 0 else ""))
     alias_move(hplm=world.hplm.hplm, name="spare", version=world.hplm, actor=world.owner)
-    return {"DELETE /models/{hplm}/aliases/{alias}": {"alias": "spare"}}
+    return {"DELETE /models/{name}/aliases/{alias}": {"alias": "spare"}}
 
 
 def _batches(world: World) -> Special:
@@ -179,7 +179,7 @@ def _said(scratch: Path) -> Special:
             "corpus": _corpus_of_all().pk,
         },
         "PATCH /tenants/{tenant}": {"shares_fragment_counts": True},
-        "PATCH /models/{hplm}": {"description": "Sorts tickets."},
+        "PATCH /models/{name}": {"description": "Sorts tickets."},
         "PATCH /members/{member_id}": {"role": "developer"},
         "PATCH /webhooks/{endpoint_id}": {"description": "Told when a job fails."},
         "POST /v2/models/{model}/infer": {"inputs": [texts]},

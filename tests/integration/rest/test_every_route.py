@@ -53,7 +53,7 @@ def bodies_of(world: World, values: Mapping[str, object]) -> dict[str, dict[str,
     shared = {**domain, "corpus": Corpus.unscoped.get(tenant=None).pk}
     return {
         "models": {"name": "new", "parent": root, **examples},
-        "models/<slug:model>/versions": examples,
+        "models/<slug:name>/versions": examples,
         "domains": domain,
         "platform/domains": shared,
         "platform/domains/<int:domain_id>/versions": {"corpus": shared["corpus"]},

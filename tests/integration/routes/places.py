@@ -55,7 +55,6 @@ def _there_already(world: World) -> dict[str, object]:
         "datasets/pk": world.dataset.pk,
         "dataset_id": world.dataset.pk,
         "models/name": world.hplm.name,
-        "hplm": world.hplm.name,
         "model": f"{world.tenant.slug}/{world.hplm.name}",
         "version": 1,
         "alias": "default",

@@ -123,18 +123,18 @@ API_OF_A_TENANT: dict[str, Methods] = {
     "domains/<int:domain_id>/compact": post(write(409)),
     "estimate": post(write(422)),
     "estimate/domain": post(write(422)),
-    "hplms": {"GET": read(), "POST": write(422)},
-    "models/<slug:model>": {"GET": read(), "PATCH": write(422), "DELETE": write(204)},
-    "models/<slug:model>/versions": {"GET": read(), "POST": write(422)},
-    "models/<slug:model>/versions/<int:number>/predictions": get(read(404)),  # not stored
-    "models/<slug:model>/versions/<int:number>/evaluate": post(write(201)),
-    "models/<slug:model>/aliases": get(read()),
-    "models/<slug:model>/aliases/<slug:alias>": {
+    "models": {"GET": read(), "POST": write(422)},
+    "models/<slug:name>": {"GET": read(), "PATCH": write(422), "DELETE": write(204)},
+    "models/<slug:name>/versions": {"GET": read(), "POST": write(422)},
+    "models/<slug:name>/versions/<int:number>/predictions": get(read(404)),  # not stored
+    "models/<slug:name>/versions/<int:number>/evaluate": post(write(201)),
+    "models/<slug:name>/aliases": get(read()),
+    "models/<slug:name>/aliases/<slug:alias>": {
         "GET": read(),
         "PUT": write(422),
         "DELETE": write(409),  # the default
     },
-    "models/<slug:model>/alias-moves": get(read()),
+    "models/<slug:name>/alias-moves": get(read()),
     "batches": {"GET": read(), "POST": write(422)},
     "batches/<uuid:batch_id>": {"GET": read(), "DELETE": write(409)},
     "batches/<uuid:batch_id>/cancel": post(write(200)),
@@ -195,7 +195,7 @@ API: dict[str, Methods] = {
     "platform/jobs/<uuid:job_id>/retry": post(run(409)),
     "platform/jobs/<uuid:job_id>/place": {"PUT": run(422)},
     "platform/jobs/<uuid:job_id>/requeue": post(run(409)),
-    "platform/tenants/<slug:slug>/models/<slug:model>/pin": {"PUT": run(204), "DELETE": run(204)},
+    "platform/tenants/<slug:slug>/models/<slug:name>/pin": {"PUT": run(204), "DELETE": run(204)},
 }
 
 # The Open Inference Protocol: 400 for a request that asks nothing, and nobody serves the model.

@@ -68,9 +68,9 @@ def bodies(umbra: Tenant) -> dict[str, Body]:
     return {
         "POST domains/<int:domain_id>/versions": {"corpus": text},
         "POST domains/<int:domain_id>/estimate": {"corpus": text},
-        "PATCH models/<slug:model>": {"description": "Mine now."},
-        "POST models/<slug:model>/versions": {"dataset": examples},
-        "PUT models/<slug:model>/aliases/<slug:alias>": {"version": 1},
+        "PATCH models/<slug:name>": {"description": "Mine now."},
+        "POST models/<slug:name>/versions": {"dataset": examples},
+        "PUT models/<slug:name>/aliases/<slug:alias>": {"version": 1},
         "PATCH members/<int:member_id>": {"role": "owner"},
     }
 

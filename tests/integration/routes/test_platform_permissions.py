@@ -40,8 +40,8 @@ NEEDED = {
     "POST jobs/<uuid:job_id>/retry": "change_job",
     "PUT jobs/<uuid:job_id>/place": "change_job",
     "POST jobs/<uuid:job_id>/requeue": "change_job",
-    "PUT tenants/<slug:slug>/models/<slug:model>/pin": "change_hplm",
-    "DELETE tenants/<slug:slug>/models/<slug:model>/pin": "change_hplm",
+    "PUT tenants/<slug:slug>/models/<slug:name>/pin": "change_hplm",
+    "DELETE tenants/<slug:slug>/models/<slug:name>/pin": "change_hplm",
 }
 
 

@@ -68,8 +68,8 @@ class HplmView(ConditionalView, OwnerView):
     serializer_class = HplmSerializer
     queryset = Hplm.unscoped.none()
 
-    def found(self, *, model: str, **_: Any) -> Hplm:
-        return hplm_of(self.tenant, model)
+    def found(self, *, name: str, **_: Any) -> Hplm:
+        return hplm_of(self.tenant, name)
 
     @extend_schema(request=HplmPatchSerializer, responses=HplmSerializer)
     def patch(self, request: Request, **place: Any) -> Response:
@@ -96,15 +96,15 @@ class HplmVersionsView(OwnerView):
     queryset = Version.unscoped.none()
 
     @extend_schema(responses=VersionSerializer(many=True))
-    def get(self, request: Request, model: str, **_: Any) -> Response:
-        page = self.paginate_queryset(versions_of(hplm_of(self.tenant, model)).prefetch_related("jobs"))
+    def get(self, request: Request, name: str, **_: Any) -> Response:
+        page = self.paginate_queryset(versions_of(hplm_of(self.tenant, name)).prefetch_related("jobs"))
         return self.get_paginated_response(VersionSerializer(page, many=True).data)
 
     @extend_schema(request=HplmUpdateSerializer, responses={201: VersionSerializer})
-    def post(self, request: Request, model: str, **_: Any) -> Response:
+    def post(self, request: Request, name: str, **_: Any) -> Response:
         body = asked(HplmUpdateSerializer, request)
         body["dataset"] = dataset_of(self.tenant, body["dataset"])
-        found = hplm_of(self.tenant, model)
+        found = hplm_of(self.tenant, name)
         version = hplm_update(hplm=found, **body, actor=request_actor(request))
         return Response(VersionSerializer(version).data, status=status.HTTP_201_CREATED)
 
@@ -117,8 +117,8 @@ class AliasesView(OwnerView):
     queryset = Alias.unscoped.none()
 
     @extend_schema(responses=AliasSerializer(many=True))
-    def get(self, request: Request, model: str, **_: Any) -> Response:
-        page = self.paginate_queryset(aliases_of(hplm_of(self.tenant, model)))
+    def get(self, request: Request, name: str, **_: Any) -> Response:
+        page = self.paginate_queryset(aliases_of(hplm_of(self.tenant, name)))
         return self.get_paginated_response(AliasSerializer(page, many=True).data)
 
 
@@ -128,24 +128,24 @@ class AliasView(ConditionalView, OwnerView):
     serializer_class = AliasSerializer
     queryset = Alias.unscoped.none()
 
-    def found(self, *, model: str, alias: str, **_: Any) -> Alias:
-        return alias_of(hplm_of(self.tenant, model), alias)
+    def found(self, *, name: str, alias: str, **_: Any) -> Alias:
+        return alias_of(hplm_of(self.tenant, name), alias)
 
     def hold(self, row: Alias) -> None:
         aliases_hold(hplm=row.hplm)
 
     @extend_schema(request=AliasPutSerializer, responses=AliasSerializer)
-    def put(self, request: Request, model: str, alias: str, **_: Any) -> Response:
+    def put(self, request: Request, name: str, alias: str, **_: Any) -> Response:
         body = asked(AliasPutSerializer, request)
-        found = hplm_of(self.tenant, model)
+        found = hplm_of(self.tenant, name)
         version = hplm_version(found, body["version"])
         actor = request_actor(request)
         moved = alias_move(hplm=found, name=alias, version=version, actor=actor, reason=body["reason"])
         return Response(AliasSerializer(moved).data)
 
     @extend_schema(responses={204: None})
-    def delete(self, request: Request, model: str, alias: str, **_: Any) -> Response:
-        alias_remove(hplm=hplm_of(self.tenant, model), name=alias, actor=request_actor(request))
+    def delete(self, request: Request, name: str, alias: str, **_: Any) -> Response:
+        alias_remove(hplm=hplm_of(self.tenant, name), name=alias, actor=request_actor(request))
         return Response(status=status.HTTP_204_NO_CONTENT)
 
 
@@ -156,6 +156,6 @@ class AliasMovesView(OwnerView):
     queryset = AliasMove.unscoped.none()
 
     @extend_schema(responses=AliasMoveSerializer(many=True))
-    def get(self, request: Request, model: str, **_: Any) -> Response:
-        page = self.paginate_queryset(alias_moves_of(hplm_of(self.tenant, model)))
+    def get(self, request: Request, name: str, **_: Any) -> Response:
+        page = self.paginate_queryset(alias_moves_of(hplm_of(self.tenant, name)))
         return self.get_paginated_response(AliasMoveSerializer(page, many=True).data)

@@ -108,4 +108,4 @@ class HplmPinView(PlatformView):
 
 
 def _hplm(**place: str) -> Hplm:
-    return hplm_of(tenant_by_slug(place["slug"]), place["model"])
+    return hplm_of(tenant_by_slug(place["slug"]), place["name"])

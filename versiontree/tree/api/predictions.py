@@ -66,9 +66,9 @@ class PredictionsView(OwnerView):
     pagination_class = None  # type: ignore[assignment]
 
     @extend_schema(parameters=[PredictionsQuerySerializer], responses=OpenApiTypes.OBJECT)
-    def get(self, request: Request, model: str, number: int, **_: Any) -> Response:
+    def get(self, request: Request, name: str, number: int, **_: Any) -> Response:
         query = queried(PredictionsQuerySerializer, request)
-        version = hplm_version(hplm_of(self.tenant, model), number)
+        version = hplm_version(hplm_of(self.tenant, name), number)
         evaluation, chosen, about = self._found(version, query)
         start = _start(query["cursor"], evaluation)
         page = chosen[start : start + query["limit"]]
@@ -126,8 +126,8 @@ class EvaluateView(OwnerView):
     queryset = Job.unscoped.none()
 
     @extend_schema(request=EvaluateSerializer, responses={201: JobSerializer})
-    def post(self, request: Request, model: str, number: int, **_: Any) -> Response:
-        version = hplm_version(hplm_of(self.tenant, model), number)
+    def post(self, request: Request, name: str, number: int, **_: Any) -> Response:
+        version = hplm_version(hplm_of(self.tenant, name), number)
         chosen = asked(EvaluateSerializer, request)["dataset"] or version.dataset_id
         if chosen is None:
             raise HmiError(

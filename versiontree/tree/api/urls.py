@@ -30,13 +30,13 @@ in_tenant = [
     path("estimate", estimates.EstimateView.as_view()),
     path("estimate/domain", estimates.DomainsEstimateView.as_view()),
     path("models", hplms.HplmsView.as_view()),
-    path("models/<slug:model>", hplms.HplmView.as_view()),
-    path("models/<slug:model>/versions", hplms.HplmVersionsView.as_view()),
-    path("models/<slug:model>/versions/<int:number>/predictions", predictions.PredictionsView.as_view()),
-    path("models/<slug:model>/versions/<int:number>/evaluate", predictions.EvaluateView.as_view()),
-    path("models/<slug:model>/aliases", hplms.AliasesView.as_view()),
-    path("models/<slug:model>/aliases/<slug:alias>", hplms.AliasView.as_view()),
-    path("models/<slug:model>/alias-moves", hplms.AliasMovesView.as_view()),
+    path("models/<slug:name>", hplms.HplmView.as_view()),
+    path("models/<slug:name>/versions", hplms.HplmVersionsView.as_view()),
+    path("models/<slug:name>/versions/<int:number>/predictions", predictions.PredictionsView.as_view()),
+    path("models/<slug:name>/versions/<int:number>/evaluate", predictions.EvaluateView.as_view()),
+    path("models/<slug:name>/aliases", hplms.AliasesView.as_view()),
+    path("models/<slug:name>/aliases/<slug:alias>", hplms.AliasView.as_view()),
+    path("models/<slug:name>/alias-moves", hplms.AliasMovesView.as_view()),
 ]
 
 platform = [
@@ -52,5 +52,5 @@ platform = [
     path("domains/<int:domain_id>/retire", platform_actions.DomainRetireView.as_view()),
     path("jobs/<uuid:job_id>/place", platform_actions.JobPlaceView.as_view()),
     path("jobs/<uuid:job_id>/requeue", platform_actions.JobRequeueView.as_view()),
-    path("tenants/<slug:slug>/models/<slug:model>/pin", platform_actions.HplmPinView.as_view()),
+    path("tenants/<slug:slug>/models/<slug:name>/pin", platform_actions.HplmPinView.as_view()),
 ]
