@@ -157,7 +157,7 @@ class Bench:
 
     def _prepared(self, http: httpx.Client) -> Target:
         """The attacker's file, and the ids of what it has."""
-        [version] = _got(http, f"/api/v1/hplms/{MODELS[BAD]}/versions")["results"]
+        [version] = _got(http, f"/api/v1/models/{MODELS[BAD]}/versions")["results"]
         mark = f"hostile-{uuid4().hex[:8]}"
         file = {"file": ("large.jsonl", b'{"custom_id": "%s"}\n' % (b"a" * FILE_BYTES))}
         sent = http.post("/v1/files", data={"purpose": "batch"}, files=file)
@@ -180,7 +180,7 @@ class Bench:
             ("/api/v1/webhooks", "id", "url"),
             ("/api/v1/corpora", "id", "name"),
             ("/api/v1/batches", "id", "filename"),
-            ("/api/v1/hplms", "name", "name"),
+            ("/api/v1/models", "name", "name"),
             ("/v1/files", "id", "filename"),
         ):
             with suppress(httpx.HTTPError):

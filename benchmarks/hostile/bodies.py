@@ -44,7 +44,7 @@ def forms(target: Target, until: float) -> Counter[str]:
     """Forms of 64 MiB from strangers, to pages and to the API. Each has the cookie that any visitor of a page
     gets; whoever looks for its counterpart in the form has to read that."""
     pages = ["/login/", f"/t/{target.tenant}/data/corpora/new/", "/api/v1/corpora", "/v1/files"]
-    pages += [f"/t/{target.tenant}/hplms/import/adapter/", "/api/v1/import/adapter"]
+    pages += [f"/t/{target.tenant}/models/import/adapter/", "/api/v1/import/adapter"]
     with target.http(key=False) as http:
         http.get("/login/")
         cookie = "; ".join(f"{name}={value}" for name, value in http.cookies.items())
@@ -62,7 +62,7 @@ def json_bodies(target: Target, until: float) -> Counter[str]:
     bodies = [
         ("/api/v1/webhooks", many),
         ("/api/v1/infer", b'{"model": "%s", "inputs": %s}' % (model, many)),
-        ("/api/v1/hplms", b'{"settings": %s}' % many),
+        ("/api/v1/models", b'{"settings": %s}' % many),
         ("/v1/embeddings", b'{"model": "%s", "input": %s}' % (model, many)),
         (f"/v2/models/{target.hplm}/infer", b'{"inputs": %s}' % many),
         ("/v1/batches", b'{"metadata": %s}' % many),

@@ -37,7 +37,7 @@ def idle_statics(target: Target, until: float) -> Counter[str]:
 
 def slow_senders(target: Target, until: float) -> Counter[str]:
     """Bodies that come by a byte a second, with the tenant's key."""
-    paths = ["/api/v1/infer", "/api/v1/hplms", "/v1/embeddings", "/api/v1/webhooks"]
+    paths = ["/api/v1/infer", "/api/v1/models", "/v1/embeddings", "/api/v1/webhooks"]
     about = {**target.with_key, "Content-Type": JSON, "Content-Length": PROMISED}
     asked = [head("POST", paths[number % len(paths)], about) for number in range(SLOW_SENDERS)]
     return _held(target, until, asked, sends=True)
@@ -196,11 +196,11 @@ def _writes(target: Target, http: httpx.Client, person: httpx.Client) -> list[Wr
         Write(
             "description",
             "PATCH",
-            f"{api}/hplms/{target.hplm}",
+            f"{api}/models/{target.hplm}",
             JSON,
             sent({"description": mark}),
             key,
-            among(f"{api}/hplms", "description"),
+            among(f"{api}/models", "description"),
         ),
         Write(
             "API key", "POST", keys, JSON, sent({"name": mark, "scopes": ["infer"]}), browser,
