@@ -38,10 +38,10 @@ ADMIN_PAGES = ("admin/", "serving/")
 ADMIN_LIST = re.compile(r"admin/\w+/\w+/")
 SEARCHES = (
     "tree/?q=crowd",
-    "hplms/?q=crowd-09",
-    "hplms/?page=400",
-    "hplms/?health=failing",
-    "hplms/?sort=newest&task=classification",
+    "models/?q=crowd-09",
+    "models/?page=400",
+    "models/?health=failing",
+    "models/?sort=newest&task=classification",
     "data/?q=crowd&sort=largest",
     "jobs/?q=crowd",
     "usage/?by=model",

@@ -89,7 +89,7 @@ class Kills:
         self._asked("GET", "hplms")
 
     def _evaluation(self) -> None:
-        job = self._asked("POST", f"hplms/{self._hplm}/versions/1/evaluate", json={})
+        job = self._asked("POST", f"models/{self._hplm}/versions/1/evaluate", json={})
         self._ends(f"jobs/{job['id']}")
 
     def _batch(self) -> None:
