@@ -32,7 +32,7 @@ LISTS = {
     "tree/domain/{domain}/": 10,
     "tree/domain/{domain}/?start=25": 10,
     "tree/root/{root}/": 10,
-    "tree/hplm/{hplm}/card/": 8,
+    "tree/model/{hplm}/card/": 8,
     "models/": 10,
     "models/?q=crowd&page=2": 10,
     "models/triage/": 22,
@@ -190,7 +190,7 @@ def test_another_tenants_hplms_are_neither_drawn_nor_counted_nor_found(client: C
     assert "Nothing has this name" in client.get("/t/umbra/tree/?q=triage").content.decode()
     assert not hplms_found(Tenant.objects.get(slug="umbra")).exists()
     own = Version.unscoped.get(pk=world.hplm.pk).hplm_id
-    assert client.get(f"/t/umbra/tree/hplm/{own}/card/").status_code == 404
+    assert client.get(f"/t/umbra/tree/model/{own}/card/").status_code == 404
 
 
 def test_datasets_and_corpora_have_pages_of_their_own(owner: Client, world: World) -> None:
