@@ -25,7 +25,7 @@ Errors = Annotated[
 @app.command()
 def run(
     context: typer.Context,
-    model: Annotated[str, typer.Argument(help="hplm, tenant/model, with @alias or :version.")],
+    model: Annotated[str, typer.Argument(help="model, tenant/model, with @alias or :version.")],
     file: Annotated[
         Path, typer.Argument(exists=True, dir_okay=False, readable=True, help="Inputs as JSON lines.")
     ],

@@ -23,7 +23,7 @@ LONGEST_SHOWN = 60
 
 def infer(
     context: typer.Context,
-    model: Annotated[str, typer.Argument(help="hplm, tenant/model, with @alias or :version.")],
+    model: Annotated[str, typer.Argument(help="model, tenant/model, with @alias or :version.")],
     texts: Annotated[list[str] | None, typer.Argument(help="Texts; without any, lines of stdin.")] = None,
     file: Annotated[Path | None, typer.Option(help="Read lines of this file instead; - is stdin.")] = None,
     jsonl: Annotated[

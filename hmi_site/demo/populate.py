@@ -53,7 +53,7 @@ def copies_of(like: Version) -> str:
 
 
 def _stored(store: ArtifactStore, like: Model, serial: int) -> StoredArtifact:
-    """The model of that number: the model's numbers, and some noise."""
+    """The copy of that number: the numbers of ``like``, and some noise."""
     model, draw = deepcopy(like), torch.Generator().manual_seed(serial)
     for value in [*model.pet.weights.values(), model.head.weight, model.head.bias]:
         value += NOISE * torch.randn(value.shape, generator=draw)

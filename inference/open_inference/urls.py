@@ -1,6 +1,6 @@
 """URLs below /v2/, as the Open Inference Protocol has them.
 
-A model is named by its model, with its tenant or an alias, if need be: `mood`, `acme/mood`, `acme/mood@beta`.
+A model is named by its name, with its tenant or an alias, if need be: `mood`, `acme/mood`, `acme/mood@beta`.
 """
 
 from django.urls import path, register_converter

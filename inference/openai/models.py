@@ -73,7 +73,7 @@ class OpenAiModelsView(ModelsAccess):
         responses={200: list_of(OpenAiModelSerializer, "OpenAiModels"), **errors()},
     )
     def get(self, request: Request, **_: Any) -> Response:
-        """List models: models, and the domains and roots that they can be fine-tuned from."""
+        """List models, and the domains and roots that they can be fine-tuned from."""
         return Response(as_list([_shown(base) for base in bases_visible_to(self.tenant)]))
 
 
