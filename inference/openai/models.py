@@ -136,5 +136,5 @@ def _shown(base: Base) -> dict[str, Any]:
 
 
 def _about(base: Base) -> Mapping[str, Any]:
-    kind = type(base).__name__.lower()
+    kind = str(base._meta.verbose_name)
     return {"kind": kind, "task": base.task} if isinstance(base, Hplm) else {"kind": kind}

@@ -33,7 +33,8 @@ def test_a_tenant_sees_roots_domains_and_its_own_hplms(
         model = client.get(f"/v1/models/{name}").json()
         assert (model["id"], model["hmi"]["digest"]) == ("acme/mood", version.digest)
     assert client.get("/v1/models/acme/mood:1").json()["id"] == "acme/mood:1"
-    assert client.get("/v1/models/acme/tickets").json()["hmi"]["kind"] == "domain"
+    for name, kind in {"acme/mood": "model", "acme/tickets": "domain", "bert": "root"}.items():
+        assert client.get(f"/v1/models/{name}").json()["hmi"]["kind"] == kind
     for name in ("acme/mood", "mood", "bert/tickets", "acme/mood:2", "nothing", "a/b/c", "bert:9"):
         if name in ("acme/mood", "mood", "bert/tickets"):
             refused = stranger.get(f"/v1/models/{name}")

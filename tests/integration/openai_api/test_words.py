@@ -54,7 +54,7 @@ def test_models(client: Caller, root: Version, acme: TenantFixture) -> None:
     assert (word_of(listed), {model["object"] for model in listed.json()["data"]}) == ("list", {"model"})
     assert word_of(client.get("/v1/models/acme/mood")) == "model"
     kinds = {model["id"]: model["hmi"]["kind"] for model in listed.json()["data"]}
-    assert kinds == {"acme/mood": "hplm", "bert": "root"}
+    assert kinds == {"acme/mood": "model", "bert": "root"}
 
 
 def test_fine_tunings_that_come_to_a_good_end(client: Caller, root: Version) -> None:
