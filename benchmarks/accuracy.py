@@ -36,7 +36,7 @@ from inference.hplm.root import LOWER_FILE, ROOT_FILE, UPPER_FILE
 from workers.training.evaluate import EvaluateSettings, evaluate
 from workers.training.fine_tune import fine_tune
 from workers.training.fine_tune_settings import FineTuneSettings
-from workers.training.lookup import LowerWay
+from workers.training.lower_states import LowerWay
 
 ALPHA = 50.0
 COMPUTED = "hBERT, computed lower layers"

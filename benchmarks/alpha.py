@@ -21,7 +21,7 @@ from inference.hplm.json_files import read_artifact_json
 from workers.training.evaluate import EvaluateSettings, evaluate
 from workers.training.fine_tune import fine_tune
 from workers.training.fine_tune_settings import FineTuneSettings
-from workers.training.lookup import LowerWay
+from workers.training.lower_states import LowerWay
 
 ALPHAS = (100.0, 50.0, 30.0, 0.0)
 POLICIES: tuple[LowerWay, ...] = ("fallback", "compute", "auto")

@@ -19,9 +19,9 @@ from inference.hplm.upper import UpperLayers
 from workers.training.checkpoints import Checkpoints
 from workers.training.datasets import DatasetFiles, read_examples
 from workers.training.fine_tune_settings import FineTuneSettings
-from workers.training.lookup import LowerWay
+from workers.training.lower_states import LowerWay
 from workers.training.precision import arithmetic
-from workers.training.prepared import Backbone, Prepared, answer, prepare
+from workers.training.prepared_split import Backbone, Prepared, answer, prepare
 from workers.training.progress import Reporter
 from workers.training.search import Search
 from workers.training.task_model import NEVER, TaskModel

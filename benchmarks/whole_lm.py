@@ -11,20 +11,19 @@ from typing import Any, Final, Literal
 
 from torch import Tensor, nn
 
-from inference.hplm.lm_head import LmHead
 from inference.hplm.local_lower import LocalLower
-from inference.hplm.root import TOKENIZER_FILE, Root
+from inference.hplm.root import TOKENIZER_FILE, LmHead, Root
 from workers.training.checkpoints import Checkpoints, draws
 from workers.training.corpus import CorpusReader, read_corpus
 from workers.training.further_pretrain import FurtherPretrainSettings
+from workers.training.hidden_states import Teacher
 from workers.training.language_model import HEAD_STAGE, LanguageModel, new_head
 from workers.training.masking import Hidden, MaskedBatch, hide, masked_batch
 from workers.training.optimise import Optimiser
 from workers.training.precision import Arithmetic
 from workers.training.progress import Reporter
 from workers.training.sequences import Framed
-from workers.training.states import Teacher
-from workers.training.texts import Course, TrainingTexts
+from workers.training.training_texts import Course, TrainingTexts
 from workers.training.word_rows import WordRows
 
 Learning = Literal["none", "upper", "lower", "all"]

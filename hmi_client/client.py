@@ -10,9 +10,9 @@ from typing import Any, Self
 
 import httpx
 
+from hmi_client.flow import Call, Flow, FlowRun, Item, Pause, T
 from hmi_client.methods import Operations
 from hmi_client.retries import Retries, with_retries
-from hmi_client.steps import Call, Course, Flow, Give, Pause, T
 
 DEFAULT_URL = "http://127.0.0.1:8000"
 URL_VARIABLE = "HMI_URL"
@@ -74,21 +74,21 @@ class Client(_Settings, Operations):
 
     def run(self, flow: Flow[T]) -> T:
         """Carry an operation out."""
-        course = Course(with_retries(flow, self._retries))
+        course = FlowRun(with_retries(flow, self._retries))
         for step in course:
             self._do(step, course)
         return course.result
 
     def each(self, flow: Flow[None]) -> Iterator[Any]:
         """Carry an operation out as far as the caller iterates."""
-        course = Course(with_retries(flow, self._retries))
+        course = FlowRun(with_retries(flow, self._retries))
         for step in course:
-            if isinstance(step, Give):
+            if isinstance(step, Item):
                 yield step.item
             else:
                 self._do(step, course)
 
-    def _do(self, step: object, course: Course[Any]) -> None:
+    def _do(self, step: object, course: FlowRun[Any]) -> None:
         match step:
             case Call():
                 try:
@@ -141,21 +141,21 @@ class AsyncClient(_Settings, Operations):
 
     async def run(self, flow: Flow[T]) -> T:
         """Carry an operation out."""
-        course = Course(with_retries(flow, self._retries))
+        course = FlowRun(with_retries(flow, self._retries))
         for step in course:
             await self._do(step, course)
         return course.result
 
     async def each(self, flow: Flow[None]) -> AsyncIterator[Any]:
         """Carry an operation out as far as the caller iterates."""
-        course = Course(with_retries(flow, self._retries))
+        course = FlowRun(with_retries(flow, self._retries))
         for step in course:
-            if isinstance(step, Give):
+            if isinstance(step, Item):
                 yield step.item
             else:
                 await self._do(step, course)
 
-    async def _do(self, step: object, course: Course[Any]) -> None:
+    async def _do(self, step: object, course: FlowRun[Any]) -> None:
         match step:
             case Call():
                 try:

@@ -2,7 +2,7 @@
 
 from hmi_client import operations
 from hmi_client.operation import Listing, Operation
-from hmi_client.shapes import AliasMove, Batch, Corpus, Dataset, Domain, Job, JobEvent, Model, Version
+from hmi_client.responses import AliasMove, Batch, Corpus, Dataset, Domain, Job, JobEvent, Model, Version
 
 
 class Operations:

@@ -2,15 +2,31 @@
 
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from functools import wraps
-from typing import TYPE_CHECKING, Any, Concatenate, Generic, ParamSpec, TypeVar, overload
+from typing import Any, Concatenate, Generic, ParamSpec, Protocol, overload
 
-from hmi_client.steps import Flow
-
-if TYPE_CHECKING:
-    from hmi_client.client import AsyncClient, Client
+from hmi_client.flow import Flow, T
 
 P = ParamSpec("P")
-T = TypeVar("T")
+
+
+class Blocking(Protocol):
+    """A client whose methods return once the server has answered."""
+
+    def run(self, flow: Flow[T]) -> T:
+        """Carry a flow out, and return its result."""
+
+    def each(self, flow: Flow[None]) -> Iterator[Any]:
+        """Carry a flow out as far as the caller iterates."""
+
+
+class Awaited(Protocol):
+    """A client whose methods are awaited."""
+
+    async def run(self, flow: Flow[T]) -> T:
+        """Carry a flow out, and return its result."""
+
+    def each(self, flow: Flow[None]) -> AsyncIterator[Any]:
+        """Carry a flow out as far as the caller iterates."""
 
 
 class Operation(Generic[P, T]):
@@ -21,9 +37,9 @@ class Operation(Generic[P, T]):
         self.__doc__ = flow.__doc__
 
     @overload
-    def __get__(self, client: "Client", owner: type) -> Callable[P, T]: ...
+    def __get__(self, client: Blocking, owner: type) -> Callable[P, T]: ...
     @overload
-    def __get__(self, client: "AsyncClient", owner: type) -> Callable[P, Awaitable[T]]: ...
+    def __get__(self, client: Awaited, owner: type) -> Callable[P, Awaitable[T]]: ...
     @overload
     def __get__(self, client: None, owner: type) -> Callable[Concatenate[Any, P], Any]: ...
     def __get__(self, client: Any, owner: type) -> Any:
@@ -46,9 +62,9 @@ class Listing(Generic[P, T]):
         self.__doc__ = flow.__doc__
 
     @overload
-    def __get__(self, client: "Client", owner: type) -> Callable[P, Iterator[T]]: ...
+    def __get__(self, client: Blocking, owner: type) -> Callable[P, Iterator[T]]: ...
     @overload
-    def __get__(self, client: "AsyncClient", owner: type) -> Callable[P, AsyncIterator[T]]: ...
+    def __get__(self, client: Awaited, owner: type) -> Callable[P, AsyncIterator[T]]: ...
     @overload
     def __get__(self, client: None, owner: type) -> Callable[Concatenate[Any, P], Any]: ...
     def __get__(self, client: Any, owner: type) -> Any:

@@ -9,7 +9,7 @@ from http import HTTPStatus
 import httpx
 
 from hmi_client.errors import ConnectionFailed, HmiError, api_error
-from hmi_client.steps import Call, Course, Flow, Pause, Step, T
+from hmi_client.flow import Call, Flow, FlowRun, Pause, Step, T
 
 SHOULD = "x-should-retry"
 PASSING = {HTTPStatus.BAD_GATEWAY, HTTPStatus.SERVICE_UNAVAILABLE}
@@ -33,7 +33,7 @@ class Retries:
 
 def with_retries(flow: Flow[T], retries: Retries) -> Flow[T]:
     """The same flow; its calls are sent again where that is sensible, or end in a typed error."""
-    course = Course(flow)
+    course = FlowRun(flow)
     for step in course:
         if not isinstance(step, Call):
             course.answer = yield step

@@ -56,7 +56,7 @@ HMI_CHECK_INLINE_BYTES = env.integer("HMI_CHECK_INLINE_BYTES", 8 * 1024**2, mini
 HMI_CHECKS_AT_ONCE = env.integer("HMI_CHECKS_AT_ONCE", 10, minimum=1)
 HMI_IMPORT_MAX_BYTES = env.integer("HMI_IMPORT_MAX_BYTES", 16 * 1024**3, minimum=1)
 # What tries artifacts that came from elsewhere, in a process of its own: the web process loads no models.
-HMI_ARTIFACT_TRIAL = (sys.executable, "-m", "inference.hplm.trial")
+HMI_ARTIFACT_TRIAL = (sys.executable, "-m", "inference.hplm.trial_load")
 HMI_SANDBOX = (sys.executable, "-S", "-m", "hmi_site.embedded.sandbox")
 HMI_CORPUS_MIN_WORDS = env.integer("HMI_CORPUS_MIN_WORDS", 20_000, minimum=0)
 # Webhooks: networks that are not public and may be sent to, plain http, and further certificates believed.

@@ -22,10 +22,10 @@ from versiontree.jobs.services.lifecycle import job_cancelled, job_claim, job_fa
 from workers.failures import explain
 from workers.jobs.outcome import JobOutcome, plain
 from workers.lease import LEASE_S, LeaseKeeper
+from workers.node_lock import node_lock
 from workers.reporter import DatabaseReporter
 from workers.sharding import ShardWork, do_shards, worker_name
 from workers.training.progress import Cancelled
-from workers.turns import node_turn
 from workers.workspace import forget_staging, job_staging, job_workspace
 
 log = logging.getLogger(__name__)
@@ -51,7 +51,7 @@ def run_job(job_id: UUID) -> None:
 
     Waits, with the job queued, while this machine is busy with another: a machine that is not may take it.
     """
-    with node_turn(partial(_still_wanted, job_id)) as mine:
+    with node_lock(partial(_still_wanted, job_id)) as mine:
         if mine:
             _run(job_id)
         else:
@@ -60,7 +60,7 @@ def run_job(job_id: UUID) -> None:
 
 def help_job(job_id: UUID) -> None:
     """Do shards of a running job, unless this machine is busy, until none is left or the job is over."""
-    with node_turn() as mine:
+    with node_lock() as mine:
         job = Job.unscoped.select_related("version").filter(pk=job_id, state=JobState.RUNNING).first()
         if not mine or job is None:
             return

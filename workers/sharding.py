@@ -30,8 +30,8 @@ from versiontree.jobs.services.shards import (
     shards_retry,
 )
 from workers.failures import explain
+from workers.training.atomic_folders import read_seal, seal_digest
 from workers.training.progress import Cancelled, Reporter
-from workers.training.sealed import read_seal, seal_digest
 
 log = logging.getLogger(__name__)
 

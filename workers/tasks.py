@@ -2,8 +2,10 @@
 gone."""
 
 import logging
-from functools import partial
-from typing import Any
+import time
+from functools import cache, partial
+from importlib import import_module
+from typing import Any, Final
 from uuid import UUID
 
 from celery import Task, shared_task
@@ -16,8 +18,7 @@ from versiontree.tree.selectors.coverage import MEASURE_COVERAGE_TASK
 from versiontree.tree.serving_manifest import manifest_publish
 from workers import runner
 from workers.jobs.grow import counts_tidy
-from workers.memory import run_job_in_child
-from workers.processes import load_training
+from workers.out_of_memory import run_job_in_child
 
 log = logging.getLogger(__name__)
 
@@ -63,3 +64,16 @@ def publish_manifest() -> None:
     # Workers learn from the manifest whose fragments they count; what they counted until then goes with it.
     manifest_publish()
     counts_tidy()
+
+
+TRAINING: Final = ("workers.training.fine_tune", "workers.training.build_plot", "workers.training.convert")
+"""What of ours imports, between them, all libraries that trainings need."""
+
+
+@cache
+def load_training() -> None:
+    """Import what jobs need, for all that are forked off this process."""
+    started = time.perf_counter()
+    for name in TRAINING:
+        import_module(name)
+    log.info("Loaded what trains in %.1f s", time.perf_counter() - started)

@@ -32,7 +32,7 @@ from versiontree.tree.models import Artifact, Version
 from versiontree.tree.services.domains import domain_create
 from versiontree.tree.services.evaluations import evaluation_keep
 from versiontree.tree.services.version_create import dataset_check
-from workers.training.answers import Judged, write_answers
+from workers.training.evaluation_answers import Judged, write_answers
 
 PET = "adapter-64"
 TEST_ROWS, WORDS = 20_000, 12

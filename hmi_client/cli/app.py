@@ -6,7 +6,7 @@ from typing import Annotated
 import typer
 
 from hmi_client.cli import batches, data, domains, infer, jobs, login, models, train
-from hmi_client.cli.endings import INTERRUPTED, ending_of, say_error
+from hmi_client.cli.exit_codes import INTERRUPTED, exit_code, say_error
 from hmi_client.cli.session import PROFILE_VARIABLE, Session
 from hmi_client.errors import HmiError
 from hmi_client.profiles import DEFAULT
@@ -52,6 +52,6 @@ def main() -> None:
         app()
     except HmiError as error:
         say_error(error)
-        sys.exit(ending_of(error))
+        sys.exit(exit_code(error))
     except KeyboardInterrupt:
         sys.exit(INTERRUPTED)

@@ -5,12 +5,12 @@ from typing import Annotated
 
 import typer
 
-from hmi_client.cli.bars import BatchBar, FileBars
 from hmi_client.cli.output import AsJson, say, show_json, show_table
+from hmi_client.cli.progress import BatchBar, FileBars
 from hmi_client.cli.session import client_of
 from hmi_client.client import Client
 from hmi_client.errors import JobEnded
-from hmi_client.shapes import Batch
+from hmi_client.responses import Batch
 
 app = typer.Typer(no_args_is_help=True, help="Many inputs at once, answered when nothing else waits.")
 BatchId = Annotated[str, typer.Argument(help="The batch's id.")]

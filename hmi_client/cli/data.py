@@ -5,10 +5,10 @@ from typing import Annotated
 
 import typer
 
-from hmi_client.cli.bars import FileBars
 from hmi_client.cli.output import AsJson, say, show_json, show_table
+from hmi_client.cli.progress import FileBars
 from hmi_client.cli.session import client_of
-from hmi_client.shapes import Check
+from hmi_client.responses import Check
 
 app = typer.Typer(no_args_is_help=True, help="Datasets to train on, and corpora for domains.")
 File = typer.Option(exists=True, dir_okay=False, readable=True)

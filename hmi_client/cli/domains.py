@@ -4,7 +4,7 @@ from typing import Annotated
 
 import typer
 
-from hmi_client.cli.naming import corpus_named, parent_named
+from hmi_client.cli.lookup import corpus_named, parent_named
 from hmi_client.cli.output import AsJson, say, show_json, show_table
 from hmi_client.cli.session import client_of
 

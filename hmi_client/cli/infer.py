@@ -14,7 +14,7 @@ import typer
 from hmi_client.cli.output import AsJson, show_json, show_table
 from hmi_client.cli.session import client_of
 from hmi_client.errors import HmiError
-from hmi_client.shapes import Answer, Json
+from hmi_client.responses import Answer, Json
 
 Input = str | dict[str, str]
 STDIN = Path("-")

@@ -4,11 +4,11 @@ from typing import Annotated
 
 import typer
 
-from hmi_client.cli.bars import JobBars
 from hmi_client.cli.output import AsJson, say, show_json, show_table
+from hmi_client.cli.progress import JobBars
 from hmi_client.cli.session import client_of
 from hmi_client.errors import JobEnded
-from hmi_client.shapes import Job
+from hmi_client.responses import Job
 
 app = typer.Typer(no_args_is_help=True, help="Jobs: list, follow, cancel, retry.")
 JobId = Annotated[str, typer.Argument(help="The job's id.")]

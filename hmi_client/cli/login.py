@@ -12,7 +12,7 @@ from hmi_client.cli.session import client_of, session_of
 from hmi_client.client import DEFAULT_URL, URL_VARIABLE, Client
 from hmi_client.errors import HmiError, NotFound, PermissionRefused
 from hmi_client.profiles import Profile, profile_forget, profile_keep
-from hmi_client.shapes import Usage
+from hmi_client.responses import Usage
 
 FROM_STDIN = "-"
 

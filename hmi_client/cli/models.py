@@ -6,7 +6,7 @@ import typer
 
 from hmi_client.cli.output import AsJson, say, show_json, show_table
 from hmi_client.cli.session import client_of
-from hmi_client.shapes import Alias
+from hmi_client.responses import Alias
 
 app = typer.Typer(no_args_is_help=True, help="Models, their versions, and which one answers.")
 Name = Annotated[str, typer.Argument(help="The model's name.")]

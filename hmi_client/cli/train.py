@@ -5,13 +5,13 @@ from typing import Annotated, Any
 
 import typer
 
-from hmi_client.cli.bars import JobBars
-from hmi_client.cli.naming import dataset_named, parent_named
+from hmi_client.cli.lookup import dataset_named, parent_named
 from hmi_client.cli.output import AsJson, notes, say, show_json, show_table
+from hmi_client.cli.progress import JobBars
 from hmi_client.cli.session import client_of
 from hmi_client.client import Client
 from hmi_client.errors import HmiError, NotFound
-from hmi_client.shapes import Version
+from hmi_client.responses import Version
 
 
 def train(

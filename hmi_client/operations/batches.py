@@ -2,11 +2,10 @@
 
 from pathlib import Path
 
-from hmi_client.operations.calls import get, pages, path_of, post
+from hmi_client.flow import Call, Flow, Item, Pause, ask
 from hmi_client.operations.files import Progress, upload
-from hmi_client.reading import read
-from hmi_client.shapes import Batch
-from hmi_client.steps import Call, Flow, Give, Pause, ask
+from hmi_client.requests import get, pages, path_of, post
+from hmi_client.responses import Batch, from_json
 
 POLL_S = 2.0
 
@@ -24,14 +23,14 @@ def batch(batch_id: str) -> Flow[Batch]:
 def batch_create(model: str, file: Path, *, on_progress: Progress | None = None) -> Flow[Batch]:
     """Send a file of JSON lines, and have a model answer them."""
     sent = yield from upload(file, on_progress=on_progress)
-    return read(Batch, (yield from post("batches", {"model": model, "upload": sent.id})))
+    return from_json(Batch, (yield from post("batches", {"model": model, "upload": sent.id})))
 
 
 def batch_watch(batch_id: str, *, poll_s: float = POLL_S) -> Flow[None]:
     """Give how a batch stands, again and again until it has ended and what it answered can be fetched."""
     while True:
         now = yield from batch(batch_id)
-        yield Give(now)
+        yield Item(now)
         if now.has_ended:
             return
         yield Pause(poll_s)
@@ -39,7 +38,7 @@ def batch_watch(batch_id: str, *, poll_s: float = POLL_S) -> Flow[None]:
 
 def batch_cancel(batch_id: str) -> Flow[Batch]:
     """End a batch; what is answered by then can be fetched."""
-    return read(Batch, (yield from post(path_of("batches", batch_id, "cancel"))))
+    return from_json(Batch, (yield from post(path_of("batches", batch_id, "cancel"))))
 
 
 def batch_delete(batch_id: str) -> Flow[None]:

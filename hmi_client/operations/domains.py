@@ -4,10 +4,9 @@ from collections.abc import Mapping
 from typing import Any
 from urllib.parse import parse_qsl, urlsplit
 
-from hmi_client.operations.calls import pages, post
-from hmi_client.reading import read
-from hmi_client.shapes import Domain, Version
-from hmi_client.steps import Call, Flow, ask
+from hmi_client.flow import Call, Flow, ask
+from hmi_client.requests import pages, post
+from hmi_client.responses import Domain, Version, from_json
 
 
 def tree() -> Flow[list[Version]]:
@@ -16,7 +15,7 @@ def tree() -> Flow[list[Version]]:
     asked: dict[str, Any] = {}
     while True:
         response = yield from ask(Call("GET", "tree", asked))
-        nodes += [read(Version, node) for node in response.json()]
+        nodes += [from_json(Version, node) for node in response.json()]
         if "next" not in response.links:
             return nodes
         asked = dict(parse_qsl(urlsplit(response.links["next"]["url"]).query))
@@ -38,4 +37,4 @@ def domain_create(
         "description": description,
         "settings": dict(settings or {}),
     }
-    return read(Version, (yield from post("domains", body)))
+    return from_json(Version, (yield from post("domains", body)))

@@ -8,10 +8,9 @@ from typing import Any
 from uuid import uuid4
 
 from hmi_client.errors import Conflict, ConnectionFailed, FilesRefused, Unavailable
-from hmi_client.operations.calls import get, pages, path_of, post
-from hmi_client.reading import read
-from hmi_client.shapes import Check, Corpus, Dataset, Upload
-from hmi_client.steps import Call, Flow, Pause, ask
+from hmi_client.flow import Call, Flow, Pause, ask
+from hmi_client.requests import get, pages, path_of, post
+from hmi_client.responses import Check, Corpus, Dataset, Upload, from_json
 
 PIECE_BYTES = 8 * 2**20
 PIECE_TYPE = "application/offset+octet-stream"
@@ -98,7 +97,7 @@ def _push(
     for purpose, path in files.items():
         ids[purpose] = (yield from upload(path, on_progress=on_progress)).id
     body = {"kind": kind, "name": name, "files": ids, "stores": stores, **options}
-    check = read(Check, (yield from post("checks", body)))
+    check = from_json(Check, (yield from post("checks", body)))
     while check.is_active:
         yield Pause(POLL_S)
         check = yield from get(Check, path_of("checks", check.id))
@@ -110,7 +109,7 @@ def _push(
 def _begun(digest: str, size: int) -> Flow[Upload | None]:
     """An upload of the same content that was begun before and is not used up."""
     response = yield from ask(Call("GET", "uploads", {"limit": 100}))
-    uploads = [read(Upload, one) for one in response.json()["results"]]
+    uploads = [from_json(Upload, one) for one in response.json()["results"]]
     return next((one for one in uploads if one.mark == digest and one.size_bytes == size), None)
 
 

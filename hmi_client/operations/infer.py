@@ -3,10 +3,9 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from hmi_client.operations.calls import post
-from hmi_client.reading import read
-from hmi_client.shapes import Answer
-from hmi_client.steps import Flow
+from hmi_client.flow import Flow
+from hmi_client.requests import post
+from hmi_client.responses import Answer, from_json
 
 PATIENCE_S = 5.0
 """How much longer than the deadline the client waits for the answer."""
@@ -31,4 +30,4 @@ def infer(
     if explain:
         body["explain"] = True
     wait = None if timeout_s is None else timeout_s + PATIENCE_S
-    return read(Answer, (yield from post("infer", body, key=idempotency_key, timeout_s=wait)))
+    return from_json(Answer, (yield from post("infer", body, key=idempotency_key, timeout_s=wait)))

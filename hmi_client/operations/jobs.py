@@ -2,10 +2,9 @@
 
 from collections.abc import Callable
 
-from hmi_client.operations.calls import get, pages, path_of, post
-from hmi_client.reading import read
-from hmi_client.shapes import Job, JobEvent
-from hmi_client.steps import Call, Flow, Give, Pause, ask
+from hmi_client.flow import Call, Flow, Item, Pause, ask
+from hmi_client.requests import get, pages, path_of, post
+from hmi_client.responses import Job, JobEvent, from_json
 
 POLL_S = 1.0
 Progress = Callable[[Job], None]
@@ -32,7 +31,7 @@ def job_tail(
             on_progress(now)
         while events := (yield from _events(job_id, after)):
             for event in events:
-                yield Give(event)
+                yield Item(event)
             after = events[-1].id
         if now.has_ended:
             return
@@ -41,14 +40,14 @@ def job_tail(
 
 def job_cancel(job_id: str) -> Flow[Job]:
     """Cancel a job; a running one is asked to stop."""
-    return read(Job, (yield from post(path_of("jobs", job_id, "cancel"))))
+    return from_json(Job, (yield from post(path_of("jobs", job_id, "cancel"))))
 
 
 def job_retry(job_id: str) -> Flow[Job]:
     """Run a failed or cancelled job again."""
-    return read(Job, (yield from post(path_of("jobs", job_id, "retry"))))
+    return from_json(Job, (yield from post(path_of("jobs", job_id, "retry"))))
 
 
 def _events(job_id: str, after: int) -> Flow[list[JobEvent]]:
     response = yield from ask(Call("GET", path_of("jobs", job_id, "events"), {"after": after}))
-    return [read(JobEvent, event) for event in response.json()]
+    return [from_json(JobEvent, event) for event in response.json()]

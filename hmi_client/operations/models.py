@@ -1,10 +1,9 @@
 """Models, their versions and aliases."""
 
 from hmi_client.errors import Conflict
-from hmi_client.operations.calls import get, pages, path_of
-from hmi_client.reading import read
-from hmi_client.shapes import Alias, AliasMove, Model, Version
-from hmi_client.steps import Call, Flow, ask
+from hmi_client.flow import Call, Flow, ask
+from hmi_client.requests import get, pages, path_of
+from hmi_client.responses import Alias, AliasMove, Model, Version, from_json
 
 DEFAULT_ALIAS = "default"
 
@@ -38,13 +37,13 @@ def promote(name: str, number: int, *, alias: str = DEFAULT_ALIAS, reason: str =
     """Point an alias at a version, by its number; infer requests follow within a second."""
     path = path_of("models", name, "aliases", alias)
     response = yield from ask(Call("PUT", path, json={"version": number, "reason": reason}))
-    return read(Alias, response.json())
+    return from_json(Alias, response.json())
 
 
 def rollback(name: str, *, alias: str = DEFAULT_ALIAS, reason: str = "") -> Flow[Alias]:
     """Point an alias at the version that it pointed at before its last move."""
     response = yield from ask(Call("GET", path_of("models", name, "alias-moves")))
-    moves = [read(AliasMove, move) for move in response.json()["results"] if move["name"] == alias]
+    moves = [from_json(AliasMove, move) for move in response.json()["results"] if move["name"] == alias]
     if not moves or moves[0].from_version is None:
         raise Conflict(
             f"The alias {alias} of {name} has pointed at no other version before.",

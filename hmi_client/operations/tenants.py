@@ -1,10 +1,9 @@
 """Who asks."""
 
 from hmi_client.errors import AuthenticationFailed
-from hmi_client.operations.calls import get, path_of
-from hmi_client.reading import read
-from hmi_client.shapes import Tenant, Usage
-from hmi_client.steps import Call, Flow, ask
+from hmi_client.flow import Call, Flow, ask
+from hmi_client.requests import get, path_of
+from hmi_client.responses import Tenant, Usage, from_json
 
 
 def whoami() -> Flow[Tenant]:
@@ -15,7 +14,7 @@ def whoami() -> Flow[Tenant]:
         raise AuthenticationFailed(
             "The key belongs to no tenant.", status=401, code="unauthenticated", type="authentication"
         )
-    return read(Tenant, results[0])
+    return from_json(Tenant, results[0])
 
 
 def usage(tenant: str) -> Flow[Usage]:

@@ -4,12 +4,11 @@ from collections.abc import Mapping
 from typing import Any
 
 from hmi_client.errors import JobEnded
-from hmi_client.operations.calls import path_of, post
+from hmi_client.flow import Flow, Item, Pause
 from hmi_client.operations.jobs import POLL_S, job
 from hmi_client.operations.models import version
-from hmi_client.reading import read
-from hmi_client.shapes import ENDED, Job, Version
-from hmi_client.steps import Flow, Give, Pause
+from hmi_client.requests import path_of, post
+from hmi_client.responses import ENDED, Job, Version, from_json
 
 
 def model_create(
@@ -30,7 +29,7 @@ def model_create(
         "license": license,
         "auto_promote": auto_promote,
     }
-    return read(Version, (yield from post("models", body)))
+    return from_json(Version, (yield from post("models", body)))
 
 
 def model_update(
@@ -38,7 +37,7 @@ def model_update(
 ) -> Flow[Version]:
     """Begin to train a new version of a model with another dataset; what ``settings`` leaves out stays."""
     body = {"dataset": dataset, "settings": dict(settings or {}), "auto_promote": auto_promote}
-    return read(Version, (yield from post(path_of("models", name, "versions"), body)))
+    return from_json(Version, (yield from post(path_of("models", name, "versions"), body)))
 
 
 def watch(version_id: int, *, poll_s: float = POLL_S) -> Flow[None]:
@@ -53,7 +52,7 @@ def watch(version_id: int, *, poll_s: float = POLL_S) -> Flow[None]:
             now = yield from job(line.id)
             if now != known:
                 shown[line.id] = now
-                yield Give(now)
+                yield Item(now)
         if all(line.state in ENDED for line in chain):
             return
         yield Pause(poll_s)

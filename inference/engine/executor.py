@@ -26,8 +26,8 @@ from inference.hplm.errors import HplmError
 from inference.hplm.heads import pooled
 from inference.hplm.misses import filled
 from inference.hplm.pets import Shape
+from inference.hplm.plot_lookup import LookupResult
 from inference.hplm.root import Root
-from inference.hplm.seeking import Sought
 
 log = logging.getLogger(__name__)
 
@@ -188,7 +188,7 @@ class Executor:
         self,
         number: int,
         rows: list[Row],
-        looked_up: Stage[Sought],
+        looked_up: Stage[LookupResult],
         fetched: Stage[Adapters],
         watch: Watch,
         share: float = 1.0,
@@ -209,7 +209,7 @@ class Executor:
         return Turn(computed, StageSeconds(sought.seconds, fetching_s, share * computing_s), computing_s)
 
     @torch.inference_mode()
-    def _compute(self, rows: list[Row], sought: Sought, adapters: Adapters, aside: Aside) -> Computed:
+    def _compute(self, rows: list[Row], sought: LookupResult, adapters: Adapters, aside: Aside) -> Computed:
         assert adapters.heads is not None
         upper, states = self.root.upper, filled(sought, self.root.upper.dtype)
         last = upper(states.states, states.mask, adapters.feed, aside.before)

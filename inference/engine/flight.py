@@ -11,7 +11,7 @@ from inference.engine.adapters import Adapters
 from inference.engine.pipeline import Stage
 from inference.engine.rows import Row, StageSeconds
 from inference.hplm.misses import Filled
-from inference.hplm.seeking import Sought
+from inference.hplm.plot_lookup import LookupResult
 
 
 class GivenUpError(Exception):
@@ -50,7 +50,7 @@ class Flight:
 
     number: int
     rows: list[Row]
-    retrieval: Stage[Sought]
+    retrieval: Stage[LookupResult]
     adapters: Stage[Adapters]
     turn: Stage[Turn | None]
     given_up: Event

@@ -6,7 +6,7 @@ from typing import Protocol
 from inference.engine.rows import Hits, Row
 from inference.hplm.lower_half import LowerHalf
 from inference.hplm.miss_policy import MissPolicy
-from inference.hplm.seeking import Counts, Sought, seek
+from inference.hplm.plot_lookup import Counts, LookupResult, lookup
 
 
 class LowerHalves(Protocol):
@@ -17,7 +17,7 @@ class LowerHalves(Protocol):
         can be had. KeyError for an unknown chain."""
 
 
-def retrieval(rows: Sequence[Row], halves: LowerHalves) -> Callable[[], Sought]:
+def retrieval(rows: Sequence[Row], halves: LowerHalves) -> Callable[[], LookupResult]:
     """What looks the rows' fragments up, once per chain. The lower halves are chosen now, by the thread that
     knows what is served; the looking up may be another's. It raises what choosing them raised."""
     computing = {row.chain for row in rows if row.misses.policy is not MissPolicy.FALLBACK}
@@ -26,14 +26,14 @@ def retrieval(rows: Sequence[Row], halves: LowerHalves) -> Callable[[], Sought]:
     except Exception as error:  # noqa: BLE001 - of one row's chain: the batch is to fail, not the caller
         failure = error
 
-        def fail() -> Sought:
+        def fail() -> LookupResult:
             raise failure
 
         return fail
     ids, types = [row.ids for row in rows], [row.types for row in rows]
     own, misses = [found[row.chain] for row in rows], [row.misses for row in rows]
     explain = [row.explain for row in rows]
-    return lambda: seek(ids, own, misses, types, explain)
+    return lambda: lookup(ids, own, misses, types, explain)
 
 
 def hits_of(counts: Counts) -> Hits:

@@ -5,7 +5,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from inference.hplm.activations import is_activation
+from torch import nn
+
 from inference.hplm.errors import HplmError
 
 
@@ -61,3 +62,24 @@ class Architecture:
             return cls(**raw)
         except TypeError as error:
             raise HplmError("corrupt_artifact", f"architecture: {error}") from error
+
+
+# What encoders have. To ask transformers takes longer than to import torch, at each start and in each job.
+USUAL = {"gelu": nn.GELU, "relu": nn.ReLU, "silu": nn.SiLU, "swish": nn.SiLU, "tanh": nn.Tanh}
+
+
+def is_activation(name: str) -> bool:
+    """Whether there is one of this name."""
+    return name in USUAL or name in _all()
+
+
+def activation(name: str) -> nn.Module:
+    """The one of this name; KeyError if there is none."""
+    made: nn.Module = USUAL[name]() if name in USUAL else _all()[name]
+    return made
+
+
+def _all() -> "dict[str, nn.Module]":
+    from transformers.activations import ACT2FN
+
+    return ACT2FN

@@ -4,13 +4,16 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from inference.hplm.activations import activation
-from inference.hplm.architecture import Architecture
+from inference.hplm.architecture import Architecture, activation
 from inference.hplm.pet_batch import LayerPets, SharedLayer
 
 NO_PETS = SharedLayer({})
+
+
 # Tokens of a text up to which attention is written out while training on a CPU.
 SENTENCE = 256
+
+
 MASKED = -1e4
 
 

@@ -3,8 +3,9 @@ safetensors."""
 
 import hashlib
 import re
+from collections.abc import Collection
 from dataclasses import dataclass
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 
 from torch import Tensor
 
@@ -12,11 +13,12 @@ from inference.hplm.architecture import Architecture
 from inference.hplm.errors import HplmError
 from inference.hplm.families.base import Family
 from inference.hplm.families.registry import family_of
-from inference.hplm.hub import fetch
 from inference.hplm.json_files import read_json
 from inference.hplm.weights import read_weights, widen
 
 PICKLED_SUFFIXES = frozenset({".bin", ".pt", ".pth", ".pkl", ".pickle", ".ckpt", ".joblib"})
+
+
 _HUB_ID = re.compile(r"[A-Za-z0-9][\w.-]*(/[A-Za-z0-9][\w.-]*)?")
 
 
@@ -108,3 +110,39 @@ def _sha256(files: list[Path]) -> str:
             while block := stream.read(1 << 20):
                 digest.update(block)
     return digest.hexdigest()
+
+
+_WANTED = ["config.json", "tokenizer.json", "*.safetensors", "*.safetensors.index.json"]
+
+
+_UNWANTED = ["*/*"]
+
+
+def fetch(hub_id: str, *, pickled: Collection[str]) -> Path:
+    """The local folder of hub id `hub_id`: JSON and safetensors of its top level, downloaded when needed.
+
+    Raises HplmError(pickled_checkpoint) before anything is downloaded when the weights come only in files
+    with a suffix in `pickled`, and HplmError(checkpoint_not_found) when the hub has no such id, or cannot be
+    reached and the id was never fetched before.
+    """
+    from huggingface_hub import snapshot_download  # slow to import, and rarely needed
+
+    suffixes = _suffixes(hub_id)
+    if ".safetensors" not in suffixes and suffixes & set(pickled):
+        raise HplmError("pickled_checkpoint", f"{hub_id} has only pickled weights; reading them runs code")
+    try:
+        return Path(snapshot_download(hub_id, allow_patterns=_WANTED, ignore_patterns=_UNWANTED))
+    except Exception as error:  # the client raises many types; each means it is not to be had
+        message = f"there is no folder {hub_id!r}, and fetching it from the hub failed: {error}"
+        raise HplmError("checkpoint_not_found", message) from error
+
+
+def _suffixes(hub_id: str) -> set[str]:
+    """The suffixes of the files at the hub; none when it cannot be asked, as a fetched copy may serve."""
+    from huggingface_hub import list_repo_files
+    from huggingface_hub.errors import HfHubHTTPError, OfflineModeIsEnabled
+
+    try:
+        return {PurePosixPath(name).suffix for name in list_repo_files(hub_id) if "/" not in name}
+    except (HfHubHTTPError, OfflineModeIsEnabled, OSError):
+        return set()

@@ -9,9 +9,9 @@ from numpy.typing import NDArray
 from torch import Tensor
 from torch.nn import functional
 
+from inference.hplm.bucketed_linear import added
 from inference.hplm.compose import Composition
 from inference.hplm.fragments import reach
-from inference.hplm.products import added
 
 Ids = NDArray[np.int64]
 

@@ -8,7 +8,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from inference.hplm.gathering import Resident, Rows
+from inference.hplm.row_gather import Resident, Rows
 
 RENEWED_EVERY: Final = 32
 """Lookups between two exchanges of rows."""

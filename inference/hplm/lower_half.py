@@ -7,10 +7,10 @@ import torch
 
 from inference.hplm.compose import Composition
 from inference.hplm.full_lower import FullLower
-from inference.hplm.gathering import Hot
 from inference.hplm.local_lower import LocalLower
 from inference.hplm.miss_plan import CostModel, LevelErrors
 from inference.hplm.plot import PlotChain
+from inference.hplm.row_gather import Hot
 
 
 @dataclass(frozen=True, slots=True, eq=False)

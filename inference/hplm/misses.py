@@ -15,7 +15,7 @@ from inference.hplm.compose_flat import Layout, compose_flat, vectors
 from inference.hplm.lower_half import LowerHalf
 from inference.hplm.miss_plan import CostModel, LevelErrors
 from inference.hplm.miss_policy import Misses, MissPolicy
-from inference.hplm.seeking import Counts, Ids, Levels, Part, Sought, Texts, seek
+from inference.hplm.plot_lookup import Counts, Ids, Levels, LookupPart, LookupResult, Texts, lookup
 
 __all__ = [
     "CostModel",
@@ -36,7 +36,7 @@ FRAGMENTS_AT_ONCE = 2048
 class Filled:
     """states [B, T, d] on the device and mask [B, T] bool
     (true: a token is there); per text its counts, the fragments [M, n] that its chain does not hold, and what
-    each token was given (see `Part`) where that was asked for."""
+    each token was given (see `LookupPart`) where that was asked for."""
 
     states: Tensor
     mask: Tensor
@@ -59,11 +59,11 @@ def fill(
     What is computed is computed once for each different fragment of the batch and lower half. Raises what a
     chain's lookup raises.
     """
-    return filled(seek(ids, halves, misses, types, explain))
+    return filled(lookup(ids, halves, misses, types, explain))
 
 
 @torch.no_grad()
-def filled(sought: Sought, dtype: torch.dtype = torch.float32) -> Filled:
+def filled(sought: LookupResult, dtype: torch.dtype = torch.float32) -> Filled:
     """The states, in that type, of a batch of which the tables have been asked: what they gave is moved to
     the device and summed up, the rest computed there."""
     texts, device = sought.texts, sought.parts[0].half.device
@@ -96,7 +96,7 @@ class _Sheet:
         self.states: Tensor | None = None
         self._texts, self._mask, self._dtype = texts, mask, dtype
 
-    def put_composed(self, part: Part, layout: Layout) -> None:
+    def put_composed(self, part: LookupPart, layout: Layout) -> None:
         """From contributions to states."""
         half, longest = part.half, self._texts.longest
         parts = half.composition or half.chain.composition.to(half.device)
@@ -108,7 +108,7 @@ class _Sheet:
         places = np.arange(len(states)) + np.repeat(shift, layout.lengths)
         self._put(torch.from_numpy(places).to(half.device), states)
 
-    def put_whole(self, part: Part) -> None:
+    def put_whole(self, part: LookupPart) -> None:
         """Texts through the root's own lower layers."""
         assert part.half.full is not None
         mask = self._mask[torch.tensor(part.whole, device=self._mask.device)]
@@ -135,7 +135,7 @@ class _Sheet:
         return torch.from_numpy(padded).to(self._mask.device)
 
 
-def _contributions(part: Part, layout: Layout, parts: Composition) -> Tensor:
+def _contributions(part: LookupPart, layout: Layout, parts: Composition) -> Tensor:
     """`vectors` of everything the tables and the local lower layers say."""
     half, rows = part.half, part.rows
     copied = rows.rows.to(half.device, non_blocking=True)

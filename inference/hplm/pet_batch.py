@@ -8,8 +8,8 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
+from inference.hplm.bucketed_linear import linear
 from inference.hplm.pet_layout import PackedPet, PetLayout
-from inference.hplm.products import linear
 
 # From so many times more tokens in a batch than a map is wide, adding a low-rank update to the weights costs
 # less than making it beside them: a training step on a CPU of 16 texts of 128 tokens, 384 wide, takes 71% of

@@ -23,9 +23,9 @@ from inference.hplm.fragments import (
     search_order,
     unique,
 )
-from inference.hplm.gathering import Found, gathered
 from inference.hplm.json_files import read_artifact_json
 from inference.hplm.quantise import DTYPES, gather, row_type
+from inference.hplm.row_gather import Found, gathered
 from inference.hplm.weights import read_weights, widen
 
 JSON_FILE = "plot.json"

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 from torch.nn import functional
 
-from inference.hplm.activations import activation
+from inference.hplm.architecture import activation
 from inference.hplm.fragments import pack
 from inference.hplm.hplm import Hplm
 from inference.hplm.plot import PlotChain, PlotTable

@@ -1,31 +1,80 @@
 """A root: the shared upper layers, the tokenizer and the untouched lower layers of a checkpoint."""
 
 import dataclasses
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
+from torch.nn import functional
 
-from inference.hplm.architecture import Architecture
+from inference.hplm.architecture import Architecture, activation
 from inference.hplm.checkpoint import Checkpoint
 from inference.hplm.errors import HplmError
 from inference.hplm.families.registry import FAMILIES
 from inference.hplm.fragments import N
 from inference.hplm.full_lower import FullLower
 from inference.hplm.json_files import read_artifact_json, write_json
-from inference.hplm.lm_head import LmHead
 from inference.hplm.root_config import RootConfig
 from inference.hplm.tokenization import TextTokenizer
 from inference.hplm.upper import UpperLayers
-from inference.hplm.weights import read_weights, select, write_weights
+from inference.hplm.weights import fill, read_weights, select, widen, write_weights
+
+
+class LmHead(nn.Module):
+    """Transform, then a decoder tied to the word embeddings, as the families' own."""
+
+    def __init__(self, shape: Architecture) -> None:
+        super().__init__()
+        self.dense = nn.Linear(shape.hidden, shape.embedding)
+        self.activation = activation(shape.activation)
+        self.norm = nn.LayerNorm(shape.embedding, eps=shape.eps)
+        self.bias = nn.Parameter(torch.zeros(shape.vocab))
+
+    def forward(self, states: Tensor, word_embeddings: Tensor) -> Tensor:
+        """Logits [..., V] over the vocabulary of final states [..., d]; `word_embeddings` is [V, e]."""
+        transformed = self.norm(self.activation(self.dense(states)))
+        return functional.linear(transformed, word_embeddings, self.bias)
+
+    @classmethod
+    def from_checkpoint(cls, shape: Architecture, weights: Mapping[str, Tensor]) -> "LmHead | None":
+        """The checkpoint's own head, or None when its weights hold none."""
+        found = select(weights, "head.")
+        if "dense.weight" not in found:
+            return None
+        module = cls(shape)
+        fill(module, found, "the checkpoint's language model head", "unsupported_checkpoint")
+        return module
+
+    def save(self, path: Path) -> None:
+        """Write the weights to a safetensors file."""
+        write_weights(path, self.state_dict())
+
+    @classmethod
+    def load(cls, path: Path, shape: Architecture, device: torch.device | str = "cpu") -> "LmHead":
+        """Read what `save` wrote, fp32."""
+        module = cls(shape)
+        fill(module, widen(read_weights(path)), path.name)
+        return module.to(device)
+
 
 ROOT_FILE = "root.json"
+
+
 TOKENIZER_FILE = "tokenizer.json"
+
+
 UPPER_FILE = "upper.safetensors"
+
+
 LOWER_FILE = "checkpoint_lower.safetensors"
+
+
 LM_HEAD_FILE = "lm_head.safetensors"
+
+
 POOLER_FILE = "pooler.safetensors"
 """Of a BERT that carries one: no layer here reads it, but classifiers trained elsewhere do."""
 

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from inference.hplm.errors import HplmError
 from inference.hplm.families.base import BERT_SPECIALS, Specials
-from inference.hplm.word_memory import Tokens, WordMemory, reads_words_apart
+from inference.hplm.word_token_cache import Tokens, WordMemory, reads_words_apart
 
 # Characters read for each token that fits, before it is known whether the rest of a long text matters.
 _CHARS_PER_TOKEN = 16

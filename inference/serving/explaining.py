@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 
 from inference.hplm.hplm import QUESTION_ANSWERING
 from inference.hplm.plot import HIT_BI, HIT_TRI, HIT_UNI
-from inference.hplm.seeking import COMPUTED
+from inference.hplm.plot_lookup import COMPUTED
 from inference.hplm.tokenization import Encoding
 
 LEVELS: Final = {HIT_TRI: "trigram", HIT_BI: "bigram", HIT_UNI: "unigram", COMPUTED: "computed"}

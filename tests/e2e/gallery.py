@@ -40,7 +40,7 @@ from versiontree.tree.models import Version
 from versiontree.tree.services.domains import domain_create
 from versiontree.tree.services.hplms import hplm_create, hplm_update
 from workers.coverage import coverage_measure
-from workers.training.answers import Judged
+from workers.training.evaluation_answers import Judged
 
 TEXT = "a drug for the heart of the patient, and a good result for the blood of the doctor"
 WORDS = ("Aspirin", "helps", "patient", "{}", "against", "severe", "headache")

@@ -1,6 +1,7 @@
 """The answers that an evaluation kept: reading them, choosing among them, and holding two against each other.
 
-A file of them never changes, so what was read is remembered. ``workers.training.answers`` writes it.
+A file of them never changes, so what was read is remembered. ``workers.training.evaluation_answers`` writes
+it.
 """
 
 import json

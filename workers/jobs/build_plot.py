@@ -9,7 +9,7 @@ from django.conf import settings
 from versiontree.artifact_store import ArtifactStore
 from versiontree.jobs.models import Job, JobShard
 from versiontree.tree.selectors.versions import build_inputs
-from workers.jobs.inputs import artifact_folder, corpus_file
+from workers.jobs.files import artifact_folder, corpus_file
 from workers.jobs.outcome import JobOutcome
 from workers.sharding import ShardWork, Told, share_stage
 from workers.training.progress import Reporter

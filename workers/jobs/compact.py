@@ -5,8 +5,7 @@ from pathlib import Path
 from versiontree.artifact_store import ArtifactStore
 from versiontree.jobs.models import Job
 from versiontree.tree.services.domain_heads import nearest_lower
-from workers.jobs.outcome import JobOutcome
-from workers.jobs.reuse import shared
+from workers.jobs.outcome import JobOutcome, shared_artifact
 from workers.training.progress import Reporter
 
 STAGES = (("merge tables", 1.0),)
@@ -19,4 +18,4 @@ def run(job: Job, store: ArtifactStore, workspace: Path, reporter: Reporter) -> 
     out = workspace / "plot"
     folders = [store.path("plot", digest) for digest in job.params["plots"]]
     report = merge_plots(plots=folders, out=out, reporter=reporter)
-    return JobOutcome(report, {"plot": out}, reused={"lower": shared(nearest_lower(job.version))})
+    return JobOutcome(report, {"plot": out}, reused={"lower": shared_artifact(nearest_lower(job.version))})

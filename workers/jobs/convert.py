@@ -6,7 +6,7 @@ from django.conf import settings
 
 from versiontree.artifact_store import ArtifactStore
 from versiontree.jobs.models import Job
-from workers.jobs.inputs import corpus_file
+from workers.jobs.files import corpus_file
 from workers.jobs.outcome import JobOutcome
 from workers.training.progress import Reporter
 from workers.workspace import job_staging

@@ -15,9 +15,8 @@ from versiontree.tree.selectors.versions import build_inputs
 from versiontree.tree.services.domain_heads import nearest_lower
 from versiontree.tree.services.growth import tenants_that_share, tenants_to_grow_from
 from versiontree.tree.training_settings import DEFAULT_VECTORS
-from workers.jobs.inputs import artifact_folder
-from workers.jobs.outcome import JobOutcome
-from workers.jobs.reuse import shared
+from workers.jobs.files import artifact_folder
+from workers.jobs.outcome import JobOutcome, shared_artifact
 from workers.training.progress import Reporter
 
 log = logging.getLogger(__name__)
@@ -53,7 +52,7 @@ def run(job: Job, store: ArtifactStore, workspace: Path, reporter: Reporter) -> 
     return JobOutcome(
         report,
         {"plot": out},
-        reused={"lower": shared(lower)},
+        reused={"lower": shared_artifact(lower)},
         # All tenants' where all read the table; else only the owner's, whose alone were read.
         afterwards=partial(_forget, tables, tenants if job.tenant_id else None),
     )

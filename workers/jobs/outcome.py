@@ -1,4 +1,4 @@
-"""What a job hands back."""
+"""What a job returns: figures and artifacts."""
 
 import math
 from collections.abc import Callable, Mapping
@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from versiontree.artifact_store import StoredArtifact
+from versiontree.tree.models import Artifact
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,3 +38,8 @@ def plain(value: Any) -> Any:
     if isinstance(value, Real):
         return float(value) if math.isfinite(value) else None
     return str(value)
+
+
+def shared_artifact(artifact: Artifact) -> StoredArtifact:
+    """An artifact of another version as one that this version has too."""
+    return StoredArtifact(artifact.kind, artifact.digest, artifact.size, artifact.files)

@@ -9,10 +9,10 @@ from pathlib import Path
 from typing import Any
 from uuid import uuid4
 
+from workers.training.atomic_folders import Report
 from workers.training.corpus import require_texts
 from workers.training.plot_shards import PlotInputs, PlotParts, PlotSettings, Told
 from workers.training.progress import Reporter
-from workers.training.sealed import Report
 
 __all__ = ["PlotSettings", "build_plot", "plot_report"]
 

@@ -17,13 +17,13 @@ from inference.hplm import fragments
 from inference.hplm.local_lower import LocalLower
 from inference.hplm.root_config import RootConfig
 from workers.training.checkpoints import draws
-from workers.training.gaps import Patterns
+from workers.training.hidden_states import Teacher
 from workers.training.ngrams import Window
 from workers.training.precision import Arithmetic
 from workers.training.progress import Reporter
 from workers.training.ridge import NormalEquations
 from workers.training.sequences import Batch, Framed, make_batch
-from workers.training.states import Teacher
+from workers.training.simulated_misses import Patterns
 
 # Rows of one combination of levels gathered before they are multiplied, and of all combinations together.
 ROWS_AT_ONCE = 512

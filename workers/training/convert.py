@@ -12,11 +12,11 @@ from inference.hplm.fragments import N
 from inference.hplm.full_lower import FullLower
 from inference.hplm.local_lower import LocalLower
 from inference.hplm.root import Root
+from workers.training.atomic_folders import atomic_folders
 from workers.training.checkpoints import Checkpoints
 from workers.training.closed_form import STAGE as CLOSED_FORM_STAGE
 from workers.training.closed_form import ClosedForm
-from workers.training.companions import companions, gpus, reading_only
-from workers.training.context import batches_for, fit_context
+from workers.training.context_term import batches_for, fit_context
 from workers.training.corpus import CorpusReader, read_corpus
 from workers.training.distil import STAGE as DISTIL_STAGE
 from workers.training.distil import (
@@ -26,15 +26,15 @@ from workers.training.distil import (
     restore_local,
     variances,
 )
-from workers.training.gaps import Frequencies, Patterns, Reading, TableGaps
-from workers.training.general import write_general
-from workers.training.learning import Budget, learn
+from workers.training.general_text import write_general
+from workers.training.hidden_states import Teacher
+from workers.training.multi_gpu import gpus, peer_processes, reading_only
 from workers.training.precision import Arithmetic, arithmetic
 from workers.training.progress import Reporter
-from workers.training.states import Teacher
-from workers.training.texts import Course, TrainingTexts
-from workers.training.tidy import written_whole
-from workers.training.unexplained import level_readings, measure, measure_mixed
+from workers.training.simulated_misses import Frequencies, Patterns, Reading, TableGaps
+from workers.training.training_loop import Budget, learn
+from workers.training.training_texts import Course, TrainingTexts
+from workers.training.unexplained_variance import level_readings, measure, measure_mixed
 
 BATCHES_FOR_VARIANCE = 16
 # The coverage of the table whose gaps a conversion learns with and is measured with.
@@ -103,7 +103,7 @@ def convert_root(
         "settings": settings,
     }
     theirs = given | {"checkpoints": reading_only(checkpoints)}
-    with companions(convert_here, theirs, ("out_root", "out_lower"), gpus(settings.device)) as others:
+    with peer_processes(convert_here, theirs, ("out_root", "out_lower"), gpus(settings.device)) as others:
         return convert_here(**given, reporter=others.watched_by(reporter), checkpoints=checkpoints)
 
 
@@ -136,7 +136,7 @@ def convert_here(
     conversion = _Conversion(root, texts, settings, computing, reporter, checkpoints or Checkpoints())
     reporter.advance(1)
     report = conversion.run()
-    with written_whole(out_root, out_lower):
+    with atomic_folders(out_root, out_lower):
         root.save(out_root, report)
         write_general(out_root, texts.held_out(settings.general_tokens))
         conversion.local.cpu().save(out_lower, report)

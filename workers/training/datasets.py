@@ -22,7 +22,7 @@ class DatasetFiles:
 
 
 @dataclass(frozen=True)
-class Answer:
+class SpanAnswer:
     """A stretch of a context, and the character it starts at."""
 
     text: str
@@ -43,7 +43,7 @@ class Example:
     words: tuple[str, ...] = ()
     labels: tuple[str, ...] = ()
     value: float = 0.0
-    answers: tuple[Answer, ...] = ()
+    answers: tuple[SpanAnswer, ...] = ()
 
 
 def read_examples(path: Path, task: str) -> list[Example]:
@@ -93,7 +93,7 @@ def _tagged(row: dict[str, Any]) -> Example:
 
 def _asked(row: dict[str, Any]) -> Example:
     context = str(row["context"])
-    answers = tuple(Answer(str(answer["text"]), int(answer["start"])) for answer in row["answers"])
+    answers = tuple(SpanAnswer(str(answer["text"]), int(answer["start"])) for answer in row["answers"])
     for answer in answers:
         if context[answer.start : answer.start + len(answer.text)] != answer.text:
             raise ValueError(f"the context does not hold {answer.text[:40]!r} at {answer.start}")

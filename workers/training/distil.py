@@ -12,13 +12,13 @@ from inference.hplm.local_lower import LocalLower
 from inference.hplm.root_config import RootConfig
 from workers.training.checkpoints import draws
 from workers.training.corpus import Ids
-from workers.training.gaps import Patterns
+from workers.training.hidden_states import WORDS, Teacher, local_states
 from workers.training.optimise import Optimiser
 from workers.training.progress import Reporter
 from workers.training.sequences import Batch, Framed, make_batch
-from workers.training.states import WORDS, Teacher, local_states
-from workers.training.texts import Course
-from workers.training.unexplained import Spread
+from workers.training.simulated_misses import Patterns
+from workers.training.training_texts import Course
+from workers.training.unexplained_variance import Spread
 from workers.training.word_rows import WordRows
 
 STAGE = 2

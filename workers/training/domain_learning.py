@@ -8,10 +8,10 @@ from torch import Tensor
 
 from workers.training.checkpoints import draws
 from workers.training.distil import local_optimiser, local_tensors, restore_local, squared_error
-from workers.training.gaps import Patterns
 from workers.training.language_model import LanguageModel
 from workers.training.masking import Hidden, hide, masked_batch
-from workers.training.texts import Course
+from workers.training.simulated_misses import Patterns
+from workers.training.training_texts import Course
 
 STAGE = 2
 WARMUP_STEPS = 10

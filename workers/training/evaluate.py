@@ -5,11 +5,11 @@ from pathlib import Path
 from typing import Any
 
 from inference.hplm.hplm import Hplm
-from workers.training.answers import write_answers
 from workers.training.datasets import read_examples
-from workers.training.lookup import LowerWay
+from workers.training.evaluation_answers import write_answers
+from workers.training.lower_states import LowerWay
 from workers.training.precision import arithmetic
-from workers.training.prepared import Backbone, decoded, every_output, judged, prepare, scores
+from workers.training.prepared_split import Backbone, decoded, every_output, judged, prepare, scores
 from workers.training.progress import Reporter
 from workers.training.task_model import TaskModel
 from workers.training.tasks.registry import task_kind

@@ -9,17 +9,17 @@ import torch
 from inference.hplm.heads import Head, Pooling
 from inference.hplm.hplm import Hplm, Task
 from inference.hplm.pets import PetWeights, Shape
+from workers.training.atomic_folders import atomic_folders
 from workers.training.checkpoints import Checkpoints
 from workers.training.datasets import DatasetFiles, Example, read_examples
 from workers.training.fine_tune_settings import FineTuneSettings
 from workers.training.precision import arithmetic
-from workers.training.prepared import Backbone, Prepared, answer, imbalance, prepare, scores
+from workers.training.prepared_split import Backbone, Prepared, answer, imbalance, prepare, scores
 from workers.training.progress import Reporter
 from workers.training.search import Search
 from workers.training.task_model import TaskModel
 from workers.training.tasks.base import TaskKind
 from workers.training.tasks.registry import task_kind
-from workers.training.tidy import written_whole
 
 
 def fine_tune(
@@ -60,7 +60,7 @@ def fine_tune(
         found = answer(model, backbone, splits[name], kind, labels, reporter)
         report[name] = scores(splits[name], found, kind, examples["train"])
     report |= _about(splits["train"], kind, replace(settings, epochs=search.epochs))
-    with written_whole(out):
+    with atomic_folders(out):
         _trained(model, kind, labels, splits["train"], report).to("cpu", torch.float32).save(out)
     return report | {"labels": labels, "bytes": Hplm.load(out, dtype=torch.float16).bytes}
 

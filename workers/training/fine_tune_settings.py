@@ -4,7 +4,7 @@ import math
 from dataclasses import dataclass
 
 from inference.hplm.pets import PetSpec
-from workers.training.lookup import LowerWay
+from workers.training.lower_states import LowerWay
 
 RATES_TRIED = (1.0, 0.5, 2.0)
 USUAL_EPOCHS = 8

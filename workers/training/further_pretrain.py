@@ -8,27 +8,26 @@ from typing import Any
 import numpy as np
 import torch
 
-from inference.hplm.lm_head import LmHead
 from inference.hplm.local_lower import LocalLower
-from inference.hplm.root import LM_HEAD_FILE, TOKENIZER_FILE, Root
+from inference.hplm.root import LM_HEAD_FILE, TOKENIZER_FILE, LmHead, Root
+from workers.training.atomic_folders import atomic_folders
 from workers.training.checkpoints import Checkpoints, draws
-from workers.training.companions import companions, gpus, reading_only
-from workers.training.context import batches_for
+from workers.training.context_term import batches_for
 from workers.training.convert import ALPHA
 from workers.training.corpus import CorpusReader, read_corpus
 from workers.training.domain_learning import STAGE, DomainLearning
-from workers.training.gaps import Frequencies, Patterns, TableGaps
-from workers.training.general import read_general
+from workers.training.general_text import read_general
+from workers.training.hidden_states import Teacher
 from workers.training.language_model import HEAD_STAGE, LanguageModel, new_head
-from workers.training.learning import Budget, learn
 from workers.training.masking import hide
+from workers.training.multi_gpu import gpus, peer_processes, reading_only
 from workers.training.precision import arithmetic
 from workers.training.progress import Reporter
 from workers.training.sequences import Framed, batches_of, make_batch
-from workers.training.states import Teacher
-from workers.training.texts import Course, TrainingTexts
-from workers.training.tidy import written_whole
-from workers.training.unexplained import Spread, level_readings, measure
+from workers.training.simulated_misses import Frequencies, Patterns, TableGaps
+from workers.training.training_loop import Budget, learn
+from workers.training.training_texts import Course, TrainingTexts
+from workers.training.unexplained_variance import Spread, level_readings, measure
 
 BATCHES_FOR_VARIANCE = 8
 STAGE_NAME = "further pretrain"
@@ -93,7 +92,7 @@ def further_pretrain(
         "general": general,
     }
     theirs = given | {"checkpoints": reading_only(checkpoints)}
-    with companions(further_pretrain_here, theirs, ("out",), gpus(settings.device)) as others:
+    with peer_processes(further_pretrain_here, theirs, ("out",), gpus(settings.device)) as others:
         return further_pretrain_here(**given, reporter=others.watched_by(reporter), checkpoints=checkpoints)
 
 
@@ -135,7 +134,7 @@ def further_pretrain_here(
     elsewhere = _general(root, general, loaded, settings, reporter)
     report = _Domain(model, texts, elsewhere, settings, reporter, kept).run()
     report["head_fitted"] = known is None
-    with written_whole(out):
+    with atomic_folders(out):
         model.local.cpu().save(out, report)
         if loaded.lm_head() is None:
             model.head.save(out / LM_HEAD_FILE)

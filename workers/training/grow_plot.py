@@ -16,11 +16,11 @@ from inference.hplm.plot import PlotTable
 from inference.hplm.plot_writer import Batch, write_plot
 from inference.hplm.root import ROOT_FILE
 from inference.hplm.root_config import RootConfig
+from workers.training.atomic_folders import atomic_folders
 from workers.training.ngrams import Ids
 from workers.training.plot_shards import PlotSettings
 from workers.training.precision import Arithmetic, arithmetic
 from workers.training.progress import Reporter
-from workers.training.tidy import written_whole
 
 Missed = tuple[tuple[int, ...], int]
 """The ids of a fragment, and how often it was missed."""
@@ -52,7 +52,7 @@ def grow_plot(
         )
     local = LocalLower.load(lower, computing.device)
     reporter.stage("compute fragments", len(wanted))
-    with written_whole(out):
+    with atomic_folders(out):
         about = write_plot(
             out,
             _blocks(wanted, local, computing, settings.fragments_per_batch, reporter),

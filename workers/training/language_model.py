@@ -9,17 +9,16 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from inference.hplm.lm_head import LmHead
 from inference.hplm.local_lower import LocalLower
-from inference.hplm.root import Root
+from inference.hplm.root import LmHead, Root
 from inference.hplm.root_config import RootConfig
 from workers.training.checkpoints import Checkpoints, draws, torch_draws
-from workers.training.learning import Budget, finished, learn
+from workers.training.hidden_states import Teacher, local_states
 from workers.training.masking import MaskedBatch, hide, masked_batch
 from workers.training.optimise import Optimiser
 from workers.training.progress import Reporter
 from workers.training.sequences import Framed
-from workers.training.states import Teacher, local_states
+from workers.training.training_loop import Budget, finished, learn
 from workers.training.word_rows import WordRows
 
 HEAD_STAGE = 1

@@ -10,8 +10,8 @@ from torch import Tensor
 from inference.hplm import fragments
 from inference.hplm.root_config import RootConfig
 from workers.training.corpus import Ids
-from workers.training.gaps import Patterns
 from workers.training.sequences import Batch, Framed, make_batch
+from workers.training.simulated_misses import Patterns
 
 SELECTED = 0.15
 MASKED, RANDOM = 0.8, 0.1

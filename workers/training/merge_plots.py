@@ -6,9 +6,9 @@ from typing import Any
 
 from inference.hplm.compaction import merge
 from inference.hplm.plot import PlotTable
+from workers.training.atomic_folders import atomic_folders
 from workers.training.disk import full_disk_told
 from workers.training.progress import Reporter
-from workers.training.tidy import written_whole
 
 
 def merge_plots(*, plots: Sequence[Path], out: Path, reporter: Reporter) -> dict[str, Any]:
@@ -23,7 +23,7 @@ def merge_plots(*, plots: Sequence[Path], out: Path, reporter: Reporter) -> dict
         reporter.check()
         reporter.advance(rows)
 
-    with full_disk_told(), written_whole(out):
+    with full_disk_told(), atomic_folders(out):
         about = merge(tables, out, told)
     reporter.advance(before["rows"])
     return {

@@ -10,8 +10,8 @@ from torch import Tensor
 from torch.nn import Parameter
 
 from inference.hplm.errors import HplmError
-from workers.training.parallel import Processes
-from workers.training.room import first_parts
+from workers.training.batch_parts import first_parts
+from workers.training.multi_gpu import Processes
 from workers.training.word_rows import WordRows
 
 WEIGHT_DECAY = 0.01

@@ -21,13 +21,12 @@ from inference.hplm.local_lower import LocalLower
 from inference.hplm.plot_writer import write_plot
 from inference.hplm.root import ROOT_FILE, TOKENIZER_FILE
 from inference.hplm.root_config import RootConfig
-from workers.training.chosen import CHOSEN_FILE, choose_fragments
+from workers.training.atomic_folders import Report, atomic_folders, build_once
 from workers.training.corpus import CorpusReader, byte_ranges, texts_between
-from workers.training.counting import FragmentTables
+from workers.training.fragment_counts import FragmentTables
+from workers.training.fragment_selection import CHOSEN_FILE, choose_fragments
 from workers.training.ngrams import Ids, Packing, Window
 from workers.training.precision import Arithmetic, arithmetic
-from workers.training.sealed import Report, made_once
-from workers.training.tidy import written_whole
 
 VECTORS_FILE: Final = "vectors.f2"
 BATCHES_OF_A_PIECE: Final = 32
@@ -83,11 +82,11 @@ class PlotParts:
 
     def count(self, piece: Piece, folder: Path, told: Told) -> Report:
         """Count the fragments of a range of the corpus; `told` hears of bytes."""
-        return made_once(folder, lambda aside: self._count(piece, aside, told))
+        return build_once(folder, lambda aside: self._count(piece, aside, told))
 
     def choose(self, counted: Sequence[Path], folder: Path, told: Told) -> Report:
         """Put the counts together and write down the fragments worth keeping; `told` hears nothing but 0."""
-        return made_once(folder, lambda aside: self._choose(counted, aside, told))
+        return build_once(folder, lambda aside: self._choose(counted, aside, told))
 
     def vector_pieces(self, rows: int) -> list[Piece]:
         """Ranges of the chosen fragments. Batches never straddle them, so vectors do not depend on them."""
@@ -96,7 +95,7 @@ class PlotParts:
 
     def compute(self, piece: Piece, chosen: Path, folder: Path, told: Told) -> Report:
         """Compute the vectors of a range of the chosen fragments; `told` hears of fragments."""
-        return made_once(folder, lambda aside: self._compute(piece, chosen, aside, told))
+        return build_once(folder, lambda aside: self._compute(piece, chosen, aside, told))
 
     def write(
         self, chosen: Path, pieces: Sequence[Piece], computed: Sequence[Path], out: Path, told: Told
@@ -107,7 +106,7 @@ class PlotParts:
             "alpha": self._inputs.alpha,
             "lower_digest": self._inputs.lower.name,
         }
-        with written_whole(out):
+        with atomic_folders(out):
             return write_plot(
                 out,
                 self._blocks(chosen, pieces, computed, told),

@@ -13,7 +13,7 @@ from torch import Tensor
 from workers.training.checkpoints import Checkpoints, Saved, draws
 from workers.training.fine_tune_settings import FineTuneSettings
 from workers.training.optimise import Optimiser
-from workers.training.prepared import Backbone, Prepared, answer, outputs_of
+from workers.training.prepared_split import Backbone, Prepared, answer, outputs_of
 from workers.training.progress import Reporter
 from workers.training.task_model import TaskModel
 from workers.training.tasks.base import UNKNOWN, TaskKind

@@ -9,14 +9,21 @@ from typing import Any, Final, cast
 import torch
 from torch import Tensor
 
-from inference.hplm.foreign.asking import Asked, Carried, LowerTouchedError, read_said, read_tensors, refusal
+from inference.hplm.foreign.adapter_folder import (
+    AdapterRequest,
+    ImportedAdapter,
+    LowerTouchedError,
+    module_of,
+    read_said,
+    read_tensors,
+    refusal,
+)
 from inference.hplm.foreign.heads import labels_of, text_task, token_task
-from inference.hplm.foreign.places import module_of
 from inference.hplm.heads import ACTIVATIONS, Activation, Head, Inner
 from inference.hplm.hplm import PER_TOKEN, QUESTION_ANSWERING, Hplm, Task
 from inference.hplm.pets import PetSpec, PetWeights, Shape, tensor_shapes
 from inference.hplm.root_config import RootConfig
-from inference.hplm.sizes import LARGEST_WIDTH
+from inference.hplm.size_limits import LARGEST_WIDTH
 
 CONFIG_FILE: Final = "adapter_config.json"
 WEIGHTS_FILE: Final = "adapter.safetensors"
@@ -71,7 +78,7 @@ _TENSOR: Final = re.compile(
 _HEAD: Final = re.compile(r"heads\.[^.]+\.(\d{1,3})\.(weight|bias)")
 
 
-def read_adapterhub(asked: Asked, config: RootConfig) -> Carried:
+def read_adapterhub(asked: AdapterRequest, config: RootConfig) -> ImportedAdapter:
     """The hPLM that computes in the upper layers what the adapter does there. Raises HplmError with what
     cannot be carried over, LowerTouchedError among it."""
     about = read_said(asked.folder / CONFIG_FILE)
@@ -86,7 +93,7 @@ def read_adapterhub(asked: Asked, config: RootConfig) -> Carried:
         raise LowerTouchedError(tuple(dropped))
     pet = _pet(found, _scaling(form), config)
     told = {name: about.get(name) for name in ("model_name", "version")}
-    return Carried(_with_head(pet, asked, config), tuple(dropped), {"format": "adapterhub", **told})
+    return ImportedAdapter(_with_head(pet, asked, config), tuple(dropped), {"format": "adapterhub", **told})
 
 
 def _check(form: Mapping[str, Any]) -> None:
@@ -169,7 +176,7 @@ def _check_shapes(part: str, layer: int, tensors: Mapping[str, Tensor], config: 
             raise refusal(f"{where}: {name} has shape {tuple(tensors[name].shape)}, not {shape}")
 
 
-def _with_head(pet: PetWeights, asked: Asked, config: RootConfig) -> Hplm:
+def _with_head(pet: PetWeights, asked: AdapterRequest, config: RootConfig) -> Hplm:
     if not (asked.folder / HEAD_CONFIG_FILE).is_file():
         raise refusal("it has no head, and a model answers with one: save it with with_head=True")
     about = read_said(asked.folder / HEAD_CONFIG_FILE).get("config")

@@ -7,7 +7,7 @@ from typing import Any, Final, cast
 
 from torch import Tensor
 
-from inference.hplm.foreign.asking import Asked, read_said, refusal
+from inference.hplm.foreign.adapter_folder import AdapterRequest, read_said, refusal
 from inference.hplm.heads import Activation, Head, Inner
 from inference.hplm.hplm import (
     CLASSIFICATION,
@@ -21,7 +21,7 @@ from inference.hplm.hplm import (
 )
 from inference.hplm.root import POOLER_FILE
 from inference.hplm.root_config import RootConfig
-from inference.hplm.sizes import outputs_check
+from inference.hplm.size_limits import outputs_check
 from inference.hplm.weights import read_weights, widen
 
 OF_TEXTS: Final = (CLASSIFICATION, MULTILABEL, REGRESSION)
@@ -93,13 +93,13 @@ def _fitting(head: Head, config: RootConfig) -> Head:
     return head
 
 
-def model_said(asked: Asked) -> dict[str, Any]:
+def model_said(asked: AdapterRequest) -> dict[str, Any]:
     """The config.json of the task model, where it lies beside the adapter."""
     file = asked.folder / MODEL_FILE
     return read_said(file) if file.is_file() else {}
 
 
-def text_task(asked: Asked, outputs: int, problem: Any = None) -> Task:
+def text_task(asked: AdapterRequest, outputs: int, problem: Any = None) -> Task:
     """Which of a text's tasks: what was asked for, what the model's config says, or what its number of
     outputs says."""
     found = asked.task or PROBLEMS.get(str(problem)) or (REGRESSION if outputs == 1 else CLASSIFICATION)
@@ -108,14 +108,14 @@ def text_task(asked: Asked, outputs: int, problem: Any = None) -> Task:
     return cast("Task", found)
 
 
-def token_task(asked: Asked, task: Task) -> Task:
+def token_task(asked: AdapterRequest, task: Task) -> Task:
     """The task of a head for tokens, which leaves nothing to ask for."""
     if asked.task:
         raise refusal(f"its head reads each token ({task}), so its task cannot be {asked.task}")
     return task
 
 
-def labels_of(asked: Asked, task: Task, outputs: int, said: Mapping[str, Any]) -> tuple[str, ...]:
+def labels_of(asked: AdapterRequest, task: Task, outputs: int, said: Mapping[str, Any]) -> tuple[str, ...]:
     """Names of the outputs: those of the task, those asked for, or those that the model says by number in
     `said`; a text's classes are numbered where nobody named them, as transformers does."""
     outputs_check(outputs)

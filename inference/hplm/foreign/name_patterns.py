@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, Final
 
-from inference.hplm.foreign.asking import refusal
+from inference.hplm.foreign.adapter_folder import refusal
 
 LONGEST: Final = 200
 """Characters of one pattern."""

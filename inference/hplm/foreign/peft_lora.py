@@ -10,15 +10,24 @@ from typing import Any, Final
 import torch
 from torch import Tensor
 
-from inference.hplm.foreign.asking import Asked, Carried, LowerTouchedError, read_said, read_tensors, refusal
+from inference.hplm.foreign.adapter_folder import (
+    AdapterRequest,
+    ImportedAdapter,
+    LowerTouchedError,
+    ModulePlace,
+    module_of,
+    place_of,
+    read_said,
+    read_tensors,
+    refusal,
+)
 from inference.hplm.foreign.heads import OF_TOKENS, head_of, labels_of, model_said, text_task, token_task
 from inference.hplm.foreign.name_patterns import name_pattern, patterns_check
-from inference.hplm.foreign.places import Place, module_of, place_of
 from inference.hplm.hplm import QUESTION_ANSWERING, TAGGING, Hplm, Task
 from inference.hplm.pets import NORMS, PLACES, PetSpec, PetWeights, Shape, tensor_shapes
 from inference.hplm.root import UPPER_FILE
 from inference.hplm.root_config import RootConfig
-from inference.hplm.sizes import LARGEST_RANK
+from inference.hplm.size_limits import LARGEST_RANK
 from inference.hplm.weights import read_weights, widen
 
 CONFIG_FILE: Final = "adapter_config.json"
@@ -45,7 +54,7 @@ _PART: Final = re.compile(r"(.+)\.(weight|bias)")
 Updates = dict[tuple[int, str], tuple[Tensor, Tensor]]
 
 
-def read_peft(asked: Asked, config: RootConfig) -> Carried:
+def read_peft(asked: AdapterRequest, config: RootConfig) -> ImportedAdapter:
     """The hPLM that computes in the upper layers what the adapter does there. Raises HplmError with what
     cannot be carried over, LowerTouchedError among it."""
     about = read_said(asked.folder / CONFIG_FILE)
@@ -61,7 +70,7 @@ def read_peft(asked: Asked, config: RootConfig) -> Carried:
     rest = {name: value for name, value in others.items() if name not in encoder}
     hplm = _with_head(_pet(updates, shifts, config), rest, about, asked, config)
     told = {name: about.get(name) for name in ("base_model_name_or_path", "peft_version")}
-    return Carried(hplm, tuple(dropped), {"format": "peft", **told})
+    return ImportedAdapter(hplm, tuple(dropped), {"format": "peft", **told})
 
 
 def _check(about: Mapping[str, Any]) -> None:
@@ -135,7 +144,7 @@ def _updates(
     return found
 
 
-def _check_layer(place: Place, module: str, config: RootConfig) -> None:
+def _check_layer(place: ModulePlace, module: str, config: RootConfig) -> None:
     if place.layer is not None and place.layer >= config.upper:
         raise refusal(f"{module}: this root has {config.layers} layers")
 
@@ -162,7 +171,7 @@ def _by_pattern(about: Mapping[str, Any], name: str, module: str, otherwise: Any
     return otherwise
 
 
-def _place(name: str, config: RootConfig) -> Place | None:
+def _place(name: str, config: RootConfig) -> ModulePlace | None:
     """Of a tensor that is no factor."""
     match = _PART.fullmatch(name)
     return place_of(match[1], config) if match else None
@@ -215,7 +224,11 @@ def _pet(updates: Updates, shifts: Mapping[tuple[int, str], Tensor], config: Roo
 
 
 def _with_head(
-    pet: PetWeights, rest: Mapping[str, Tensor], about: Mapping[str, Any], asked: Asked, config: RootConfig
+    pet: PetWeights,
+    rest: Mapping[str, Tensor],
+    about: Mapping[str, Any],
+    asked: AdapterRequest,
+    config: RootConfig,
 ) -> Hplm:
     kind, said = str(about.get("task_type")), model_said(asked)
     if kind not in TOKEN_TASKS and kind != "SEQ_CLS":

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from pytest_django import Settings
 
-from inference.hplm.trial import answer_to
+from inference.hplm.trial_load import answer_to
 from tests.integration.archives.site import Models, Site, forget_tree, make_models, make_site
 from versiontree.transfer.archive import trial_load as trial
 from versiontree.transfer.services.version_export import version_export

@@ -16,7 +16,7 @@ from django.core.management import CommandError, call_command
 from pytest_django import Settings
 from safetensors.torch import load_file, save_file
 
-from inference.hplm.trial import answer_to
+from inference.hplm.trial_load import answer_to
 from tenants.base.errors import ErrorCode, HmiError
 from tests.integration.archives.site import Models, Site, artifacts_of, branch_of, everything, predictions
 from versiontree.transfer.archive.trial_load import Trial, artifacts_try

@@ -18,7 +18,7 @@ from django.urls import reverse
 from pytest_django import Settings
 from redis import Redis
 
-from inference.hplm.trial import answer_to
+from inference.hplm.trial_load import answer_to
 from tenants.audit.models import AuditEvent
 from tests.integration.archives.site import Models, Site, make_site, store
 from tests.integration.versiontree.callers import V1, error, with_key
@@ -38,7 +38,7 @@ with at.open("a") as log:
     log.write("started\\n")
 while not at.with_name("go").exists():
     time.sleep(0.01)
-from inference.hplm.trial import main
+from inference.hplm.trial_load import main
 main()
 """
 

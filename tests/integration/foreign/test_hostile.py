@@ -11,10 +11,10 @@ from pytest_django import Settings
 from rest_framework.test import APIClient
 from safetensors.torch import save
 
-from inference.hplm.foreign.asking import MOST_TENSORS
+from inference.hplm.foreign.adapter_folder import MOST_TENSORS
 from inference.hplm.pets import PLACES, PetSpec, Shape, tensor_shapes
 from inference.hplm.root import Root
-from inference.hplm.sizes import LARGEST_RANK, LARGEST_WIDTH, MOST_OUTPUTS
+from inference.hplm.size_limits import LARGEST_RANK, LARGEST_WIDTH, MOST_OUTPUTS
 from tenants.datasets.selectors.uploads import storage_used
 from tenants.usage.models import Quota
 from tests.integration.archives.site import Site, everything, store

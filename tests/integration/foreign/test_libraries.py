@@ -9,8 +9,8 @@ import pytest
 import torch
 
 from inference.hplm.checkpoint import open_checkpoint
-from inference.hplm.foreign.carrying import carry_over
-from inference.hplm.foreign.leaving import leave
+from inference.hplm.foreign.adapter_export import adapter_export
+from inference.hplm.foreign.adapter_import import adapter_import
 from inference.hplm.hplm import Hplm, Task
 from inference.hplm.pets import PetSpec
 from inference.hplm.root import Root
@@ -72,7 +72,7 @@ def test_what_they_train_answers_here_as_there(
         "pairs": False,
         "drop_lower": False,
     }
-    carry_over(wanted)
+    adapter_import(wanted)
     hplm = Hplm.load(tmp_path / "hplm")
     assert hplm.task == task
     torch.testing.assert_close(answered(root, hplm, ids), logits, atol=2e-5, rtol=1e-4)
@@ -102,7 +102,9 @@ def test_what_is_exported_answers_there_as_here(
     hplm = tiny_hplm(root, task, spec=spec)
     hplm.save(tmp_path / "hplm", torch.float32)
     form = {"peft": "peft", "adapters": "adapterhub"}[library]
-    leave({"root": tmp_path / "root", "hplm": tmp_path / "hplm", "out": tmp_path / "ours", "format": form})
+    adapter_export(
+        {"root": tmp_path / "root", "hplm": tmp_path / "hplm", "out": tmp_path / "ours", "format": form}
+    )
     # No task model reads the first token's state as it is, as heads made here do: one for tokens does.
     kind = "QUESTION_ANS" if task == "question_answering" else "TOKEN_CLS"
     settings = {"task": kind, "labels": hplm.head.labels}

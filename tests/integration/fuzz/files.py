@@ -15,7 +15,7 @@ from inference.batches.endpoints import Infer
 from inference.batches.input_lines import lines_of
 from inference.batches.line_formats import Form, Inputs, Requests, Taking
 from inference.hplm.errors import HplmError
-from inference.hplm.foreign.carrying import carry_over
+from inference.hplm.foreign.adapter_import import adapter_import
 from inference.hplm.weights import read_weights
 from tenants.base.errors import HmiError
 from tenants.datasets.formats.conversations import columns_of, is_conversation, task_of, write_texts
@@ -189,7 +189,7 @@ class Adapters:
         (adapter / "adapter_config.json").write_text(json.dumps(config))
         wanted = {"adapter": adapter, "root": self._root, "out": folder / "out", "labels": [], "task": ""}
         try:
-            return carry_over(wanted | {"pairs": False, "drop_lower": drop_lower})
+            return adapter_import(wanted | {"pairs": False, "drop_lower": drop_lower})
         except HplmError as error:
             return error
 

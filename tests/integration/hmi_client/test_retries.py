@@ -24,8 +24,8 @@ from hmi_client.errors import (
     TimedOut,
     Unavailable,
 )
+from hmi_client.responses import Answer, AnsweredBy, Model
 from hmi_client.retries import retry_after
-from hmi_client.shapes import Answer, AnsweredBy, Model
 from tests.integration.hmi_client.scripted import Reply, Script, refusal, scripted
 
 ANSWER = {

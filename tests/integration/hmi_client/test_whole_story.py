@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from hmi_client import AsyncClient
-from hmi_client.shapes import Job, Version
+from hmi_client.responses import Job, Version
 from tests.integration.hmi_client.conftest import Hmi, Product
 from tests.integration.jobs.world import SMALL_FINE_TUNE, mood_rows
 from tests.unit.tenants.files import jsonl

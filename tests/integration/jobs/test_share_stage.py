@@ -13,8 +13,8 @@ from versiontree.jobs.models import Job, JobShard
 from versiontree.jobs.services.lifecycle import job_claim
 from workers import sharding
 from workers.sharding import share_stage
+from workers.training.atomic_folders import build_once
 from workers.training.progress import Cancelled, Reporter
-from workers.training.sealed import made_once
 
 PIECES = [(0, 10), (10, 20), (20, 25)]
 
@@ -41,7 +41,7 @@ def work(shard: JobShard, folder: Path, told: Callable[[int], None]) -> Mapping[
         told(1)
         return {}
 
-    return made_once(folder, make)
+    return build_once(folder, make)
 
 
 def share(job: Job, staging: Path, reporter: Reporter) -> list[Path]:

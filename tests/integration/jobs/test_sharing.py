@@ -18,7 +18,7 @@ from versiontree.jobs.models.shard import ShardState
 from versiontree.jobs.services.requests import job_cancel
 from versiontree.jobs.staging import staging_folder
 from versiontree.tree.models import VersionArtifact
-from workers.jobs.inputs import corpus_file
+from workers.jobs.files import corpus_file
 from workers.training.build_plot import PlotSettings, build_plot
 
 pytestmark = pytest.mark.slow

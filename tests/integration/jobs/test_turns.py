@@ -15,7 +15,7 @@ from versiontree.jobs.services.requests import job_cancel
 from workers import runner
 from workers.jobs import convert
 from workers.jobs.outcome import JobOutcome
-from workers.turns import node_turn
+from workers.node_lock import node_lock
 
 
 @pytest.fixture
@@ -44,7 +44,7 @@ def test_a_job_waits_in_the_queue_while_its_machine_is_busy(
     job: Job, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(convert, "run", lambda *_: JobOutcome({}))
-    with node_turn() as mine:
+    with node_lock() as mine:
         assert mine
         thread = deliver(job)
         wait_until(lambda: says_it_waits(job))
@@ -53,7 +53,7 @@ def test_a_job_waits_in_the_queue_while_its_machine_is_busy(
 
 
 def test_a_job_that_another_machine_took_is_not_waited_for(job: Job) -> None:
-    with node_turn():
+    with node_lock():
         thread = deliver(job)
         wait_until(lambda: says_it_waits(job))
         job_cancel(job=job, actor=None)
@@ -63,7 +63,7 @@ def test_a_job_that_another_machine_took_is_not_waited_for(job: Job) -> None:
 
 
 def test_a_busy_machine_helps_nobody(job: Job) -> None:
-    with node_turn(), node_turn() as second:
+    with node_lock(), node_lock() as second:
         assert not second
         runner.help_job(job.pk)
     assert state_of(job) == "queued"

@@ -13,7 +13,7 @@ from versiontree.artifact_store import ArtifactStore
 from versiontree.tree.models import Artifact, Version
 from versiontree.tree.services.evaluations import evaluation_keep
 from versiontree.tree.services.version_create import dataset_check
-from workers.training.answers import Judged, write_answers
+from workers.training.evaluation_answers import Judged, write_answers
 
 Judge = Callable[[dict[str, Any], int], Judged]
 """What is answered to a row of that number, from 0."""

@@ -5,7 +5,7 @@ from dataclasses import fields, is_dataclass
 from pathlib import Path
 
 import hmi_client
-from hmi_client import shapes
+from hmi_client import responses
 from hmi_site.reference.files import document_now
 
 CHECKOUT = Path(__file__).resolve().parents[3]
@@ -28,7 +28,7 @@ LEFT_OUT = {
 
 def test_the_client_has_a_field_for_everything_that_the_server_tells() -> None:
     described = document_now()["components"]["schemas"]
-    found = [shape for shape in vars(shapes).values() if is_dataclass(shape) and isinstance(shape, type)]
+    found = [shape for shape in vars(responses).values() if is_dataclass(shape) and isinstance(shape, type)]
     assert len(found) > 10
     for shape in found:
         told = set(described[NAMES.get(shape.__name__, shape.__name__)]["properties"])

@@ -4,7 +4,7 @@ import pytest
 import torch
 from transformers.activations import ACT2FN
 
-from inference.hplm.activations import USUAL, activation, is_activation
+from inference.hplm.architecture import USUAL, activation, is_activation
 
 
 @pytest.mark.parametrize("name", [*USUAL, "gelu_new"])

@@ -7,9 +7,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from inference.hplm.gathering import Found, Gathered, gathered
 from inference.hplm.hot_rows import EXCHANGED, RENEWED_EVERY, HotRows
 from inference.hplm.quantise import gather, stored
+from inference.hplm.row_gather import Found, Gathered, gathered
 
 CPU = torch.device("cpu")
 ROWS = 40

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as some
 from torch.nn import functional
 
-from inference.hplm.products import FINE, LARGEST, added, linear, pieces
+from inference.hplm.bucketed_linear import FINE, LARGEST, added, linear, pieces
 
 ROWS = some.integers(1, 3 * LARGEST)
 HALF = [torch.bfloat16, torch.float16]

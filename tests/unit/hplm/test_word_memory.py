@@ -8,9 +8,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tokenizers import AddedToken, pre_tokenizers
 
-from inference.hplm import word_memory
+from inference.hplm import word_token_cache
 from inference.hplm.tokenization import Encoding, TextTokenizer
-from inference.hplm.word_memory import Tokens, WordMemory, reads_words_apart
+from inference.hplm.word_token_cache import Tokens, WordMemory, reads_words_apart
 from tests.unit.families import byte_level_tokenizer
 from tests.unit.tiny import WORDS, tiny_tokenizer
 
@@ -67,7 +67,7 @@ def test_words_met_before_are_what_the_tokenizer_makes_of_them(several: list[str
 def test_a_full_memory_begins_anew_and_one_too_small_does_without(
     bound: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(word_memory, bound, 40)
+    monkeypatch.setattr(word_token_cache, bound, 40)
     tokenizer = new()
     for count in (3, 30, 3, 300):
         several = [" ".join(f"{word}{number}" for word in WORDS[:3]) for number in range(count)]
@@ -76,7 +76,7 @@ def test_a_full_memory_begins_anew_and_one_too_small_does_without(
 
 @pytest.mark.parametrize("bound", ["MOST_WORDS", "MOST_TOKENS", "MOST_CHARACTERS"])
 def test_it_holds_no_more_than_its_bounds(bound: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(word_memory, bound, 8)
+    monkeypatch.setattr(word_token_cache, bound, 8)
     asked: list[str] = []
 
     def letters(texts: Sequence[str]) -> list[Tokens]:

@@ -17,7 +17,7 @@ from tests.unit.families import published
 from tests.unit.training.conftest import Branch
 from tests.unit.training.world import CancelAt, NullReporter, Recorder, contents, corpus_file
 from workers.training.convert import ConvertSettings, convert_root
-from workers.training.general import read_general
+from workers.training.general_text import read_general
 from workers.training.progress import Cancelled, Reporter
 
 pytestmark = pytest.mark.slow

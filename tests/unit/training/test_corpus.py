@@ -13,7 +13,7 @@ from tests.unit.training.world import corpus_file
 from workers.training.checkpoints import draws
 from workers.training.corpus import CorpusReader, read_corpus
 from workers.training.sequences import alone, batches_of, draw_sequences, make_batch
-from workers.training.texts import TrainingTexts
+from workers.training.training_texts import TrainingTexts
 
 
 @pytest.fixture

@@ -11,9 +11,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from inference.hplm.errors import HplmError
-from workers.training import counting
-from workers.training.chosen import CHOSEN_FILE, choose_fragments
-from workers.training.counting import FragmentTables
+from workers.training import fragment_counts
+from workers.training.fragment_counts import FragmentTables
+from workers.training.fragment_selection import CHOSEN_FILE, choose_fragments
 from workers.training.ngrams import FULL, PAIR, TOKEN, Packing, Window
 from workers.training.progress import Cancelled
 
@@ -118,7 +118,7 @@ def test_what_does_not_fit_anywhere_is_said_so(folder: Path) -> None:
 
 
 def test_a_long_query_stops_when_the_job_must(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(counting, "WATCH_EVERY_S", 0.001)
+    monkeypatch.setattr(fragment_counts, "WATCH_EVERY_S", 0.001)
     asked = iter([None, None, Cancelled()])
 
     def watch() -> None:

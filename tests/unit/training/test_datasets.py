@@ -7,7 +7,7 @@ import pytest
 
 from inference.hplm.errors import HplmError
 from tests.unit.training.world import json_lines
-from workers.training.datasets import Answer, Example, read_examples
+from workers.training.datasets import Example, SpanAnswer, read_examples
 
 GOOD: dict[str, dict[str, Any]] = {
     "classification": {"text": "t", "label": "a"},
@@ -63,7 +63,7 @@ def test_empty_lines_count_as_rows_of_the_file_but_hold_no_example(tmp_path: Pat
         (
             "question_answering",
             {"question": "q", "context": "a river", "answers": [{"text": "river", "start": 2}]},
-            Example("q", "a river", answers=(Answer("river", 2),)),
+            Example("q", "a river", answers=(SpanAnswer("river", 2),)),
         ),
     ],
 )

@@ -12,7 +12,7 @@ from tests.unit.tiny import tiny_lower, tiny_root
 from tests.unit.training.world import NullReporter, corpus_file
 from workers.training.build_plot import PlotSettings, build_plot
 from workers.training.corpus import CorpusReader, Ids, read_corpus
-from workers.training.gaps import Frequencies, Patterns, TableGaps, everywhere, read_at
+from workers.training.simulated_misses import Frequencies, Patterns, TableGaps, everywhere, read_at
 
 MISSING = 99
 

@@ -18,7 +18,7 @@ from workers.training.datasets import DatasetFiles
 from workers.training.evaluate import EvaluateSettings, evaluate
 from workers.training.fine_tune import fine_tune
 from workers.training.fine_tune_settings import FineTuneSettings
-from workers.training.lookup import LowerWay
+from workers.training.lower_states import LowerWay
 
 pytestmark = pytest.mark.slow
 

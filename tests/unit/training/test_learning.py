@@ -9,8 +9,8 @@ from torch import Tensor
 
 from tests.unit.training.world import CancelAt, Recorder
 from workers.training.checkpoints import Checkpoints
-from workers.training.learning import WATCHED, Budget, finished, learn
 from workers.training.progress import Cancelled
+from workers.training.training_loop import WATCHED, Budget, finished, learn
 
 
 class Clock:

@@ -14,9 +14,9 @@ from inference.hplm.errors import HplmError
 from inference.hplm.tokenization import Encoding
 from tests.unit.training.conftest import Branch
 from tests.unit.training.world import NullReporter
-from workers.training.lookup import LowerStates, lower_states
+from workers.training.lower_states import LowerStates, lower_states
 from workers.training.precision import arithmetic
-from workers.training.prepared import Backbone
+from workers.training.prepared_split import Backbone
 
 
 class NothingIsMade(NullReporter):

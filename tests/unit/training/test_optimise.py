@@ -7,8 +7,8 @@ from torch import Tensor
 from torch.nn import Parameter
 
 from inference.hplm.errors import HplmError
+from workers.training.batch_parts import begin_in_parts, first_parts
 from workers.training.optimise import Optimiser
-from workers.training.room import begin_in_parts, first_parts
 from workers.training.word_rows import WordRows
 
 TARGETS = [1.0, -2.0, 3.0, 0.5, 4.0]

@@ -24,10 +24,9 @@ from tests.processes import CHECKOUT, wait_until
 from tests.unit.training.conftest import Branch
 from tests.unit.training.test_convert import SMALL
 from tests.unit.training.world import CancelAt, NullReporter, corpus_file
-from workers.training.companions import CompanionLost, companions
 from workers.training.convert import convert_here
+from workers.training.multi_gpu import PeerLost, Processes, peer_processes
 from workers.training.optimise import Optimiser
-from workers.training.parallel import Processes
 from workers.training.progress import Cancelled
 from workers.training.word_rows import WordRows
 
@@ -99,7 +98,7 @@ def idle(*, reporter: object) -> None:
 
 def lead() -> None:
     """Start a companion, say which process it is, and wait to be killed."""
-    with companions(idle, {}, (), 2, cpu=True):
+    with peer_processes(idle, {}, (), 2, cpu=True):
         print(*[one.pid for one in multiprocessing.active_children()], flush=True)  # noqa: T201
         time.sleep(600)
 
@@ -132,21 +131,21 @@ def test_companions_end_when_the_process_that_started_them_is_killed() -> None:
 @pytest.mark.slow
 def test_a_companion_that_died_is_noticed_at_the_next_check() -> None:
     reporter = CancelAt(100)
-    with companions(idle, {}, (), 2, cpu=True) as others:
+    with peer_processes(idle, {}, (), 2, cpu=True) as others:
         watched = others.watched_by(reporter)
         watched.check()
         (companion,) = multiprocessing.active_children()
         assert companion.pid is not None
         os.kill(companion.pid, signal.SIGKILL)
         companion.join()
-        with pytest.raises(CompanionLost, match="GPU 1"):
+        with pytest.raises(PeerLost, match="GPU 1"):
             watched.check()
     assert reporter.left == 98
 
 
 def test_who_is_alone_watches_nobody() -> None:
     reporter = NullReporter()
-    with companions(idle, {}, (), 1) as others:
+    with peer_processes(idle, {}, (), 1) as others:
         assert others.watched_by(reporter) is reporter
 
 
@@ -161,7 +160,7 @@ def test_a_conversion_with_a_companion_is_the_conversion_without(branch: Branch,
         "checkpoints": None,
     }
     alone = convert_here(**given, reporter=NullReporter())
-    with companions(convert_here, given, ("out_root", "out_lower"), 2, cpu=True):
+    with peer_processes(convert_here, given, ("out_root", "out_lower"), 2, cpu=True):
         assert Processes().count == 2
         together = convert_here(**given, reporter=NullReporter())
     assert Processes().count == 1
@@ -180,7 +179,10 @@ def test_a_cancel_ends_the_companions_too(branch: Branch, tmp_path: Path) -> Non
         "settings": SMALL,
         "checkpoints": None,
     }
-    with pytest.raises(Cancelled), companions(convert_here, given, ("out_root", "out_lower"), 2, cpu=True):
+    with (
+        pytest.raises(Cancelled),
+        peer_processes(convert_here, given, ("out_root", "out_lower"), 2, cpu=True),
+    ):
         convert_here(**given, reporter=CancelAt(5, "distil"))
     assert not multiprocessing.active_children()
     assert Processes().count == 1

@@ -19,7 +19,7 @@ from workers.training.checkpoints import Checkpoints
 from workers.training.datasets import DatasetFiles
 from workers.training.fine_tune import fine_tune
 from workers.training.fine_tune_settings import FineTuneSettings
-from workers.training.prepared import outputs_of
+from workers.training.prepared_split import outputs_of
 from workers.training.progress import Cancelled, Reporter
 
 pytestmark = pytest.mark.slow

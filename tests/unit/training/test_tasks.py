@@ -10,8 +10,8 @@ from inference.hplm.errors import HplmError
 from inference.hplm.heads import Head
 from inference.hplm.root import Root
 from tests.unit.training.conftest import Branch
-from workers.training.datasets import Answer, Example
-from workers.training.prepared import imbalance
+from workers.training.datasets import Example, SpanAnswer
+from workers.training.prepared_split import imbalance
 from workers.training.tasks.base import UNKNOWN
 from workers.training.tasks.registry import task_kind
 
@@ -116,7 +116,7 @@ class TestQuestions:
 
     CONTEXT = " ".join(["river"] * 70 + ["silver", "cloud"] + ["stone"] * 20)
     AT = CONTEXT.index("silver")
-    EXAMPLE = Example("what", CONTEXT, answers=(Answer("silver cloud", AT),))
+    EXAMPLE = Example("what", CONTEXT, answers=(SpanAnswer("silver cloud", AT),))
 
     def test_every_window_holds_the_question_and_windows_overlap(self, root: Root) -> None:
         encodings = task_kind("question_answering").encode(self.EXAMPLE, root.tokenizer)
@@ -148,7 +148,7 @@ class TestQuestions:
         self, root: Root, context: str
     ) -> None:
         kind = task_kind("question_answering")
-        example = Example("what", context, answers=(Answer("silver", context.index("silver")),))
+        example = Example("what", context, answers=(SpanAnswer("silver", context.index("silver")),))
         (encoding,) = kind.encode(example, root.tokenizer)
         first, last = kind.target(example, encoding, ["start", "end"])
         assert context[encoding.offsets[first][0] : encoding.offsets[last][1]] == "silver"

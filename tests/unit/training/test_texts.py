@@ -10,10 +10,10 @@ import pytest
 from tests.unit.training.conftest import Branch
 from tests.unit.training.world import CancelAt, corpus_file
 from workers.training.corpus import CorpusReader, read_corpus
-from workers.training.gaps import Frequencies
 from workers.training.progress import Cancelled
 from workers.training.sequences import Framed
-from workers.training.texts import Course, TrainingTexts
+from workers.training.simulated_misses import Frequencies
+from workers.training.training_texts import Course, TrainingTexts
 
 
 @pytest.fixture

@@ -19,7 +19,7 @@ from versiontree.tree.evaluation_answers import (
     labels_of,
     mcnemar,
 )
-from workers.training.answers import Judged, write_answers
+from workers.training.evaluation_answers import Judged, write_answers
 
 
 def said(row: int, gold: str, answer: str, score: float = 0.5) -> Answered:

@@ -11,8 +11,8 @@ from torch.nn import functional
 from inference.hplm.errors import HplmError
 from inference.hplm.heads import Head
 from inference.hplm.tokenization import Encoding, TextTokenizer
-from workers.training.answers import Judged
 from workers.training.datasets import Example
+from workers.training.evaluation_answers import Judged
 
 UNKNOWN = -100
 """The target of a place whose label the model does not know; it is left out of the loss."""

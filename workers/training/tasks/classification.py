@@ -11,8 +11,8 @@ from torch import Tensor
 from inference.hplm.hplm import CLASSIFICATION
 from inference.hplm.predictions import class_prediction
 from inference.hplm.tokenization import Encoding
-from workers.training.answers import Judged
 from workers.training.datasets import Example
+from workers.training.evaluation_answers import Judged
 from workers.training.metrics import classification_scores
 from workers.training.tasks.base import (
     UNKNOWN,

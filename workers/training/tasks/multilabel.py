@@ -13,8 +13,8 @@ from torch.nn import functional
 from inference.hplm.hplm import MULTILABEL
 from inference.hplm.predictions import label_set_prediction
 from inference.hplm.tokenization import Encoding
-from workers.training.answers import Judged
 from workers.training.datasets import Example
+from workers.training.evaluation_answers import Judged
 from workers.training.metrics import label_set_scores
 from workers.training.tasks.base import Outputs, Target, as_trained, distinct_labels, encode_texts
 

@@ -11,8 +11,8 @@ from torch.nn import functional
 from inference.hplm.hplm import FIXED_LABELS, QUESTION_ANSWERING
 from inference.hplm.predictions import answer_prediction
 from inference.hplm.tokenization import Encoding, TextTokenizer
-from workers.training.answers import Judged
 from workers.training.datasets import Example
+from workers.training.evaluation_answers import Judged
 from workers.training.metrics import answer_scores, is_answer
 from workers.training.tasks.base import Outputs, Target, as_trained
 

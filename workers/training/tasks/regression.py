@@ -12,8 +12,8 @@ from inference.hplm.errors import HplmError
 from inference.hplm.heads import Head
 from inference.hplm.hplm import FIXED_LABELS, REGRESSION
 from inference.hplm.tokenization import Encoding
-from workers.training.answers import Judged
 from workers.training.datasets import Example
+from workers.training.evaluation_answers import Judged
 from workers.training.metrics import regression_scores
 from workers.training.tasks.base import Outputs, Target, encode_texts
 

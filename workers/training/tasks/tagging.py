@@ -11,8 +11,8 @@ from torch import Tensor
 from inference.hplm.hplm import TAGGING
 from inference.hplm.iob2 import best_tags, iob2_spans
 from inference.hplm.tokenization import Encoding, TextTokenizer
-from workers.training.answers import Judged
 from workers.training.datasets import OUTSIDE, Example
+from workers.training.evaluation_answers import Judged
 from workers.training.metrics import tagging_scores
 from workers.training.tasks.base import UNKNOWN, Outputs, Target, as_trained, cross_entropy, require_two
 

@@ -5,7 +5,7 @@ import sys
 
 from rich.markup import escape
 
-from hmi_client.cli.naming import NothingNamed
+from hmi_client.cli.lookup import NameNotFound
 from hmi_client.cli.output import json_is_wanted, notes
 from hmi_client.errors import (
     ApiError,
@@ -29,7 +29,7 @@ USAGE = 2
 INTERRUPTED = 130
 ENDINGS: tuple[tuple[int, tuple[type[HmiError], ...]], ...] = (
     (3, (AuthenticationFailed, PermissionRefused)),
-    (4, (NotFound, Gone, NothingNamed)),
+    (4, (NotFound, Gone, NameNotFound)),
     (5, (Conflict,)),
     (6, (LimitReached,)),
     (7, (ConnectionFailed, Unavailable, ServerFailed, TimedOut)),
@@ -37,7 +37,7 @@ ENDINGS: tuple[tuple[int, tuple[type[HmiError], ...]], ...] = (
 FAULTS_SHOWN = 20
 
 
-def ending_of(error: HmiError) -> int:
+def exit_code(error: HmiError) -> int:
     """The exit code."""
     return next((code for code, kinds in ENDINGS if isinstance(error, kinds)), FAILED)
 

@@ -1,11 +1,12 @@
-"""`python -m inference.hplm.trial`: load artifacts that came from elsewhere, and say whether all is well.
+"""`python -m inference.hplm.trial_load`: load artifacts that came from elsewhere, and say whether all is
+well.
 
 Reads a JSON object from stdin: `root` (a folder), `root_is_new`, `lowers`, `plots` (nearest first), `ends`
 (the last table is the root's own), `hplm` (a folder or null). Writes one line of JSON: `{"error"}`, or
 `{"task", "pairs"}` of the hPLM. Only what is new is read whole; a root that is known gives its shape.
 
-Where the object names an `adapter`, it is read as `inference.hplm.foreign.carrying` says; where it names a
-`format`, an hPLM is written as `inference.hplm.foreign.leaving` says.
+Where the object names an `adapter`, it is read as `inference.hplm.foreign.adapter_import` says; where it
+names a `format`, an hPLM is written as `inference.hplm.foreign.adapter_export` says.
 """
 
 import json
@@ -19,20 +20,19 @@ import torch
 from torch import Tensor
 
 from inference.hplm.errors import HplmError
-from inference.hplm.foreign.asking import LowerTouchedError
-from inference.hplm.foreign.carrying import carry_over
-from inference.hplm.foreign.leaving import leave
+from inference.hplm.foreign.adapter_export import adapter_export
+from inference.hplm.foreign.adapter_folder import LowerTouchedError
+from inference.hplm.foreign.adapter_import import adapter_import
 from inference.hplm.fragments import pack
 from inference.hplm.hplm import Hplm
 from inference.hplm.json_files import read_artifact_json
-from inference.hplm.lm_head import LmHead
 from inference.hplm.local_lower import JSON_FILE as LOWER_JSON
 from inference.hplm.local_lower import LocalLower
 from inference.hplm.pets import Shape
 from inference.hplm.plot import PlotTable
-from inference.hplm.root import LM_HEAD_FILE, ROOT_FILE, Root
+from inference.hplm.root import LM_HEAD_FILE, ROOT_FILE, LmHead, Root
 from inference.hplm.root_config import RootConfig
-from inference.hplm.sizes import sizes_check
+from inference.hplm.size_limits import sizes_check
 from inference.hplm.weights import read_weights
 
 ROWS_AT_ONCE = 65_536
@@ -145,8 +145,8 @@ def answer_to(wanted: Mapping[str, Any]) -> dict[str, Any]:
 
 def _doing(wanted: Mapping[str, Any]) -> Callable[[Mapping[str, Any]], dict[str, Any]]:
     if "adapter" in wanted:
-        return carry_over
-    return leave if "format" in wanted else try_out
+        return adapter_import
+    return adapter_export if "format" in wanted else try_out
 
 
 def main() -> None:

@@ -13,11 +13,11 @@ from inference.hplm import fragments
 from inference.hplm.compose import CONTEXT_PARTS, Composition
 from inference.hplm.local_lower import LocalLower
 from inference.hplm.root_config import RootConfig
-from workers.training.gaps import Reading, everywhere, read_at
+from workers.training.hidden_states import Teacher, composed, local_slots
 from workers.training.progress import Reporter
 from workers.training.ridge import NormalEquations
 from workers.training.sequences import Framed, make_batch
-from workers.training.states import Teacher, composed, local_slots
+from workers.training.simulated_misses import Reading, everywhere, read_at
 
 # Of the mean square of a sum: little, for there are thousands of rows for each of the features.
 PENALTY_SHARE = 0.01

@@ -2,10 +2,10 @@
 
 from hmi_client.client import Client
 from hmi_client.errors import HmiError
-from hmi_client.shapes import Version
+from hmi_client.responses import Version
 
 
-class NothingNamed(HmiError):
+class NameNotFound(HmiError):
     """Nothing has the name that somebody gave."""
 
 
@@ -15,7 +15,7 @@ def dataset_named(client: Client, named: str) -> int:
         return int(named)
     ids = [dataset.id for dataset in client.datasets() if dataset.name == named]
     if not ids:
-        raise NothingNamed(f"There is no dataset {named}. `hmi data list` shows them.")
+        raise NameNotFound(f"There is no dataset {named}. `hmi data list` shows them.")
     return max(ids)
 
 
@@ -25,7 +25,7 @@ def corpus_named(client: Client, named: str) -> int:
         return int(named)
     ids = [corpus.id for corpus in client.corpora() if corpus.name == named]
     if not ids:
-        raise NothingNamed(f"There is no corpus {named}. `hmi data list --corpora` shows them.")
+        raise NameNotFound(f"There is no corpus {named}. `hmi data list --corpora` shows them.")
     return max(ids)
 
 
@@ -49,7 +49,7 @@ def parent_named(client: Client, named: str) -> int:
         which = "; ".join(sorted({_in_words(node) for node in found or ready})) or "none"
         if found:
             raise HmiError(f"Several fit. Name the parent by its id: {which}.")
-        raise NothingNamed(f"Nothing ready is called so. Name the parent by its id: {which}.")
+        raise NameNotFound(f"Nothing ready is called so. Name the parent by its id: {which}.")
     return max(found, key=lambda node: node.number).id
 
 

@@ -1,5 +1,7 @@
-"""What is said when an adapter from elsewhere is read, and what is answered."""
+"""The folder of an adapter that was trained elsewhere: reading its files, and where the modules it names
+stand."""
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -8,19 +10,27 @@ from typing import Any
 from torch import Tensor
 
 from inference.hplm.errors import HplmError
+from inference.hplm.families.registry import FAMILIES
 from inference.hplm.hplm import Hplm
 from inference.hplm.json_files import read_json
+from inference.hplm.root_config import RootConfig
 from inference.hplm.weights import read_weights, widen
 
 TOLD_AT_MOST = 8
+
+
 UNSUPPORTED = "invalid_archive"
+
+
 LONGEST_NAME = 300
+
+
 MOST_TENSORS = 20_000
 """No module of a checkpoint has a longer name, and no adapter more tensors: expressions read each name."""
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class AdapterRequest:
     """The folder of an adapter and that of the root it shall work on.
 
     labels: names of the outputs, where the folder does not say them. task: which one of a text's tasks it is,
@@ -37,7 +47,7 @@ class Asked:
 
 
 @dataclass(frozen=True, slots=True)
-class Carried:
+class ImportedAdapter:
     """The hPLM that an adapter becomes; `dropped` names what it changed below the cut, which is left behind;
     `about` is what its folder says of itself."""
 
@@ -79,3 +89,38 @@ def read_tensors(path: Path) -> dict[str, Tensor]:
 def refusal(message: str) -> HplmError:
     """An adapter that cannot become an hPLM."""
     return HplmError(UNSUPPORTED, message)
+
+
+@dataclass(frozen=True, slots=True)
+class ModulePlace:
+    """layer: of the upper layers, from 0; None below the cut. part: our name within the layer ("query",
+    "attention_norm"); "" where that is not one we know."""
+
+    layer: int | None
+    part: str
+
+
+def module_of(name: str, config: RootConfig) -> str:
+    """The name without what a task model puts before the encoder's."""
+    return name.removeprefix(FAMILIES[config.family].prefix)
+
+
+def place_of(module: str, config: RootConfig) -> ModulePlace | None:
+    """Where a module of the encoder stands, its name as `module_of` gives it; None for what is no part of the
+    encoder (a head). Raises nothing: what is unknown within a layer has no part."""
+    family = FAMILIES[config.family]
+    if module.startswith(("embeddings.", "embeddings_project")):
+        return ModulePlace(None, "")
+    before, _, after = family.layer.partition("{}")
+    match = re.fullmatch(rf"{re.escape(before)}(\d{{1,4}}){re.escape(after)}(.+)", module)
+    if match is None:
+        return None
+    number, theirs = int(match[1]), match[2]
+    ours = {their: our for our, their in family.layer_names.items()}.get(theirs, "")
+    return ModulePlace(number - config.lower if number >= config.lower else None, ours)
+
+
+def module_name(layer: int, part: str, config: RootConfig) -> str:
+    """The name that a checkpoint of the family has for a part of upper layer `layer`, without the prefix."""
+    family = FAMILIES[config.family]
+    return family.layer.format(layer + config.lower) + family.layer_names[part]

@@ -8,7 +8,7 @@ from typing import Protocol
 from torch import Tensor
 
 from workers.training.checkpoints import Checkpoints, Saved
-from workers.training.parallel import Processes
+from workers.training.multi_gpu import Processes
 from workers.training.progress import Reporter
 
 # Held-out measurements while a stage learns, so that people see the error fall.

@@ -10,11 +10,11 @@ from numpy.typing import NDArray
 
 from inference.hplm.compose_flat import Layout, lay_out, spare_rows
 from inference.hplm.fragments import of_sequences
-from inference.hplm.gathering import Found, Gathered, gathered
 from inference.hplm.lower_half import LowerHalf
 from inference.hplm.miss_plan import Way, plan
 from inference.hplm.miss_policy import Misses
 from inference.hplm.plot import HIT_TRI
+from inference.hplm.row_gather import Found, Gathered, gathered
 
 Ids = NDArray[np.int64]
 Levels = NDArray[np.uint8]
@@ -51,7 +51,7 @@ class Texts:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Part:
+class LookupPart:
     """The texts of a batch that share one lower half, as far as tables answer them.
 
     looked_up, whole: numbers of the texts in the batch. rows: of the U different fragments that the tables
@@ -72,20 +72,20 @@ class Part:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Sought:
+class LookupResult:
     """A batch of which the tables have been asked."""
 
     texts: Texts
-    parts: list[Part]
+    parts: list[LookupPart]
 
 
-def seek(
+def lookup(
     ids: Sequence[Ids],
     halves: Sequence[LowerHalf],
     misses: Sequence[Misses],
     types: Sequence[Ids] | None = None,
     explain: Sequence[bool] | None = None,
-) -> Sought:
+) -> LookupResult:
     """The first part of `misses.fill`; it may run in a thread while another batch is computed."""
     batch = Texts(
         tuple(ids),
@@ -97,10 +97,10 @@ def seek(
         _part(batch, half, [at for at, own in enumerate(halves) if own is half])
         for half in dict.fromkeys(halves)
     ]
-    return Sought(batch, parts)
+    return LookupResult(batch, parts)
 
 
-def _part(batch: Texts, half: LowerHalf, texts: list[int]) -> Part:
+def _part(batch: Texts, half: LowerHalf, texts: list[int]) -> LookupPart:
     """Ask the tables for the fragments of these texts, and decide what is done about those they lack."""
     own = [batch.ids[at] for at in texts]
     fragments = of_sequences(own, half.chain.missing_id, half.chain.n)
@@ -123,7 +123,7 @@ def _part(batch: Texts, half: LowerHalf, texts: list[int]) -> Part:
     place, computed = _places(fragments, found, rows, absent & (ways == Way.FRAGMENTS)[of_text])
     lacking = np.split(fragments[absent], np.cumsum(levels[:, 1:].sum(1))[:-1])
     looked_up = _chosen(texts, ~whole)
-    return Part(
+    return LookupPart(
         half=half,
         looked_up=looked_up,
         whole=_chosen(texts, whole),

@@ -1,5 +1,4 @@
-"""Whose turn it is on this machine: one training job at a time, so that two do not thrash its cores, memory
-and accelerator.
+"""One training job at a time on a machine, so that two do not thrash its cores, memory and accelerator.
 
 A lock on a file that the system drops with the process that held it, however that ended.
 """
@@ -20,7 +19,7 @@ LOOK_EVERY_S: Final = 0.5
 
 
 @contextmanager
-def node_turn(still_wanted: Callable[[], bool] | None = None) -> Iterator[bool]:
+def node_lock(still_wanted: Callable[[], bool] | None = None) -> Iterator[bool]:
     """Hold this machine's turn; False when it did not come.
 
     While another holds it, `still_wanted` is asked again and again whether to wait on; without it there is no

@@ -19,10 +19,10 @@ from rich.progress import (
 )
 
 from hmi_client.cli.output import notes
-from hmi_client.shapes import Batch, Job
+from hmi_client.responses import Batch, Job
 
 
-class Bars:
+class ProgressBars:
     """Drawn while the block lasts. transient: they are gone then."""
 
     def __init__(self, *columns: ProgressColumn, transient: bool, shown: bool = True) -> None:
@@ -45,7 +45,7 @@ class Bars:
         self._progress.stop()
 
 
-class FileBars(Bars):
+class FileBars(ProgressBars):
     """One for each file that is sent."""
 
     def __init__(self) -> None:
@@ -60,7 +60,7 @@ class FileBars(Bars):
         self._progress.update(bar, completed=arrived)
 
 
-class JobBars(Bars):
+class JobBars(ProgressBars):
     """One for each job, with what it is at."""
 
     def __init__(self, *, transient: bool = False, shown: bool = True) -> None:
@@ -82,7 +82,7 @@ class JobBars(Bars):
             self._progress.stop_task(bar)
 
 
-class BatchBar(Bars):
+class BatchBar(ProgressBars):
     """Of its lines."""
 
     def __init__(self, batch: Batch) -> None:

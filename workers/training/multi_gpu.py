@@ -15,20 +15,22 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from multiprocessing.process import BaseProcess
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 import torch
 from accelerate import PartialState
-from torch import distributed
+from torch import Tensor, distributed
 
 from workers.training.checkpoints import Checkpoints
 from workers.training.progress import Reporter
 
 FARTHEST_S: Final = 10.0
+
+
 _PR_SET_PDEATHSIG: Final = 1
 
 
-class CompanionLost(Exception):
+class PeerLost(Exception):
     """A process of this job ended before the job did; without it the others would wait for ever."""
 
 
@@ -48,19 +50,19 @@ class _Silent:
 class _Watching:
     """A reporter that also looks, with every check, whether the companions are alive."""
 
-    def __init__(self, reporter: Reporter, companions: Sequence[BaseProcess]) -> None:
+    def __init__(self, reporter: Reporter, peer_processes: Sequence[BaseProcess]) -> None:
         self.stage, self.advance = reporter.stage, reporter.advance
-        self._reporter, self._companions = reporter, companions
+        self._reporter, self._companions = reporter, peer_processes
 
     def check(self) -> None:
         self._reporter.check()
         for number, companion in enumerate(self._companions, start=1):
             # One that came to its end in peace is only ahead of this process.
             if companion.exitcode:
-                raise CompanionLost(f"The process of GPU {number} ended with {companion.exitcode}.")
+                raise PeerLost(f"The process of GPU {number} ended with {companion.exitcode}.")
 
 
-class Companions:
+class PeerProcesses:
     """Those that this process has."""
 
     def __init__(self, processes: Sequence[BaseProcess] = ()) -> None:
@@ -78,19 +80,19 @@ def gpus(device: str) -> int:
 
 
 @contextmanager
-def companions(
+def peer_processes(
     function: Callable[..., Any],
     arguments: Mapping[str, Any],
     outputs: tuple[str, ...],
     count: int,
     *,
     cpu: bool = False,
-) -> Iterator[Companions]:
+) -> Iterator[PeerProcesses]:
     """Within the block this process is the first of `count` that run `function` with these arguments (all
     picklable), the folders named in `outputs` being replaced.
     """
     if count < 2:
-        yield Companions()
+        yield PeerProcesses()
         return
     # Pickled with them are neither a reporter nor the right to write checkpoints.
     port = _free_port()
@@ -101,7 +103,7 @@ def companions(
         process.start()
     try:
         with _together(0, count, port, cpu):
-            yield Companions(started)
+            yield PeerProcesses(started)
     finally:
         for process in started:
             process.terminate()
@@ -169,3 +171,55 @@ def _free_port() -> int:
         found.bind(("127.0.0.1", 0))
         port: int = found.getsockname()[1]
         return port
+
+
+Item = TypeVar("Item")
+
+
+class Processes:
+    """This process among those that work on one job; alone by default.
+
+    All read the same batches and draw the same numbers; each computes its share of a batch, and the
+    gradients are summed, so all hold the same weights after every step.
+    """
+
+    @property
+    def count(self) -> int:
+        """How many there are."""
+        return distributed.get_world_size() if _joined() else 1
+
+    @property
+    def number(self) -> int:
+        """Which of them this is; 0 reports and writes."""
+        return distributed.get_rank() if _joined() else 0
+
+    def share(self, parts: Sequence[Item]) -> Sequence[Item]:
+        """The parts of a batch that are this process's to compute."""
+        return parts[self.number :: self.count]
+
+    def summed(self, value: float) -> float:
+        """The sum of a number over the processes."""
+        if not _joined():
+            return value
+        device = "cuda" if distributed.get_backend() == "nccl" else "cpu"
+        total = torch.tensor(value, dtype=torch.float64, device=device)
+        distributed.all_reduce(total)
+        return float(total)
+
+    def any(self, happened: bool) -> bool:
+        """Whether it happened in any of the processes."""
+        return self.summed(float(happened)) > 0
+
+    def first(self, value: float) -> float:
+        """The value that process 0 has: what goes by the clock must go by one clock."""
+        return self.summed(value if self.number == 0 else 0.0)
+
+    def sum_gradients(self, gradients: Sequence[Tensor]) -> None:
+        """Replace each gradient by its sum over the processes."""
+        if _joined():
+            for gradient in gradients:
+                distributed.all_reduce(gradient)
+
+
+def _joined() -> bool:
+    return distributed.is_available() and distributed.is_initialized()

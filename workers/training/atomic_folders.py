@@ -1,23 +1,42 @@
-"""Folders that are there whole or not at all, and that say so themselves: what a part of a job leaves for the
-next part, which may run after a crash or on another machine.
-"""
+"""Folders that are written whole or not at all: artifacts, and what a part of a job leaves for the next."""
 
 import hashlib
 import json
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Final
 from uuid import uuid4
 
 from workers.training.disk import full_disk_told, sync
 
+
+@contextmanager
+def atomic_folders(*folders: Path) -> Iterator[None]:
+    """Remove what was written to `folders` when the block does not come to its end, cancelled or failed.
+
+    A folder that was there before stays, empty. A full disk is HplmError("out_of_disk").
+    """
+    existed = [folder.exists() for folder in folders]
+    try:
+        with full_disk_told():
+            yield
+    except BaseException:
+        for folder, before in zip(folders, existed, strict=True):
+            shutil.rmtree(folder, ignore_errors=True)
+            if before:
+                folder.mkdir()
+        raise
+
+
 SEAL: Final = "sealed.json"
+
 
 Report = dict[str, Any]
 
 
-def made_once(folder: Path, make: Callable[[Path], Report]) -> Report:
+def build_once(folder: Path, make: Callable[[Path], Report]) -> Report:
     """The report of a sealed folder, which `make` fills first if it is not there or not sound.
 
     Two makers at once are no harm: the first to end stays.

@@ -44,13 +44,13 @@ class Pause:
 
 
 @dataclass(frozen=True, slots=True)
-class Give(Generic[T]):
+class Item(Generic[T]):
     """Hand an item to whoever iterates over the operation."""
 
     item: T
 
 
-Step = Call | Pause | Give[Any]
+Step = Call | Pause | Item[Any]
 Flow = Generator[Step, Any, T]
 
 
@@ -60,7 +60,7 @@ def ask(call: Call) -> Flow[httpx.Response]:
     return response
 
 
-class Course(Generic[T]):
+class FlowRun(Generic[T]):
     """A flow on its way: iterates over its steps; ``answer`` or ``failure`` is what the last one came to.
 
     ``result`` is there once the iteration has ended.
@@ -73,7 +73,7 @@ class Course(Generic[T]):
         self.answer: Any = None
         self.failure: Exception | None = None
 
-    def __iter__(self) -> "Course[T]":
+    def __iter__(self) -> "FlowRun[T]":
         return self
 
     def __next__(self) -> Step:

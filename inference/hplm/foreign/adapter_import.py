@@ -7,28 +7,28 @@ from typing import Any, Final
 import torch
 
 from inference.hplm.checkpoint import PICKLED_SUFFIXES
+from inference.hplm.foreign.adapter_folder import AdapterRequest, ImportedAdapter, read_said, refusal
 from inference.hplm.foreign.adapterhub import read_adapterhub
-from inference.hplm.foreign.asking import Asked, Carried, read_said, refusal
 from inference.hplm.foreign.peft_lora import CONFIG_FILE, read_peft
 from inference.hplm.json_files import read_artifact_json
 from inference.hplm.root import ROOT_FILE
 from inference.hplm.root_config import RootConfig
 
-READERS: Final[Mapping[bool, Callable[[Asked, RootConfig], Carried]]] = {
+READERS: Final[Mapping[bool, Callable[[AdapterRequest, RootConfig], ImportedAdapter]]] = {
     True: read_peft,
     False: read_adapterhub,
 }
 """By whether the configuration names a type of PEFT's."""
 
 
-def carry_over(wanted: Mapping[str, Any]) -> dict[str, Any]:
+def adapter_import(wanted: Mapping[str, Any]) -> dict[str, Any]:
     """Write the hPLM that the folder `adapter` becomes on the root in the folder `root` into the folder
-    `out`, in fp32, so that nothing of it is lost. The other keys are those of `Asked`.
+    `out`, in fp32, so that nothing of it is lost. The other keys are those of `AdapterRequest`.
 
     The answer says `task`, `labels`, `pairs`, `dropped` (what is left behind) and `about`. HplmError for
     whatever cannot be carried over.
     """
-    asked = Asked(
+    asked = AdapterRequest(
         folder=Path(wanted["adapter"]),
         root=Path(wanted["root"]),
         labels=tuple(wanted["labels"]),

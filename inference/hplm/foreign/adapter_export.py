@@ -10,9 +10,8 @@ from torch import Tensor
 from inference.hplm.errors import HplmError
 from inference.hplm.families.registry import FAMILIES
 from inference.hplm.foreign import adapterhub, peft_lora
-from inference.hplm.foreign.asking import UNSUPPORTED, refusal
+from inference.hplm.foreign.adapter_folder import UNSUPPORTED, module_name, refusal
 from inference.hplm.foreign.heads import OF_FAMILY, OF_TOKENS
-from inference.hplm.foreign.places import module_name
 from inference.hplm.heads import Head
 from inference.hplm.hplm import CLASSIFICATION, MULTILABEL, QUESTION_ANSWERING, REGRESSION, Hplm
 from inference.hplm.json_files import read_artifact_json, write_json
@@ -43,7 +42,7 @@ HUB_PLACES: Final = {
 """Where AdapterHub has our parts, by whether the family is DistilBERT."""
 
 
-def leave(wanted: Mapping[str, Any]) -> dict[str, Any]:
+def adapter_export(wanted: Mapping[str, Any]) -> dict[str, Any]:
     """Write the hPLM in the folder `hplm`, of the root in the folder `root`, into the new folder `out` in the
     `format` "peft" or "adapterhub", fp32. The answer says how its outputs are to be `read`, or why that
     format `refused` it. Raises HplmError for artifacts that cannot be read."""

@@ -6,14 +6,14 @@ from urllib.parse import parse_qsl, urlsplit
 from uuid import uuid4
 
 from hmi_client.errors import HmiError
-from hmi_client.reading import read
-from hmi_client.steps import Call, Flow, Give, Json, T, ask
+from hmi_client.flow import Call, Flow, Item, Json, T, ask
+from hmi_client.responses import from_json
 
 
 def get(kind: type[T], path: str, **params: str | int) -> Flow[T]:
     """One thing."""
     response = yield from ask(Call("GET", path, params))
-    return read(kind, response.json())
+    return from_json(kind, response.json())
 
 
 def post(
@@ -33,7 +33,7 @@ def pages(kind: type[T], path: str, params: Mapping[str, str | int | None] | Non
         response = yield from ask(Call("GET", path, asked))
         page = response.json()
         for item in page["results"]:
-            yield Give(read(kind, item))
+            yield Item(from_json(kind, item))
         if not page.get("next"):
             return
         asked = dict(parse_qsl(urlsplit(page["next"]).query))

@@ -18,7 +18,7 @@ from tenants.base.child_process import is_stopping, run_in_child
 from versiontree.jobs.services.lease_recovery import job_died_of_memory, job_holder, job_was_short_of_memory
 from workers import runner
 from workers.failures import OUT_OF_MEMORY
-from workers.training.room import begin_in_parts
+from workers.training.batch_parts import begin_in_parts
 
 log = logging.getLogger(__name__)
 

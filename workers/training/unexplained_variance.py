@@ -10,10 +10,10 @@ from torch import Tensor
 from inference.hplm import fragments
 from inference.hplm.local_lower import LocalLower
 from inference.hplm.root_config import RootConfig
-from workers.training.gaps import Reading, everywhere, read_at
+from workers.training.hidden_states import Teacher, local_states
 from workers.training.progress import Reporter
 from workers.training.sequences import Batch, Framed, make_batch
-from workers.training.states import Teacher, local_states
+from workers.training.simulated_misses import Reading, everywhere, read_at
 
 
 class Spread:

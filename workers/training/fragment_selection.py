@@ -7,7 +7,7 @@ from typing import Any, Final
 import numpy as np
 
 from inference.hplm.errors import HplmError
-from workers.training.counting import FragmentTables
+from workers.training.fragment_counts import FragmentTables
 from workers.training.ngrams import EDGE, FULL, PAIR, TOKEN, TRIGRAM, Ids, Window
 
 CHOSEN_FILE: Final = "fragments.i4"

@@ -15,9 +15,9 @@ from inference.hplm.misses import LowerHalf
 from inference.hplm.plot import PlotChain, PlotTable
 from inference.hplm.root import Root
 from inference.hplm.tokenization import Encoding
-from workers.training.answers import Judged
 from workers.training.datasets import Example
-from workers.training.lookup import LowerStates, LowerWay, lower_states
+from workers.training.evaluation_answers import Judged
+from workers.training.lower_states import LowerStates, LowerWay, lower_states
 from workers.training.precision import Arithmetic
 from workers.training.progress import Reporter
 from workers.training.task_model import TaskModel
