@@ -3,7 +3,7 @@
 PYTHON ?= python3
 ARGS ?=
 RUN := .venv/bin/python
-SOURCES := hmi_site tenants versiontree inference workers frontend hmi_client benchmarks tests manage.py requirements
+SOURCES := hmi_site tenants versiontree inference workers frontend hmi_client benchmarks demo tests manage.py requirements
 
 .DEFAULT_GOAL := help
 .PHONY: help setup up demo test unit slow lint format types reference screenshots clean

@@ -21,10 +21,10 @@ from benchmarks import harness
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "hmi_site.settings")
 django.setup()
 
-from hmi_site.demo.models import demo_models  # noqa: E402
-from hmi_site.demo.traffic import TrafficResult, send_traffic  # noqa: E402
-from hmi_site.demo.tree import demo_build, demo_is_built  # noqa: E402
-from hmi_site.demo.waiting import DemoError  # noqa: E402
+from demo.job_progress import DemoError  # noqa: E402
+from demo.models import demo_models  # noqa: E402
+from demo.traffic import TrafficResult, send_traffic  # noqa: E402
+from demo.tree import demo_build, demo_is_built  # noqa: E402
 from hmi_site.embedded.process import ChildError  # noqa: E402
 from hmi_site.launcher.stack import Stack  # noqa: E402
 from inference.queueing.status import workers_alive  # noqa: E402

@@ -24,7 +24,7 @@ from benchmarks.over_http.batch import batch_seconds
 from benchmarks.over_http.clients import Call, Timed, cpu_seconds
 from benchmarks.over_http.product import Product, arguments, running, settings_told, told
 from benchmarks.serving.timing import interleaved
-from hmi_site.launcher.cpus import usable_cpus
+from hmi_site.launcher.children import usable_cpus
 
 CALLS: Final = {1: 512, 32: 96, 256: 16}
 QUICK_CALLS: Final = {1: 128, 32: 32, 256: 6}

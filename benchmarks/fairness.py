@@ -27,8 +27,8 @@ from rich.console import Console
 
 from benchmarks import harness
 from hmi_site.embedded.valkey import Valkey
-from hmi_site.launcher.cpus import usable_cpus
-from hmi_site.services import embedded_redis_url
+from hmi_site.launcher.children import usable_cpus
+from hmi_site.server_urls import embedded_redis_url
 from inference.engine.allocator import keep_freed_memory
 from inference.engine.batcher import BatchLimits
 from inference.engine.lanes import abreast

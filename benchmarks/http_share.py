@@ -23,7 +23,7 @@ from benchmarks import harness
 from benchmarks.over_http.clients import cpu_seconds
 from benchmarks.over_http.product import Product, arguments, running, settings_told, told
 from benchmarks.serving.timing import Sample, interleaved, rates
-from hmi_site.launcher.cpus import usable_cpus
+from hmi_site.launcher.children import usable_cpus
 
 CALLS, QUICK_CALLS, REPEATS, QUICK_REPEATS = 96, 64, 7, 3
 STAGES = ("queue", "retrieval", "adapter_load", "compute", "total")

@@ -22,7 +22,7 @@ View = Callable[..., HttpResponseBase]
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class TenantMember:
     """Where a signed-in user is: the tenant of the page, the user's role there, and where else to go."""
 
     tenant: Tenant
@@ -45,7 +45,7 @@ class TenantRequest(HttpRequest):
 
     user: User
     htmx: HtmxDetails
-    place: Place
+    place: TenantMember
 
 
 def tenant_page(role: Role = Role.VIEWER) -> Callable[[View], View]:
@@ -68,7 +68,7 @@ def tenant_page(role: Role = Role.VIEWER) -> Callable[[View], View]:
     return wrap
 
 
-def _place_of(user: User, slug: str, role: Role) -> Place:
+def _place_of(user: User, slug: str, role: Role) -> TenantMember:
     tenants = tenants_of(user)
     tenant = next((tenant for tenant in tenants if tenant.slug == slug), None)
     if tenant is None:
@@ -76,7 +76,7 @@ def _place_of(user: User, slug: str, role: Role) -> Place:
     membership = require_role(user, tenant, role)
     enter_tenant(tenant)
     bind_contextvars(tenant=tenant.slug)
-    return Place(tenant, membership, tenants)
+    return TenantMember(tenant, membership, tenants)
 
 
 def _sign_in_first(request: HttpRequest) -> HttpResponseBase:

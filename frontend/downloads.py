@@ -1,11 +1,11 @@
 """Files that a browser saves."""
 
 import tempfile
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import IO, Final
+from typing import IO, Any, Final
 
-from django.http import FileResponse, StreamingHttpResponse
+from django.http import FileResponse, HttpResponse, StreamingHttpResponse
 from django.utils.http import content_disposition_header
 
 from tenants.base.csv_files import csv_chunks
@@ -45,3 +45,16 @@ def table_streamed(
 def file_saved(path: Path, name: str) -> Saved:
     """A file that lies on disk. Raises FileNotFoundError."""
     return Saved(path.open("rb"), as_attachment=True, filename=name)
+
+
+COLUMNS = ("file", "row", "line", "reason", "content")
+
+
+def bad_rows_csv(faults: Iterable[Mapping[str, Any]]) -> HttpResponse:
+    """One line for each row, to be downloaded; what would be a formula is kept from being one."""
+    rows = ([fault.get(column) for column in COLUMNS] for fault in faults)
+    return HttpResponse(
+        b"".join(csv_chunks(COLUMNS, rows)),
+        content_type="text/csv; charset=utf-8",
+        headers={"Content-Disposition": 'attachment; filename="bad-rows.csv"'},
+    )

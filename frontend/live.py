@@ -7,6 +7,8 @@ from there.
 
 import asyncio
 import logging
+import threading
+import weakref
 from collections import Counter
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Hashable, Iterable, Iterator, Mapping
 from contextlib import aclosing, contextmanager
@@ -15,20 +17,59 @@ from time import monotonic
 from typing import Generic, TypeVar
 from uuid import UUID
 
+from django.conf import settings
 from django.db import connection
 from django.http import StreamingHttpResponse
 
-from frontend.live_places import places
 from tenants.accounts.selectors import memberships_alive
 from versiontree.jobs.selectors.queue import Mark, job_marks
 
+
+class Places:
+    """One for each stream, taken before it begins, so that no two get the last; for any number of threads."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._taken = 0
+
+    @property
+    def taken(self) -> int:
+        """How many there are in use."""
+        return self._taken
+
+    def take(self) -> bool:
+        """Whether there was one left of HMI_LIVE_STREAMS."""
+        with self._lock:
+            if self._taken >= settings.HMI_LIVE_STREAMS:
+                return False
+            self._taken += 1
+            return True
+
+    def leave_with(self, stream: object) -> None:
+        """Give one back when nobody has the stream any more, whether or not anybody ever read it."""
+        weakref.finalize(stream, self._leave)
+
+    def _leave(self) -> None:
+        with self._lock:
+            self._taken -= 1
+
+
+places = Places()
+
+
 log = logging.getLogger(__name__)
 
+
 LOOK_EVERY_S = 1.0
+
+
 SILENT_AT_MOST_S = 15.0
 """A comment is sent this often at least: proxies close what is silent, and who hung up is noticed."""
+
+
 LASTS_S = 300.0
 """A stream ends by itself then; the browser opens another and goes on from the last id."""
+
 
 Followed = TypeVar("Followed", bound=Hashable)
 

@@ -2,14 +2,42 @@
 
 from collections.abc import Callable
 from http import HTTPStatus
-from typing import Any
+from typing import Any, TypeVar
 
 from django.contrib import messages
-from django.http import HttpResponse
+from django.core.paginator import Page, Paginator
+from django.forms import Form
+from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect, render
 
 from frontend.access import TenantRequest
 from tenants.base.errors import HmiError
+
+ROWS = 25
+
+
+def page_of(request: HttpRequest, rows: Any, per_page: int = ROWS, *, key: str = "page") -> Page[Any]:
+    """The page that `?page=` names; the nearest there is where that is none."""
+    return Paginator(rows, per_page).get_page(request.GET.get(key))
+
+
+Result = TypeVar("Result")
+
+
+def attempt(form: Form, write: Callable[[], Result]) -> Result | None:
+    """Run a write. A typed refusal becomes an error of the form (on its field when it names one) and None."""
+    try:
+        return write()
+    except HmiError as refusal:
+        form.add_error(_field_of(form, refusal.param), refusal.message)
+        return None
+
+
+def _field_of(form: Form, param: str | None) -> str | None:
+    """The field that the refusal is about; a setting of a job stands in the form under its own name."""
+    name = (param or "").removeprefix("settings.")
+    return name if name in form.fields else None
+
 
 _HIDDEN = (HTTPStatus.NOT_FOUND, HTTPStatus.FORBIDDEN)
 

@@ -11,12 +11,12 @@ from django.core.asgi import get_asgi_application
 from django.urls import resolve
 
 from hmi_site import wsgi  # first: it sets Django up, whose models the others ask for
-from hmi_site.body_limits import permit
 from hmi_site.direct.application import Direct
+from hmi_site.http.body_limits import permit
+from hmi_site.http.event_streams import EventStreams, end_streams
+from hmi_site.http.slow_clients import SlowClients
+from hmi_site.http.wsgi_threads import Threaded
 from hmi_site.ready_file import tell_ready
-from hmi_site.slow_readers import SlowReaders
-from hmi_site.streams import StreamsApart, end_streams
-from hmi_site.threaded import Threaded
 from hmi_site.warm_up import warm_up
 from inference.api.client import close_gateway
 from inference.api.soon import close_asker
@@ -33,7 +33,7 @@ def start() -> None:
     """What begins with the web server: each connection is an open file."""
     _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
-    SlowReaders(settings.HMI_PORT).watch()
+    SlowClients(settings.HMI_PORT).watch()
 
 
 def end() -> None:
@@ -48,7 +48,7 @@ with_a_thread_each = Threaded(
     wsgi.application, permit=permit, threads=settings.HMI_WEB_THREADS, at_start=start, at_end=end
 )
 application = Direct(
-    StreamsApart(get_asgi_application(), others=with_a_thread_each, end_streams=end_streams),
+    EventStreams(get_asgi_application(), others=with_a_thread_each, end_streams=end_streams),
     threads=ThreadPoolExecutor(LOOK_UPS, "look-ups"),
 )
 resolve("/")  # has all views imported, which else the first request would wait for

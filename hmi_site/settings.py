@@ -7,10 +7,9 @@ from typing import Any
 
 from csp.constants import NONE, SELF
 
-from hmi_site import env, secret_key, services
-from hmi_site.account_settings import *  # noqa: F403
+from hmi_site import env, secret_key, server_urls
 from hmi_site.embedded.runtime_dir import runtime_dir
-from hmi_site.shown_settings import *  # noqa: F403
+from hmi_site.library_settings import *  # noqa: F403  # noqa: F403
 from inference.logs import LEVELS, STYLES, log_config
 
 BASE_DIR = Path(__file__).resolve().parent.parent
@@ -101,7 +100,7 @@ CONTENT_SECURITY_POLICY = {
         "frame-ancestors": [NONE],
     }
 }
-CSRF_FAILURE_VIEW = "hmi_site.errors.csrf_failure"
+CSRF_FAILURE_VIEW = "hmi_site.http.errors.csrf_failure"
 HMI_METRICS_TOKEN = env.text("HMI_METRICS_TOKEN")
 # Two installations on one machine share the host name, and browsers do not part cookies by port.
 SESSION_COOKIE_NAME = f"hmi_session_{HMI_PORT}"
@@ -144,14 +143,14 @@ INSTALLED_APPS = [
     "hmi_site",
 ]
 MIDDLEWARE = [
-    "hmi_site.request_scope.RequestScope",
-    "hmi_site.request_log.RequestLog",
+    "hmi_site.http.middleware.RequestScope",
+    "hmi_site.http.request_log.RequestLog",
     "hmi_site.metrics.requests.RequestMetrics",
     "django.middleware.security.SecurityMiddleware",
-    "hmi_site.middleware.BrowserRules",
+    "hmi_site.http.middleware.BrowserRules",
     "inference.api.rates.headers.RateHeaders",
-    "hmi_site.middleware.RequestGuard",
-    "hmi_site.downloads.DownloadLimit",
+    "hmi_site.http.middleware.RequestGuard",
+    "hmi_site.http.download_limit.DownloadLimit",
     "inference.api.large_bodies.LargeBodies",
     "whitenoise.middleware.WhiteNoiseMiddleware",
     "django.contrib.sessions.middleware.SessionMiddleware",
@@ -162,8 +161,8 @@ MIDDLEWARE = [
     "django.middleware.clickjacking.XFrameOptionsMiddleware",
     "django_htmx.middleware.HtmxMiddleware",
     "allauth.account.middleware.AccountMiddleware",
-    "hmi_site.middleware.StaffSecondFactor",
-    "hmi_site.middleware.ErrorPages",
+    "hmi_site.http.middleware.StaffSecondFactor",
+    "hmi_site.http.middleware.ErrorPages",
     "axes.middleware.AxesMiddleware",
 ]
 ROOT_URLCONF = "hmi_site.urls"
@@ -193,9 +192,9 @@ DATABASES: dict[str, dict[str, Any]] = {
     "default": {
         "ENGINE": "django.db.backends.postgresql",
         **(
-            services.database_from_url(DATABASE_URL)
+            server_urls.database_from_url(DATABASE_URL)
             if DATABASE_URL
-            else services.embedded_database(HMI_RUNTIME_DIR)
+            else server_urls.embedded_database(HMI_RUNTIME_DIR)
         ),
         "CONN_HEALTH_CHECKS": True,
     }
@@ -209,14 +208,14 @@ DEFAULT_AUTO_FIELD = "django.db.models.BigAutoField"
 
 HMI_EMBEDDED_REDIS = not env.text("REDIS_URL")
 REDIS_URL = (
-    services.embedded_redis_url(HMI_RUNTIME_DIR)
+    server_urls.embedded_redis_url(HMI_RUNTIME_DIR)
     if HMI_EMBEDDED_REDIS
-    else services.checked_redis_url(env.text("REDIS_URL"))
+    else server_urls.checked_redis_url(env.text("REDIS_URL"))
 )
 # What the process that tries artifacts does not see: data, the secret key, and sockets of the services.
 HMI_HIDDEN_FOLDERS = [
     *(HMI_HOME, HMI_ARTIFACT_ROOT, HMI_UPLOAD_ROOT, HMI_EXPORT_ROOT, HMI_RUNTIME_DIR),
-    *services.socket_folders(DATABASES["default"]["HOST"], REDIS_URL),
+    *server_urls.socket_folders(DATABASES["default"]["HOST"], REDIS_URL),
 ]
 CACHES = {
     # Of how often codes were tried: what is forgotten may be tried again.
@@ -227,7 +226,7 @@ CACHES = {
     },
 }
 
-CELERY_BROKER_URL = services.broker_url(REDIS_URL)
+CELERY_BROKER_URL = server_urls.broker_url(REDIS_URL)
 CELERY_BROKER_CONNECTION_RETRY_ON_STARTUP = True
 CELERY_TASK_SERIALIZER = "json"
 CELERY_ACCEPT_CONTENT = ["json"]
@@ -295,14 +294,14 @@ REST_FRAMEWORK = {
     "DEFAULT_PERMISSION_CLASSES": ["rest_framework.permissions.IsAuthenticated"],
     "DEFAULT_THROTTLE_CLASSES": ["inference.api.rates.throttles.ManageRate"],
     "DEFAULT_PARSER_CLASSES": [
-        "hmi_site.parsers.StrictJSONParser",
+        "hmi_site.http.rest_framework.StrictJSONParser",
         "tenants.base.api.multipart.FormParser",
     ],
     "DEFAULT_RENDERER_CLASSES": ["rest_framework.renderers.JSONRenderer"],
     "DEFAULT_SCHEMA_CLASS": "hmi_site.reference.view_headers.ViewSchema",
-    "DEFAULT_METADATA_CLASS": "hmi_site.options.Methods",
+    "DEFAULT_METADATA_CLASS": "hmi_site.http.rest_framework.AllowedMethods",
     "DEFAULT_VERSIONING_CLASS": None,
-    "EXCEPTION_HANDLER": "hmi_site.errors.api_exception_handler",
+    "EXCEPTION_HANDLER": "hmi_site.http.errors.api_exception_handler",
     "TEST_REQUEST_DEFAULT_FORMAT": "json",
 }
 

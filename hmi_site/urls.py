@@ -5,8 +5,9 @@ from django.contrib import admin
 from django.urls import URLPattern, URLResolver, include, path
 from drf_spectacular.views import SpectacularSwaggerSplitView as SwaggerView
 
-from hmi_site import errors, health
-from hmi_site.metrics.views import metrics
+from hmi_site import health
+from hmi_site.http import errors
+from hmi_site.metrics.requests import metrics
 from hmi_site.reference.served import DescriptionView
 from inference.open_inference.views import ServerView
 

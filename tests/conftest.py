@@ -11,7 +11,7 @@ from django.conf import settings as django_settings
 from pytest_django import Settings
 
 from hmi_site.embedded.postgres import ensure_role
-from hmi_site.services import EMBEDDED_ROLE
+from hmi_site.server_urls import EMBEDDED_ROLE
 from tenants.base.scope import platform_scope, process_of_platform
 from tests.scheduling import Scheduling, put_in_order
 from tests.services import environment_of_services, running, throwaway_postgres, throwaway_valkey

@@ -11,7 +11,7 @@ from django.conf import settings
 from hmi_site.embedded.postgres import Postgres
 from hmi_site.embedded.process import Child
 from hmi_site.embedded.valkey import Valkey
-from hmi_site.services import EMBEDDED_ADMIN, embedded_redis_url
+from hmi_site.server_urls import EMBEDDED_ADMIN, embedded_redis_url
 
 START_TIMEOUT_S = 120.0
 

@@ -5,9 +5,8 @@ Imported once Django knows its settings.
 
 import hashlib
 
-from hmi_site.demo.history import jobs_remember, usage_remember
-from hmi_site.demo.registered import hplms_register
-from hmi_site.demo.statistics import statistics_gather
+from demo.history import jobs_remember, usage_remember
+from demo.populate import hplms_register, statistics_gather
 from tenants.accounts.models import Tenant
 from tenants.datasets.models import Corpus, Dataset, DatasetSplit
 from versiontree.artifact_store import StoredArtifact

@@ -19,7 +19,7 @@ from benchmarks.over_http.made import LABELS, Texts
 from benchmarks.over_http.places import one_of_each
 from benchmarks.over_http.site import fill, tokenizer_file
 from benchmarks.serving.world import DEMO
-from hmi_site.demo.statistics import statistics_gather
+from demo.populate import statistics_gather
 from tenants.accounts.models import Membership, Tenant, User
 from tenants.base.scope import process_of_platform
 from tenants.datasets.models import Corpus, Dataset

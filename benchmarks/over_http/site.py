@@ -14,7 +14,7 @@ from django.db import transaction
 from benchmarks.over_http.clients import Call
 from benchmarks.over_http.made import LABELS, Texts, write_checkpoint, write_hplm, write_root
 from benchmarks.serving.world import Encoder
-from hmi_site.demo.tree import demo_checkpoint
+from demo.tree import demo_checkpoint
 from tenants.accounts.models import User
 from tenants.accounts.services.api_keys import api_key_create
 from tenants.accounts.services.tenants import tenant_create

@@ -11,6 +11,7 @@ from tenants.accounts.models import Tenant
 from tenants.datasets.models import Corpus, Dataset
 from tenants.datasets.selectors.uploads import datasets_of
 from versiontree.jobs.models.job import JobKind
+from versiontree.transfer.archive.manifest import LONGEST
 from versiontree.tree.models import Hplm
 from versiontree.tree.models.alias import DEFAULT_ALIAS
 from versiontree.tree.models.version import VersionState
@@ -19,7 +20,11 @@ from versiontree.tree.training_fields import AS_BEFORE, Knobbed
 from versiontree.tree.training_settings import DEFAULT_ALPHA
 
 NO_CORPUS = Need("There is no corpus yet.", "frontend:corpus_new", "Upload a corpus first")
+
+
 NO_DATASET = Need("There is no fitting dataset yet.", "frontend:dataset_new", "Upload a dataset first")
+
+
 NO_PARENT = Need("No root is ready yet; your administrator registers it.")
 
 
@@ -124,3 +129,16 @@ def _corpus_described(corpus: Corpus) -> str:
 def _dataset_described(dataset: Dataset) -> str:
     rows = sum(split.rows for split in dataset.splits.all())
     return f"{dataset.name} ({task_of(dataset).lower()}, {rows:,} rows)"
+
+
+class AboutForm(forms.Form):
+    """What it is for, and how it may be used."""
+
+    description = forms.CharField(
+        label="Description",
+        required=False,
+        max_length=LONGEST["description"],
+        widget=forms.Textarea({"rows": 4}),
+        help_text="What it is for, what it was made from, where it errs.",
+    )
+    license = forms.CharField(label="Licence", required=False, max_length=LONGEST["license"])

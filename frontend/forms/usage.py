@@ -7,11 +7,20 @@ from typing import Any, Final, NamedTuple, cast
 from django import forms
 from django.http import QueryDict
 
+from tenants.accounts.models import Tenant
+from tenants.accounts.selectors import audit_actors
+from tenants.audit.selectors import SYSTEM, AuditWish, audit_kinds
 from tenants.usage.selectors.usage import UsageOf
 
 LONGEST_DAYS: Final = 366
+
+
 LONGEST_NAME: Final = 100
+
+
 MONTH, RANGE = "month", "range"
+
+
 PERIODS: Final = [
     ("7", "Last 7 days"),
     ("30", "Last 30 days"),
@@ -19,9 +28,15 @@ PERIODS: Final = [
     (MONTH, "This month"),
     (RANGE, "From and to"),
 ]
+
+
 USUAL: Final = "30"
+
+
 BROWSER_ASKED: Final = "browser"
 """In place of a key's prefix, which is longer: what was asked without a key."""
+
+
 BROWSER: Final = "The browser"
 
 
@@ -100,3 +115,34 @@ def _last(days: int, today: date) -> Span:
 
 def _today() -> date:
     return datetime.now(UTC).date()
+
+
+NAMES = {"api_key": "API keys", "model": "Models"}
+
+
+class AuditForm(forms.Form):
+    """By whom, of what kind, about what, when."""
+
+    actor = forms.ChoiceField(label="Who", required=False)
+    kind = forms.ChoiceField(label="What", required=False)
+    words = forms.CharField(label="Name", required=False, max_length=100)
+    since = forms.DateField(label="From", required=False, widget=forms.DateInput({"type": "date"}))
+    until = forms.DateField(label="To", required=False, widget=forms.DateInput({"type": "date"}))
+
+    def __init__(self, tenant: Tenant, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        who = [(name, "The system" if name == SYSTEM else name) for name in audit_actors(tenant)]
+        kinds = [
+            (kind, NAMES.get(kind) or f"{kind.replace('_', ' ').capitalize()}s")
+            for kind in audit_kinds(tenant)
+        ]
+        self.fields["actor"] = forms.ChoiceField(
+            label="Who", required=False, choices=[("", "Everybody"), *who]
+        )
+        self.fields["kind"] = forms.ChoiceField(
+            label="What", required=False, choices=[("", "Everything"), *kinds]
+        )
+
+    def wish(self) -> AuditWish:
+        """What was asked for; everything where that makes no sense."""
+        return AuditWish(**self.cleaned_data) if self.is_valid() else AuditWish()

@@ -3,6 +3,38 @@
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import accumulate
+from typing import Final
+
+from tenants.usage.selectors.usage import UsageTotal
+
+LEVELS: Final = {
+    "trigram": "Whole fragment",
+    "bigram": "Shorter part",
+    "unigram": "One token",
+    "computed": "Computed",
+}
+"""By the API's names, the most telling first."""
+
+
+@dataclass(frozen=True, slots=True)
+class Tile:
+    """A figure at the head of a page, with a remark below it."""
+
+    name: str
+    figure: str
+    note: str = ""
+
+
+def usage_tiles(
+    usage: UsageTotal, *, hplms: int, ready: int, max_models: int, jobs: int, max_jobs: int
+) -> list[Tile]:
+    """The tiles of the home page."""
+    return [
+        Tile("Models ready", f"{ready:,}", f"{hplms:,} of {max_models:,} made"),
+        Tile("Jobs at work", f"{jobs:,}", f"at most {max_jobs:,} at once"),
+        Tile("Requests this month", f"{usage.requests:,}", f"{usage.failed:,} failed"),
+        Tile("Texts this month", f"{usage.inputs:,}", f"{usage.tokens:,} tokens"),
+    ]
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,7 +50,7 @@ class Bar:
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class ChartPart:
     """One part of a whole: it begins at `start` and takes `share`, both in 0..1; `hue` where its colour means
     something."""
 
@@ -153,12 +185,21 @@ def score_bars(scores: Mapping[str, float], answered: Collection[str]) -> list[B
     return [Bar(name, score, f"{score:.1%}", quiet=name not in answered) for name, score in ranked]
 
 
-def parts(figures: Iterable[tuple[str, float, str]]) -> list[Part]:
+def parts(figures: Iterable[tuple[str, float, str]]) -> list[ChartPart]:
     """Parts of a whole from (name, amount, written figure), laid end to end."""
     rows = list(figures)
     total = sum(amount for _, amount, _ in rows) or 1.0
     starts = accumulate((amount / total for _, amount, _ in rows), initial=0.0)
     return [
-        Part(name, amount / total, start, written)
+        ChartPart(name, amount / total, start, written)
         for (name, amount, written), start in zip(rows, starts, strict=False)
     ]
+
+
+def level_parts(amounts: Mapping[str, float], whole: float, form: str = "{:.0%}") -> list[ChartPart]:
+    """Parts of a whole by the levels that `amounts` has, each with its share written as `form` has it."""
+    told = [level for level in LEVELS if level in amounts]
+    drawn = parts(
+        (LEVELS[level], amounts[level], form.format(amounts[level] / (whole or 1))) for level in told
+    )
+    return [replace(part, hue=level) for part, level in zip(drawn, told, strict=True)]

@@ -7,8 +7,7 @@ from urllib.parse import urlencode
 
 from django.urls import reverse
 
-from frontend.presenters.charts import Part
-from frontend.presenters.levels import level_parts
+from frontend.presenters.charts import ChartPart, level_parts
 from frontend.presenters.version_page import version_url
 from frontend.presenters.versions import parent_name
 from tenants.accounts.models import Tenant
@@ -22,7 +21,7 @@ class CoverageRow:
 
     name: str
     share: float
-    parts: list[Part]
+    parts: list[ChartPart]
     fault: str
     url: str
     best: bool
@@ -59,7 +58,7 @@ def use_rows(tenant: Tenant, versions: Iterable[Version]) -> list[UseRow]:
     ]
 
 
-def covered_parts(one: Coverage) -> list[Part]:
+def covered_parts(one: Coverage) -> list[ChartPart]:
     """How many of the upload's fragments the tables answer at which level."""
     found = {"trigram": one.trigrams, "bigram": one.bigrams, "unigram": one.unigrams}
     return level_parts(found, one.fragments, "{:.1%}")

@@ -12,7 +12,7 @@ from uuid import UUID
 from django.urls import reverse
 
 from frontend.presenters.charts import Bar, counted_bars, doubling_bars, histogram_bars
-from frontend.presenters.pieces import Piece, pieces_of
+from frontend.presenters.tokens import TextPiece, text_pieces
 from tenants.accounts.models import Tenant
 from tenants.base.errors import HmiError
 from tenants.datasets.append_file import arrived
@@ -85,7 +85,7 @@ class PreviewRow:
     texts: list[str]
     labels: list[str]
     words: list[Word]
-    pieces: list[Piece]
+    pieces: list[TextPiece]
     cut: bool
 
 
@@ -231,7 +231,7 @@ def _preview(split: str, row: Mapping[str, Any]) -> PreviewRow:
     )
 
 
-def _answer_pieces(context: str, answers: Sequence[Mapping[str, Any]]) -> list[Piece]:
+def _answer_pieces(context: str, answers: Sequence[Mapping[str, Any]]) -> list[TextPiece]:
     """The context, its first answer marked where it was not cut off."""
     spans = [
         {
@@ -242,7 +242,7 @@ def _answer_pieces(context: str, answers: Sequence[Mapping[str, Any]]) -> list[P
         }
         for answer in answers[:1]
     ]
-    return list(pieces_of(context, [span for span in spans if span["end"] <= len(context)]))
+    return list(text_pieces(context, [span for span in spans if span["end"] <= len(context)]))
 
 
 def _words(row: Mapping[str, Any]) -> list[Word]:

@@ -9,9 +9,9 @@ from urllib.parse import urlencode
 
 from django.urls import reverse
 
-from frontend.presenters.creating import in_words
+from frontend.presenters.create_model import in_words
+from frontend.presenters.job_curves import UNTOLD
 from frontend.presenters.jobs import figures
-from frontend.presenters.progress import UNTOLD
 from frontend.presenters.wording import plain, words
 from tenants.accounts.models import Tenant
 from versiontree.jobs.models import Job, JobEvent

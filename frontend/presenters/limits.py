@@ -16,8 +16,14 @@ from versiontree.tree.selectors.versions import artifact_bytes, domains_visible_
 from versiontree.tree.services.quota_reservations import hplms_taken, jobs_taken
 
 AT_MIDNIGHT = "begins anew at midnight UTC"
+
+
 BY_THE_SECOND = "comes back second by second"
+
+
 UNLIMITED = "no limit"
+
+
 NEAR = 0.9
 """From this share of a limit on it will soon be felt."""
 
@@ -124,3 +130,27 @@ def _limited(name: str, used: int, most: int, figure: str) -> Bar:
 
 def _share(used: int, most: int) -> float:
     return min(1.0, used / most) if most else 1.0
+
+
+@dataclass(frozen=True, slots=True)
+class OnboardingStep:
+    """One thing to do, on the page of this name."""
+
+    name: str
+    help: str
+    page: str
+    done: bool
+
+
+def onboarding(*, data: bool, hplms: bool, ready: bool, keys: bool, asked: bool) -> list[OnboardingStep]:
+    """What is to be done and what of it is; nothing once all is."""
+    steps = [
+        OnboardingStep(
+            "Upload a dataset", "Texts with labels, as JSON lines, CSV, TSV or CoNLL.", "dataset_new", data
+        ),
+        OnboardingStep("Create a model", "Choose the dataset and what it grows from.", "model_new", hplms),
+        OnboardingStep("Let it learn", "A few minutes; you can watch, or close the page.", "jobs", ready),
+        OnboardingStep("Make an API key", "It is shown once.", "keys", keys),
+        OnboardingStep("Ask it", "By hand, or from a program.", "try", asked),
+    ]
+    return [] if all(step.done for step in steps) else steps

@@ -4,8 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from frontend.presenters.charts import Bar, Curve, Part, counted_bars, curve_of
-from frontend.presenters.levels import LEVELS, level_parts
+from frontend.presenters.charts import LEVELS, Bar, ChartPart, Curve, counted_bars, curve_of, level_parts
 from frontend.presenters.wording import metric_words, plain, words
 from versiontree.tree.job_reports import is_number, mapping_of
 
@@ -96,7 +95,7 @@ class Measured:
     figures: list[Figure]
     labels: list[LabelRow]
     confusion: Confusion | None
-    hits: list[Part]
+    hits: list[ChartPart]
     class_bars: list[Bar]
 
 
@@ -154,7 +153,7 @@ def confusion_of(found: Mapping[str, Any]) -> Confusion | None:
     )
 
 
-def hit_parts(hits: Mapping[str, Any]) -> list[Part]:
+def hit_parts(hits: Mapping[str, Any]) -> list[ChartPart]:
     """Which share of the test text's fragments was found at which level; shares or counts."""
     amounts = {level: float(hits[level]) for level in LEVELS if is_number(hits.get(level)) and hits[level]}
     return level_parts(amounts, sum(amounts.values()))

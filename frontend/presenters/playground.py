@@ -5,13 +5,13 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from frontend.presenters.charts import Bar, Part, parts, score_bars
-from frontend.presenters.levels import LEVELS, level_parts
-from frontend.presenters.pieces import Piece, pieces_of
+from frontend.forms.playground import FIELDS, PLACES
+from frontend.presenters.charts import LEVELS, Bar, ChartPart, level_parts, parts, score_bars
 from frontend.presenters.snippets import Snippets
-from frontend.presenters.tokens import TokenText, token_texts
+from frontend.presenters.tokens import TextPiece, TokenText, text_pieces, token_texts
 from tenants.base.errors import HmiError
-from versiontree.tree.selectors.callable_hplms import CallableHplm
+from tenants.datasets.models import Dataset
+from versiontree.tree.selectors.callable_hplms import CallableHplm, Reads
 
 TIMES: Final = (
     ("queue", "Queue"),
@@ -19,7 +19,11 @@ TIMES: Final = (
     ("adapter_load", "Adapter load"),
     ("compute", "Compute"),
 )
+
+
 REST: Final = "Rest"
+
+
 MEANINGS: Final = (
     ("Queue", "until its first batch begins; meanwhile its texts are cut into tokens"),
     ("Retrieval, adapter load, compute", "its share, by tokens, of the time that its batches took"),
@@ -29,11 +33,13 @@ MEANINGS: Final = (
     ),
     ("Not counted", "the way to the web server and back, and what it does before and after"),
 )
+
+
 BARS_SHOWN: Final = 8
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class PlaygroundAnswer:
     """One answered input and what happened inside.
 
     `headline` is the label, the value or the answer in words; `pieces` the text cut at its spans; `counted`
@@ -47,16 +53,16 @@ class Answer:
     muted: bool
     bars: list[Bar]
     more_bars: list[Bar]
-    pieces: list[Piece]
+    pieces: list[TextPiece]
     counted: str
     truncated: bool
     total: str
-    times: list[Part]
+    times: list[ChartPart]
     meanings: Sequence[tuple[str, str]]
     texts: list[TokenText]
     tokens: str
     whole_rows: int
-    hits: list[Part]
+    hits: list[ChartPart]
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +72,7 @@ class Column:
     number: int
     offer: CallableHplm
     snippets: Snippets
-    answer: Answer | None = None
+    answer: PlaygroundAnswer | None = None
     refusal: HmiError | None = None
 
     @property
@@ -82,7 +88,7 @@ def column_of(
     return Column(number, offer, snippets, answer_of(given, reply))
 
 
-def answer_of(given: Mapping[str, str], reply: Mapping[str, Any]) -> Answer:
+def answer_of(given: Mapping[str, str], reply: Mapping[str, Any]) -> PlaygroundAnswer:
     """The page's view of an infer reply to a single input, whose texts have the names of the request; it was
     asked to explain."""
     result = reply["results"][0]
@@ -90,7 +96,7 @@ def answer_of(given: Mapping[str, str], reply: Mapping[str, Any]) -> Answer:
     levels = Counter(token["level"] for token in tokens)
     bars = score_bars(result.get("scores", {}), result.get("labels", [result.get("label")]))
     headline = _headline(result)
-    return Answer(
+    return PlaygroundAnswer(
         model=f"{model['name']} v{model['version']}",
         digest=model["digest"][:12],
         headline=headline or _nothing(result),
@@ -134,12 +140,12 @@ def _nothing(result: Mapping[str, Any]) -> str:
     return "The context does not answer this" if "answer" in result else ""
 
 
-def _marked(text: str, result: Mapping[str, Any]) -> list[Piece]:
+def _marked(text: str, result: Mapping[str, Any]) -> list[TextPiece]:
     if "spans" in result:
-        return list(pieces_of(text, result["spans"]))
+        return list(text_pieces(text, result["spans"]))
     if result.get("answer"):
         span = {"start": result["start"], "end": result["end"], "label": "answer", "score": result["score"]}
-        return list(pieces_of(text, [span]))
+        return list(text_pieces(text, [span]))
     return []
 
 
@@ -148,3 +154,53 @@ def _counted(result: Mapping[str, Any]) -> str:
         return ""
     spans = len(result["spans"])
     return f"{spans} span{'' if spans == 1 else 's'} found"
+
+
+@dataclass(frozen=True, slots=True)
+class Example:
+    """A row: its texts in the order of the fields that they fill in, and what the dataset says to it."""
+
+    texts: list[str]
+    expected: str
+
+    @property
+    def shown(self) -> str:
+        """The texts in one line."""
+        return " / ".join(self.texts)
+
+
+@dataclass(frozen=True, slots=True)
+class TriedWith:
+    """A few rows, and the dataset that they are from."""
+
+    dataset: Dataset | None
+    examples: list[Example]
+
+    def filled(self, number: str) -> dict[str, str]:
+        """What the fields hold once the example of this number was chosen; nothing where there is none."""
+        chosen = {str(place): example for place, example in enumerate(self.examples)}.get(number)
+        return dict(zip(PLACES, chosen.texts, strict=False)) if chosen else {}
+
+
+def tried_with(dataset: Dataset | None, rows: Iterable[Mapping[str, Any]], reads: Reads) -> TriedWith:
+    """Those rows that have all that is read."""
+    names = list(FIELDS[reads])
+    given = [(row, {"text": " ".join(row.get("tokens", []))} | dict(row)) for row in rows]
+    return TriedWith(
+        dataset,
+        [
+            Example([texts[name] for name in names], _expected(row))
+            for row, texts in given
+            if all(texts.get(name) for name in names)
+        ],
+    )
+
+
+def _expected(row: Mapping[str, Any]) -> str:
+    if "tags" in row:
+        return ", ".join(dict.fromkeys(tag[2:] for tag in row["tags"] if tag.startswith("B-")))
+    if "value" in row:
+        return f"{row['value']:g}"
+    if "answers" in row:
+        return str(next((answer["text"] for answer in row["answers"]), "no answer"))
+    return ", ".join(row.get("labels", [row.get("label", "")]))

@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 
 from django.template.defaultfilters import filesizeformat, pluralize
 
-from frontend.presenters.tiles import Tile
+from frontend.presenters.charts import Tile
 from inference.api.serving import Serving
 from inference.queueing.status import Recently, TracedSpan, WorkerStatus
 
@@ -19,7 +19,7 @@ LEAST_SEEN = 0.002
 
 
 @dataclass(frozen=True, slots=True)
-class Piece:
+class TracePiece:
     """A piece of work in the picture of the pipeline: shares of its width, and a colour by batch."""
 
     start: float
@@ -33,7 +33,7 @@ class Lane:
     """One lane of the picture."""
 
     name: str
-    pieces: list[Piece]
+    pieces: list[TracePiece]
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,9 +108,9 @@ def picture_of(recently: Recently) -> Picture | None:
     )
 
 
-def _piece(span: TracedSpan, end: float) -> Piece:
+def _piece(span: TracedSpan, end: float) -> TracePiece:
     said = f"{span.name} batch {span.batch}: {span.length:.1f} ms"
-    return Piece(span.start / end, max(LEAST_SEEN, span.length / end), span.batch % COLOURS, said)
+    return TracePiece(span.start / end, max(LEAST_SEEN, span.length / end), span.batch % COLOURS, said)
 
 
 def _busy_ms(spans: Iterable[TracedSpan]) -> float:

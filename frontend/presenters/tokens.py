@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from frontend.presenters.levels import LEVELS
+from frontend.presenters.charts import LEVELS
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,3 +53,24 @@ def _shades(text: str, tokens: Sequence[Mapping[str, Any]]) -> Iterator[Shade]:
         at, before = end, level
     if at < len(text):
         yield Shade(text[at:])
+
+
+@dataclass(frozen=True, slots=True)
+class TextPiece:
+    """A stretch of the text; with a label when it belongs to a span."""
+
+    text: str
+    label: str = ""
+    score: float = 0.0
+
+
+def text_pieces(text: str, spans: Sequence[Mapping[str, Any]]) -> Iterator[TextPiece]:
+    """Cut the text at its spans (character offsets, in order, not overlapping)."""
+    at = 0
+    for span in spans:
+        if span["start"] > at:
+            yield TextPiece(text[at : span["start"]])
+        yield TextPiece(text[span["start"] : span["end"]], span["label"], span["score"])
+        at = span["end"]
+    if at < len(text):
+        yield TextPiece(text[at:])

@@ -6,9 +6,8 @@ from datetime import date
 from typing import Any
 
 from frontend.forms.usage import BROWSER, BROWSER_ASKED
-from frontend.presenters.charts import Bar
-from frontend.presenters.columns import ColumnChart, daily_columns
-from frontend.presenters.tiles import Tile
+from frontend.presenters.charts import Bar, Tile
+from frontend.presenters.stacked_columns import ColumnChart, daily_columns
 from tenants.usage.selectors.usage import SUMMED, UsageBy
 
 NO_NAME = "(no name)"

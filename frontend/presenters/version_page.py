@@ -6,7 +6,7 @@ from typing import Any
 
 from django.urls import reverse
 
-from frontend.presenters.branches import TableRow, perplexity_rows, stage_tables
+from frontend.presenters.domain_learning import TableRow, perplexity_rows, stage_tables
 from frontend.presenters.metrics import (
     LEVEL_NAMES,
     by_level_order,

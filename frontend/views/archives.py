@@ -6,9 +6,8 @@ from django.views.decorators.http import require_GET, require_http_methods
 
 from frontend.access import TenantRequest, tenant_page
 from frontend.forms.archives import ImportAdapterForm, ImportForm
-from frontend.pages import show
+from frontend.pages import attempt, show
 from frontend.presenters.version_page import version_url
-from frontend.refusals import attempt
 from tenants.accounts.models import Role
 from tenants.base.upload_concurrency import takes_files
 from versiontree.transfer.archive.download import zip_response

@@ -7,7 +7,7 @@ from django.views.decorators.http import require_GET
 
 from frontend.access import TenantRequest, tenant_page
 from frontend.downloads import table_saved
-from frontend.forms.audit import AuditForm
+from frontend.forms.usage import AuditForm
 from frontend.pages import show
 from frontend.presenters.audit import audit_line, audit_row
 from tenants.accounts.models import Role

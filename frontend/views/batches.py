@@ -7,10 +7,8 @@ from django.views.decorators.http import require_GET, require_http_methods, requ
 
 from frontend.access import TenantRequest, tenant_page
 from frontend.downloads import Saved
-from frontend.forms.batches import BatchForm
-from frontend.pages import act, go, show
-from frontend.paging import page_of
-from frontend.refusals import attempt
+from frontend.forms.playground import BatchForm
+from frontend.pages import act, attempt, go, page_of, show
 from inference.batches.models import Batch
 from inference.batches.selectors import batch_file_opened, batch_of, batches_of
 from inference.batches.services.batches import batch_cancel, batch_send

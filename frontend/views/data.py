@@ -7,8 +7,7 @@ from django.http import HttpResponse
 from django.views.decorators.http import require_GET, require_POST
 
 from frontend.access import TenantRequest, tenant_page
-from frontend.pages import act, go, show
-from frontend.paging import page_of
+from frontend.pages import act, go, page_of, show
 from frontend.presenters.charts import doubling_bars
 from frontend.presenters.coverage import coverage_rows, use_rows
 from frontend.presenters.data import (

@@ -8,14 +8,12 @@ from django.views.decorators.http import require_GET, require_http_methods, requ
 
 from frontend.access import TenantRequest, tenant_page
 from frontend.forms.tree import DomainForm, TextForm
-from frontend.pages import act, go, show
-from frontend.paging import page_of
-from frontend.presenters.creating import EstimateShown, estimate_shown
-from frontend.presenters.hplms import hplm_rows
+from frontend.pages import act, attempt, go, page_of, show
+from frontend.presenters.create_model import EstimateShown, estimate_shown
 from frontend.presenters.jobs import first_job_of
+from frontend.presenters.models import hplm_rows
 from frontend.presenters.version_page import version_context
 from frontend.presenters.versions import is_ready, version_rows
-from frontend.refusals import attempt
 from tenants.accounts.models import Role
 from tenants.base.errors import ErrorCode, HmiError
 from versiontree.tree.models import Domain, Version

@@ -12,14 +12,12 @@ from django.views.decorators.http import require_GET
 from frontend.access import TenantRequest, tenant_page
 from frontend.invited import openly_invited
 from frontend.pages import show
-from frontend.presenters.charts import Bar
+from frontend.presenters.charts import Bar, usage_tiles
 from frontend.presenters.data import DataRow, corpus_rows, dataset_rows
-from frontend.presenters.hplms import hplm_rows
-from frontend.presenters.limits import quota_bars
-from frontend.presenters.onboarding import onboarding
-from frontend.presenters.tiles import usage_tiles
+from frontend.presenters.limits import onboarding, quota_bars
+from frontend.presenters.models import hplm_rows
 from frontend.presenters.usage_page import share_bars
-from frontend.views.at_work import at_work
+from frontend.views.jobs import at_work
 from tenants.accounts.api_key_selectors import api_keys_of
 from tenants.accounts.models import Tenant
 from tenants.accounts.selectors import tenants_of

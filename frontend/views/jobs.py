@@ -1,6 +1,10 @@
 """Jobs: the list, the page of one, its live part, its log."""
 
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass
 from typing import Any
+from urllib.parse import urlencode
 from uuid import UUID
 
 from django.core.handlers.asgi import ASGIRequest
@@ -9,10 +13,10 @@ from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_GET, require_POST
 
 from frontend.access import TenantRequest, tenant_page
-from frontend.forms.jobs import STATES, JobsForm
+from frontend.forms.lists import STATES, JobsForm
 from frontend.live import Reader, live_response
-from frontend.pages import act, go, show
-from frontend.paging import page_of
+from frontend.pages import act, go, page_of, show
+from frontend.presenters.job_curves import curves_of, notice_of
 from frontend.presenters.job_page import (
     clone_url,
     configuration_of,
@@ -22,17 +26,18 @@ from frontend.presenters.job_page import (
     ready_shown,
     where_of,
 )
-from frontend.presenters.jobs import figures, job_row, job_rows
-from frontend.presenters.progress import curves_of, notice_of
-from frontend.views.at_work import at_work
+from frontend.presenters.jobs import JobRow, figures, job_row, job_rows
 from tenants.accounts.models import Role, Tenant
 from versiontree.jobs.models import Job
+from versiontree.jobs.models.job import ACTIVE, TERMINAL
 from versiontree.jobs.selectors.jobs import job_detail, jobs_found, jobs_of
 from versiontree.jobs.selectors.queue import job_marks, queue_places
 from versiontree.jobs.services.requests import job_cancel, job_retry
 from versiontree.tree.selectors.readiness import ready_in
 
 EVENTS_SHOWN = 40
+
+
 LOG_LINES = 200
 
 
@@ -139,3 +144,54 @@ def _live(tenant: Tenant, job: Job) -> dict[str, Any]:
         "notice": notice_of(job),
         "metrics": figures(job.metrics),
     }
+
+
+ENDED_SHOWN = 8
+
+
+SEEN_AT_MOST = 200
+
+
+CHANGED = "jobs-changed"
+"""What the browser is told when a job has begun or ended: other parts of the page ask anew then."""
+
+
+@dataclass(frozen=True, slots=True)
+class AtWork:
+    """The jobs that are not over, the oldest first, and those that the page saw end, the newest first."""
+
+    active: list[JobRow]
+    ended: list[JobRow]
+
+    @property
+    def query(self) -> str:
+        """What the page asks with the next time: the jobs it knows."""
+        known = {"active": self.active, "ended": self.ended}
+        return urlencode({name: ".".join(job.pk.hex for job in jobs) for name, jobs in known.items()})
+
+
+def at_work(tenant: Tenant, seen: Iterable[UUID] = ()) -> AtWork:
+    """What goes on in the tenant, whose quota bounds it, and how those ended that were `seen` at work."""
+    jobs, known = jobs_of(tenant), list(seen)
+    active = list(jobs.filter(state__in=ACTIVE).order_by("created_at"))
+    over = jobs.filter(pk__in=known, state__in=TERMINAL).order_by("-finished_at")[:ENDED_SHOWN]
+    rows = job_rows([*active, *(over if known else ())])
+    return AtWork(rows[: len(active)], rows[len(active) :])
+
+
+@require_GET
+@never_cache
+@tenant_page()
+def running(request: TenantRequest) -> HttpResponse:
+    """The jobs alone, with a word to the browser when others are at work than those it knows."""
+    active, ended = _ids(request, "active"), _ids(request, "ended")
+    found = at_work(request.place.tenant, [*active, *ended])
+    answer = show(request, "jobs/running.html", at_work=found)
+    if {job.pk for job in found.active} != active:
+        answer["HX-Trigger"] = CHANGED
+    return answer
+
+
+def _ids(request: TenantRequest, name: str) -> set[UUID]:
+    told = request.GET.get(name, "").split(".")[:SEEN_AT_MOST]
+    return {UUID(one) for one in told if re.fullmatch("[0-9a-f]{32}", one)}

@@ -9,10 +9,9 @@ from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_GET, require_POST
 
 from frontend.access import TenantRequest, tenant_page
-from frontend.forms.keys import OVERLAPS, USUAL_OVERLAP, KeyForm, RotateForm
-from frontend.pages import act, go, show
+from frontend.forms.tenant import KEY_OVERLAPS, USUAL_OVERLAP, KeyForm, KeyRotateForm
+from frontend.pages import act, attempt, go, show
 from frontend.presenters.keys import key_rows
-from frontend.refusals import attempt
 from tenants.accounts.api_key_selectors import api_key_of, api_keys_ended, api_keys_working
 from tenants.accounts.models import Role
 from tenants.accounts.services.api_keys import api_key_create, api_key_revoke, api_key_rotate
@@ -44,7 +43,7 @@ def create(request: TenantRequest) -> HttpResponse:
 @tenant_page(Role.OWNER)
 def rotate(request: TenantRequest, prefix: str) -> HttpResponse:
     """Make the successor of a key; this one answer shows its plaintext."""
-    key, form, made = api_key_of(request.place.tenant, prefix), RotateForm(request.POST), list[str]()
+    key, form, made = api_key_of(request.place.tenant, prefix), KeyRotateForm(request.POST), list[str]()
     if not form.is_valid():
         messages.error(request, "Choose for how long the old key goes on.")
         return go(request, "keys")
@@ -88,6 +87,6 @@ def _page(request: TenantRequest, form: KeyForm, plaintext: str = "", old: str =
         form=form,
         plaintext=plaintext,
         old=old,
-        overlaps=OVERLAPS,
+        overlaps=KEY_OVERLAPS,
         usual_overlap=USUAL_OVERLAP,
     )

@@ -8,11 +8,9 @@ from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_GET, require_POST
 
 from frontend.access import TenantRequest, tenant_page
-from frontend.forms.members import InviteForm, RoleForm
-from frontend.pages import act, go, show
-from frontend.paging import page_of
+from frontend.forms.tenant import InviteForm, RoleForm
+from frontend.pages import act, attempt, go, page_of, show
 from frontend.presenters.members import invitation_rows, member_rows
-from frontend.refusals import attempt
 from tenants.accounts.models import Invitation, Role
 from tenants.accounts.selectors import invitation_of, invitations_of, member_of, members_of
 from tenants.accounts.services.invitation_mail import invitation_deliver

@@ -8,8 +8,7 @@ from django.views.decorators.http import require_GET
 from django.views.decorators.vary import vary_on_headers
 
 from frontend.access import TenantRequest, tenant_page
-from frontend.pages import show
-from frontend.paging import page_of
+from frontend.pages import page_of, show
 from frontend.presenters.tree import Drawing, Node, answering, hplm_nodes, measured, node_of
 from tenants.accounts.models import Tenant
 from tenants.base.errors import not_found

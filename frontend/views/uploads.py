@@ -9,12 +9,10 @@ from django.views.decorators.http import require_GET, require_http_methods, requ
 from django_htmx.http import HttpResponseClientRedirect
 
 from frontend.access import TenantRequest, tenant_page
-from frontend.bad_rows import bad_rows_csv
-from frontend.forms.columns import ColumnsForm
-from frontend.forms.data import CorpusForm, DatasetForm, UploadForm, form_of
-from frontend.pages import go, show
+from frontend.downloads import bad_rows_csv
+from frontend.forms.data import ColumnsForm, CorpusForm, DatasetForm, UploadForm, form_of
+from frontend.pages import attempt, go, show
 from frontend.presenters.data import found_context
-from frontend.refusals import attempt
 from tenants.accounts.models import Role
 from tenants.base.errors import HmiError
 from tenants.base.upload_concurrency import takes_files

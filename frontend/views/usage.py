@@ -12,8 +12,7 @@ from django.views.decorators.http import require_GET
 from frontend.access import TenantRequest, tenant_page
 from frontend.downloads import table_streamed
 from frontend.forms.usage import UsageForm
-from frontend.pages import show
-from frontend.paging import page_of
+from frontend.pages import page_of, show
 from frontend.presenters.limits import limits_of
 from frontend.presenters.usage_page import requests_chart, share_bars, sum_of, tiles_of, usage_row
 from tenants.accounts.api_key_selectors import api_keys_of

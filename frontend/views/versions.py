@@ -7,7 +7,7 @@ from django.views.decorators.http import require_GET
 
 from frontend.access import TenantRequest, tenant_page
 from frontend.pages import show
-from frontend.presenters.answered import answered_rows, mistakes_title
+from frontend.presenters.evaluation_answers import answered_rows, mistakes_title
 from frontend.presenters.jobs import jobs_of_version
 from frontend.presenters.version_page import version_context
 from frontend.presenters.versions import promotable, rollback_target

@@ -9,12 +9,9 @@ from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_GET, require_POST
 
 from frontend.access import TenantRequest, tenant_page
-from frontend.forms.keys import USUAL_OVERLAP
-from frontend.forms.webhooks import OVERLAPS, RotateForm, WebhookForm
-from frontend.pages import act, go, show
-from frontend.paging import page_of
+from frontend.forms.tenant import SECRET_OVERLAPS, USUAL_OVERLAP, WebhookForm, WebhookRotateForm
+from frontend.pages import act, attempt, go, page_of, show
 from frontend.presenters.webhooks import delivery_rows, webhook_row, webhook_rows
-from frontend.refusals import attempt
 from tenants.accounts.models import Role
 from tenants.webhooks.models import WebhookEndpoint
 from tenants.webhooks.selectors import deliveries_of, delivery_of, webhook_of, webhooks_of
@@ -74,7 +71,7 @@ def switch(request: TenantRequest, endpoint_id: UUID) -> HttpResponse:
 @tenant_page(Role.DEVELOPER)
 def rotate(request: TenantRequest, endpoint_id: UUID) -> HttpResponse:
     """Another secret; this one answer shows it."""
-    endpoint, form = webhook_of(request.place.tenant, endpoint_id), RotateForm(request.POST)
+    endpoint, form = webhook_of(request.place.tenant, endpoint_id), WebhookRotateForm(request.POST)
     if not form.is_valid():
         messages.error(request, "Choose for how long the old secret goes on.")
         return go(request, "webhook", endpoint_id)
@@ -139,7 +136,7 @@ def _page(
         deliveries=delivery_rows(page),
         page=page,
         form=form or WebhookForm(initial=shown),
-        overlaps=OVERLAPS,
+        overlaps=SECRET_OVERLAPS,
         usual_overlap=USUAL_OVERLAP,
         **more,
     )

@@ -10,7 +10,7 @@ from django.utils import timezone
 from hmi_site.dashboard.disk import Store
 from hmi_site.dashboard.serving import RootRow
 from hmi_site.dashboard.work import Jobs
-from hmi_site.launcher.restarts import Restart
+from hmi_site.launcher.supervisor import Restart
 from inference.api.serving import Serving
 
 

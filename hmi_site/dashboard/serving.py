@@ -2,18 +2,22 @@
 
 from collections import Counter
 from dataclasses import dataclass
+from typing import Final
 
 from django.db.models import Count
 from django.template.defaultfilters import filesizeformat
 from redis.exceptions import RedisError
 
-from frontend.presenters.levels import LEVELS
-from frontend.presenters.tiles import Tile
-from hmi_site.dashboard.work import Bar, Part
-from inference.api.serving import Serving, serving_now
+from frontend.presenters.charts import LEVELS, Tile
+from hmi_site.dashboard.work import Bar, ChartPart
+from inference.api.serving import Serving, order, serving_now
+from inference.queueing.asking import DRAIN, REFRESH, RESUME
 from inference.queueing.status import WorkerStatus
+from tenants.audit.services import Actor, audit_record
+from tenants.base.errors import ErrorCode, HmiError
 from versiontree.tree.models import Hplm, Version
 from versiontree.tree.models.version import VersionKind, VersionState
+from versiontree.tree.serving_manifest import manifest_publish
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,7 +76,7 @@ def levels_bar(workers: list[WorkerStatus]) -> tuple[Bar | None, list[tuple[str,
     if not total:
         return None, []
     legend = [(label, name, f"{counts[name] / total:.1%}") for name, label in LEVELS.items()]
-    parts = tuple(Part(counts[name] / total, name) for name in LEVELS if counts[name])
+    parts = tuple(ChartPart(counts[name] / total, name) for name in LEVELS if counts[name])
     return Bar("", parts, ", ".join(f"{label} {share}" for label, _, share in legend)), legend
 
 
@@ -96,3 +100,27 @@ def roots(serving: Serving | None) -> list[RootRow]:
         )
         for pk, name, digest in ready.order_by("root__name").values_list("root", "root__name", "digest")
     ]
+
+
+ORDERS: Final = {DRAIN: "drained", RESUME: "taking requests again", REFRESH: "refreshed"}
+"""What a worker can be told, and what it is then."""
+
+
+def worker_order(*, worker: str, what: str, actor: Actor) -> None:
+    """Have a worker ``drain`` (answer what it has, and take no more), ``resume``, or ``refresh`` (read the
+    manifest, which is written anew before, and try again what could not be loaded).
+
+    Raises ``not_found`` (no such order, or no such worker answers), ``worker_unavailable`` when the queue
+    cannot be reached.
+    """
+    if what not in ORDERS:
+        raise HmiError(ErrorCode.NOT_FOUND, f"Workers do not know the order {what!r}.")
+    if what == REFRESH:
+        manifest_publish()
+    try:
+        obeyed = order(worker, what)
+    except RedisError as error:
+        raise HmiError(ErrorCode.WORKER_UNAVAILABLE, "The queue cannot be reached.") from error
+    if not obeyed:
+        raise HmiError(ErrorCode.NOT_FOUND, f"No inference worker called {worker!r} answers.")
+    audit_record(verb=f"worker.{what}", subject=worker, tenant=None, actor=actor)

@@ -4,26 +4,37 @@ from collections.abc import Callable
 from functools import wraps
 from typing import Any
 
+from django.conf import settings
 from django.contrib import admin, messages
 from django.core.exceptions import PermissionDenied
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect, render
 from django.urls import reverse
+from django.utils import timezone
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_GET, require_POST
 
-from frontend.presenters.serving import worker_rows
-from hmi_site.dashboard.board import live
-from hmi_site.dashboard.orders import ORDERS, worker_order
-from hmi_site.dashboard.serving import roots, serving_or_none
+from frontend.presenters.charts import Tile
+from frontend.presenters.serving import serving_tiles, worker_rows
+from hmi_site.dashboard.alerts import disk_alerts, restart_alerts, serving_alerts, work_alerts
+from hmi_site.dashboard.disk import stores
+from hmi_site.dashboard.serving import ORDERS, levels_bar, memory_tiles, roots, serving_or_none, worker_order
+from hmi_site.dashboard.work import Jobs, jobs_by_day, jobs_now, requests_by_day
+from hmi_site.launcher.supervisor import recent_restarts
 from inference.queueing.asking import DRAIN
 from tenants.base.admin.base import acting
 from tenants.base.admin.confirm import Lost, Question, ask_for_name, is_typed
 from tenants.base.errors import ErrorCode, HmiError
 
 View = Callable[..., HttpResponse]
+
+
 WORKERS = "admin:serving-workers"
+
+
 MAY_ORDER = "tree.change_root"
+
+
 LAST = "Requests that come in meanwhile are refused until one of them is resumed or started."
 
 
@@ -115,3 +126,45 @@ def _tell(request: HttpRequest, names: list[str], what: str) -> None:
 def _asked(request: HttpRequest, question: Question, names: list[str]) -> HttpResponse:
     context = {**admin.site.each_context(request), "back": reverse(WORKERS)}
     return ask_for_name(request, question, lost=[Lost(name) for name in names], hidden=[], context=context)
+
+
+def board(request: HttpRequest, context: dict[str, Any]) -> dict[str, Any]:  # noqa: ARG001 - unfold's signature
+    """What unfold asks for: the context of the page, with all figures."""
+    held = stores()
+    return {
+        **context,
+        **live(),
+        "title": "Dashboard",
+        "stores": held,
+        "disk_alerts": list(disk_alerts(held)),
+        "charts": [("Infer requests by day", requests_by_day()), ("Jobs by day", jobs_by_day())],
+    }
+
+
+def live() -> dict[str, Any]:
+    """What changes while one looks; a handful of queries, and one question to Valkey."""
+    serving, jobs = serving_or_none(), jobs_now()
+    bar, legend = levels_bar(serving.workers if serving else [])
+    restarts = recent_restarts(settings.HMI_RUNTIME_DIR, timezone.now())
+    return {
+        "alerts": [
+            *serving_alerts(serving, roots(serving)),
+            *restart_alerts(restarts),
+            *work_alerts(jobs),
+        ],
+        "tiles": serving_tiles(serving) if serving else [],
+        "memory_tiles": memory_tiles(serving) if serving else [],
+        "levels": bar,
+        "legend": legend,
+        "jobs": jobs,
+        "job_tiles": _job_tiles(jobs),
+    }
+
+
+def _job_tiles(jobs: Jobs) -> list[Tile]:
+    return [
+        Tile("Running", f"{jobs.running:,}"),
+        Tile("Queued", f"{jobs.queued:,}", f"{jobs.waiting:,} waiting for another" if jobs.waiting else ""),
+        Tile("Succeeded", f"{jobs.done_today:,}", "today"),
+        Tile("Failed", f"{jobs.failed_today:,}", "today"),
+    ]

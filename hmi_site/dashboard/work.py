@@ -20,7 +20,7 @@ WAITS_TOO_LONG: Final = timedelta(minutes=10)
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class ChartPart:
     """A piece of a bar: a share of its length, 0 to 1, in a colour."""
 
     share: float
@@ -37,7 +37,7 @@ class Bar:
     """A bar with what it says."""
 
     label: str
-    parts: tuple[Part, ...]
+    parts: tuple[ChartPart, ...]
     said: str
 
 
@@ -88,7 +88,7 @@ def jobs_by_day() -> list[Bar]:
     return [
         Bar(
             f"{day:%-d %b}",
-            tuple(Part(found[state] / top, STATUS_STYLE[state][1]) for state in states if found[state]),
+            tuple(ChartPart(found[state] / top, STATUS_STYLE[state][1]) for state in states if found[state]),
             _said(day, {STATUS_STYLE[state][0].lower(): found[state] for state in states}),
         )
         for day, found in counts.items()
@@ -104,7 +104,7 @@ def requests_by_day() -> list[Bar]:
     bars = []
     for day in days:
         asked, failed = found.get(day, (0, 0))
-        parts = (Part((asked - failed) / top, "primary"), Part(failed / top, "danger"))
+        parts = (ChartPart((asked - failed) / top, "primary"), ChartPart(failed / top, "danger"))
         said = _said(day, {"answered": asked - failed, "failed": failed})
         bars.append(Bar(f"{day:%-d %b}", tuple(part for part in parts if part.share > 0), said))
     return bars

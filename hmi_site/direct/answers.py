@@ -13,10 +13,10 @@ from django.middleware.security import SecurityMiddleware
 from django.utils.cache import patch_vary_headers
 from rest_framework.renderers import JSONRenderer
 
-from hmi_site.errors import headers_of
+from hmi_site.http.errors import headers_of
+from hmi_site.http.middleware import BrowserRules
+from hmi_site.http.request_log import INFER_PATH, log_infer
 from hmi_site.metrics.requests import count_answer
-from hmi_site.middleware import BrowserRules
-from hmi_site.request_log import INFER_PATH, log_infer
 from inference.api.answer_headers import answer_headers
 from inference.api.errors import rendered
 from inference.api.rates.headers import rate_headers
@@ -30,7 +30,7 @@ VIEW: Final = "inference_api:infer"
 
 
 @dataclass(slots=True)
-class Answer:
+class DirectAnswer:
     """What a call is told, in the making; the time runs from its making. ``limits`` are shown with it."""
 
     request_id: str

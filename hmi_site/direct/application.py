@@ -13,10 +13,10 @@ from django.conf import settings
 from django.db import InterfaceError, OperationalError
 from structlog.contextvars import bind_contextvars, clear_contextvars
 
-from hmi_site.bodies import BODY, DISCONNECT, take_body
-from hmi_site.direct.answers import Answer
+from hmi_site.direct.answers import DirectAnswer
 from hmi_site.direct.plain import PlainCall, plain
-from hmi_site.errors import unexpected
+from hmi_site.http.errors import unexpected
+from hmi_site.http.request_body import BODY, DISCONNECT, take_body
 from inference.api.infer import conclude
 from inference.api.question import Question
 from inference.api.rates.shares import Limit
@@ -53,7 +53,7 @@ class Direct:
         if call is None or not settings.HMI_USAGE_INTERVAL_S:
             await self._others(scope, receive, send)
             return
-        answer = Answer(call.request_id or uuid.uuid4().hex)
+        answer = DirectAnswer(call.request_id or uuid.uuid4().hex)
         body = await take_body(scope, receive)
         if body.refusal is None and await self._answer(call, body.content, answer, receive):
             for message in answer.messages():
@@ -61,7 +61,7 @@ class Direct:
         else:
             await self._others({**scope, BODY: body}, receive, send)
 
-    async def _answer(self, call: PlainCall, body: bytes, answer: Answer, receive: Receive) -> bool:
+    async def _answer(self, call: PlainCall, body: bytes, answer: DirectAnswer, receive: Receive) -> bool:
         """Whether there is an answer; else the view is to be asked, and nothing has been counted."""
         clear_contextvars()
         bind_contextvars(request_id=answer.request_id)

@@ -8,7 +8,7 @@ from typing import Any, Final
 from django.conf import settings
 from django.http.request import split_domain_port, validate_host
 
-from hmi_site.request_log import INFER_PATH
+from hmi_site.http.request_log import INFER_PATH
 from inference.api.parsers import parse_json
 from inference.api.question import Question, question
 from inference.api.validation import parse_call, usable_request_id

@@ -12,9 +12,8 @@ import psutil
 import psycopg
 from psycopg import sql
 
-from hmi_site.embedded.identity import give, identity_for
 from hmi_site.embedded.process import Child, ChildError, plain_environment, run_tied
-from hmi_site.embedded.runtime_dir import make_private
+from hmi_site.embedded.runtime_dir import give, identity_for, make_private
 
 PORT = 5432  # only part of the socket's name
 OLD_SERVER_WAIT_S = 15.0

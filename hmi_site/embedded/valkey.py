@@ -8,7 +8,7 @@ import redis
 
 from hmi_site.embedded.process import Child, ChildError, plain_environment
 from hmi_site.embedded.runtime_dir import make_private
-from hmi_site.services import VALKEY_SOCKET, embedded_redis_url
+from hmi_site.server_urls import VALKEY_SOCKET, embedded_redis_url
 
 PROGRAM_NAMES = ("valkey-server", "redis-server")
 

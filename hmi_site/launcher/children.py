@@ -1,6 +1,7 @@
 """The product's own processes, as children of the launcher."""
 
 import json
+import math
 import os
 import resource
 import secrets
@@ -15,21 +16,35 @@ from django.conf import settings
 from hmi_site.embedded.lifeline import SUPERVISED
 from hmi_site.embedded.process import Child
 from hmi_site.health import ready_workers
-from hmi_site.launcher.cpus import training_threads, usable_cpus
-from hmi_site.launcher.ports import Port
+from hmi_site.launcher.ports import LISTENER, Port
 from hmi_site.launcher.supervisor import Ready
-from hmi_site.launcher.web_server import LISTENER
 from hmi_site.ready_file import READY_FILE
 
 TRAINING_NICENESS = 10
+
+
 DEFAULT_QUEUE_PROCESSES = 2
+
+
 WEBHOOKS_AT_ONCE = 8
+
+
 BATCHES_AT_ONCE = 2
+
+
 WEB_POOL = 32
+
+
 WEB_STOP_S = 10
+
+
 MOST_CONNECTIONS = 4096
+
+
 RETURNS_MEMORY = {"MALLOC_ARENA_MAX": "2", "MALLOC_MMAP_THRESHOLD_": str(1024**2)}
 """Has glibc give large bodies back to the system. With a heap for each thread it keeps hundreds of MB."""
+
+
 _NO_CERTIFICATES = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
 """To load the usual ones takes longer than to ask a server on this machine, which has none."""
 
@@ -115,7 +130,7 @@ def web(port: Port) -> tuple[Child, Ready]:
     child = _python(
         "web",
         [
-            *("-m", "hmi_site.launcher.web_server", "--interface", "asgi", "--no-ws"),
+            *("-m", "hmi_site.launcher.ports", "--interface", "asgi", "--no-ws"),
             *("--host", port.address, "--port", str(port.number)),
             *("--http", "1"),  # of HTTP/2 each connection could have many slow readers
             *("--backpressure", str(_most_connections())),
@@ -206,3 +221,25 @@ def _answers(url: str) -> bool:
         return httpx.get(url, timeout=3.0, trust_env=False, verify=_NO_CERTIFICATES).is_success
     except httpx.HTTPError:
         return False
+
+
+CGROUP_QUOTA = Path("/sys/fs/cgroup/cpu.max")
+
+
+FEW = 2
+
+
+def usable_cpus() -> int:
+    """Processors this process may run on, not more than a container's quota."""
+    allowed = len(os.sched_getaffinity(0))
+    try:
+        quota, period = CGROUP_QUOTA.read_text(encoding="ascii").split()
+        return max(1, min(allowed, math.ceil(int(quota) / int(period))))
+    except (OSError, ValueError):  # no such file, or "max"
+        return allowed
+
+
+def training_threads(asked: int) -> int:
+    """Threads for training: as asked, or all but one processor (both of two; it runs at a low priority)."""
+    cpus = usable_cpus()
+    return asked or (cpus if cpus <= FEW else cpus - 1)

@@ -1,13 +1,19 @@
 """Choosing the web port."""
 
 import errno
+import os
 import socket
 from dataclasses import dataclass
-from typing import Final
+from typing import Any, Final
+
+from granian import cli, net
+from granian.server.mp import MPServer
 
 from hmi_site.embedded.process import ChildError
 
 PORTS_TRIED: Final = 100
+
+
 BACKLOG: Final = 1024
 """Connections that wait for the web server, also while it is started again."""
 
@@ -53,3 +59,21 @@ def _resolve(host: str) -> tuple[int, str]:
     except OSError as error:
         raise ChildError(f"HMI_HOST is {host!r}, which has no address: {error.strerror}.") from None
     return family, str(address[0])
+
+
+LISTENER: Final = "HMI_WEB_LISTENER"
+"""The environment variable with the number of the open socket."""
+
+
+class InheritedSocketServer(MPServer):
+    """Granian's server, which otherwise opens a socket of its own in each of its worker processes."""
+
+    def _init_shared_socket(self) -> None:
+        holder: Any = vars(net)["SocketHolder"]  # its stub lacks the arguments: number, is_uds, backlog
+        self._shd = holder(int(os.environ[LISTENER]), False, self.backlog)
+        self._ssp = self._sso = None
+
+
+if __name__ == "__main__":
+    cli.Server = InheritedSocketServer  # type: ignore[attr-defined]
+    cli.entrypoint()  # type: ignore[no-untyped-call]

@@ -1,25 +1,37 @@
 """Starting again the processes of the product that end by themselves."""
 
+import json
 import signal
 import threading
 import time
 from collections.abc import Callable, Sequence
-from datetime import datetime
+from dataclasses import asdict, dataclass
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 from rich.console import Console
 
 from hmi_site.embedded.process import Child, ChildError, describe_exit
-from hmi_site.launcher.restarts import RestartRecord
 
 Ready = Callable[[], bool]
+
+
 Make = Callable[[], tuple[Child, Ready]]
 
+
 POLL_S = 0.2
+
+
 READY_WITHIN_S = 300.0
+
+
 SECOND_WAIT_S = 1.0
 """The first restart is at once; from the third on the wait doubles."""
+
+
 MOST_DEATHS = 5
+
+
 WITHIN_S = 60.0
 """A process that ends so often within so many seconds is given up, and the product with it."""
 
@@ -170,3 +182,51 @@ def wake_main_thread() -> None:
 
 def _named(service: Service) -> str:
     return service.name[0].upper() + service.name[1:]
+
+
+FILE_NAME = "restarts.json"
+
+
+TOLD_FOR = timedelta(days=1)
+
+
+@dataclass(frozen=True, slots=True)
+class Restart:
+    """One process that ended by itself: how often since the product was started, and when and how the last
+    time."""
+
+    name: str
+    times: int
+    last_at: str
+    how: str
+
+
+class RestartRecord:
+    """Of one run of the launcher, which alone writes it."""
+
+    def __init__(self, file: Path, *, clock: Callable[[], datetime] = lambda: datetime.now(UTC)) -> None:
+        self._file = file
+        self._clock = clock
+        self._found: dict[str, Restart] = {}
+
+    def add(self, name: str, how: str) -> None:
+        """Write down that it has ended and is started again. A disk that is full is no reason not to."""
+        times = self._found[name].times + 1 if name in self._found else 1
+        self._found[name] = Restart(name, times, self._clock().isoformat(), how)
+        partial = self._file.with_suffix(".partial")
+        try:
+            partial.write_text(json.dumps([asdict(one) for one in self._found.values()]), encoding="utf-8")
+            partial.replace(self._file)
+        except OSError:
+            partial.unlink(missing_ok=True)
+
+
+def recent_restarts(folder: Path, now: datetime) -> list[Restart]:
+    """Those of the last day, the newest first; none where no launcher has written any."""
+    try:
+        told = json.loads((folder / FILE_NAME).read_text(encoding="utf-8"))
+        found = [Restart(**one) for one in told]
+        recent = [one for one in found if now - datetime.fromisoformat(one.last_at) < TOLD_FOR]
+    except (OSError, ValueError, TypeError):
+        return []
+    return sorted(recent, key=lambda one: one.last_at, reverse=True)

@@ -6,7 +6,7 @@ import shlex
 from rich.console import Console
 from rich.table import Table
 
-from hmi_site.demo.tree import DemoSummary
+from demo.tree import DemoSummary
 
 
 def show_welcome(console: Console, *, url: str, demo: DemoSummary | None) -> None:

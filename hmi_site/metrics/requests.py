@@ -1,20 +1,43 @@
 """Counts and times every request that reaches this process."""
 
+import secrets
 import time
 from collections.abc import Callable
 
-from django.http import HttpRequest, HttpResponse
-from prometheus_client import CollectorRegistry, Counter, Histogram, ProcessCollector, disable_created_metrics
+from django.conf import settings
+from django.http import Http404, HttpRequest, HttpResponse
+from django.views.decorators.cache import never_cache
+from prometheus_client import (
+    CONTENT_TYPE_LATEST,
+    CollectorRegistry,
+    Counter,
+    Histogram,
+    ProcessCollector,
+    disable_created_metrics,
+    generate_latest,
+)
+
+from hmi_site.metrics.platform import Platform
 
 UNRESOLVED = "unresolved"
 """In the place of a view: static files, unknown addresses, what was refused before any view."""
+
+
 SECONDS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0)
+
 
 disable_created_metrics()  # type: ignore[no-untyped-call] # they double the series, and nobody asks them
 
+
 registry = CollectorRegistry()
+
+
 ProcessCollector(registry=registry)
+
+
 answers = Counter("hmi_http_requests", "HTTP requests answered", ["view", "status"], registry=registry)
+
+
 durations = Histogram(
     "hmi_http_request_seconds",
     "Time until a request is answered, of a stream until it begins",
@@ -43,3 +66,25 @@ def count_answer(view: str, status: int, seconds: float) -> None:
     """One more request was answered."""
     answers.labels(view, status).inc()
     durations.labels(view).observe(seconds)
+
+
+registry.register(Platform())
+
+
+@never_cache
+def metrics(request: HttpRequest) -> HttpResponse:
+    """Figures of this process and of the platform; nothing is here for anybody else."""
+    if request.method not in {"GET", "HEAD"} or not (_has_token(request) or _is_staff(request)):
+        raise Http404
+    return HttpResponse(generate_latest(registry), content_type=CONTENT_TYPE_LATEST)
+
+
+def _has_token(request: HttpRequest) -> bool:
+    """Asked first: it needs no database, which may be what is down."""
+    token: str = settings.HMI_METRICS_TOKEN
+    given = request.headers.get("Authorization", "").encode("utf-8", "surrogatepass")
+    return bool(token) and secrets.compare_digest(given, f"Bearer {token}".encode())
+
+
+def _is_staff(request: HttpRequest) -> bool:
+    return request.user.is_authenticated and request.user.is_staff

@@ -9,9 +9,8 @@ from django.db.models import QuerySet
 from rich.console import Console
 from rich.progress import Progress
 
-from hmi_site.demo.history import jobs_remember, usage_remember
-from hmi_site.demo.populate import copies_of, populate
-from hmi_site.demo.statistics import statistics_gather
+from demo.history import jobs_remember, usage_remember
+from demo.populate import copies_of, populate, statistics_gather
 from tenants.accounts.models import Tenant
 from tenants.accounts.selectors import tenant_by_slug
 from tenants.accounts.services.tenants import tenant_create

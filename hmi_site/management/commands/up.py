@@ -8,8 +8,8 @@ from django.db import DatabaseError, InterfaceError, connections
 from redis.exceptions import RedisError
 from rich.console import Console
 
-from hmi_site.demo.tree import DemoSummary, demo_build, demo_summary
-from hmi_site.demo.waiting import DemoError
+from demo.job_progress import DemoError
+from demo.tree import DemoSummary, demo_build, demo_summary
 from hmi_site.embedded.process import ChildError
 from hmi_site.launcher.stack import Stack
 from hmi_site.launcher.welcome import show_welcome

@@ -6,7 +6,7 @@ from typing import Any
 from django.core.management.base import BaseCommand, CommandError
 from redis.exceptions import RedisError
 
-from hmi_site.dashboard.orders import ORDERS, worker_order
+from hmi_site.dashboard.serving import ORDERS, worker_order
 from inference.api.client import close_gateway
 from inference.api.serving import serving_now
 from tenants.base.errors import HmiError

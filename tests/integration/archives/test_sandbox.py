@@ -14,7 +14,7 @@ import pytest
 from django.conf import settings as django_settings
 from pytest_django import Settings
 
-from hmi_site.services import socket_folders
+from hmi_site.server_urls import socket_folders
 from tenants.base.errors import HmiError
 from tests.integration.archives.test_trial import wanted
 from tests.skips import lacking

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from benchmarks.over_http.crowd import crowd
-from hmi_site.demo.history import usage_remember
+from demo.history import usage_remember
 from tenants.usage.models import UsageDay
 from tests.integration.versiontree.tree_factory import household, ready_hplm, ready_root
 from versiontree.jobs.models import Job, JobEvent

@@ -7,7 +7,7 @@ import pytest
 from django.test import Client
 from pytest_django import Settings
 
-from hmi_site.demo.people import ADMIN, Login, logins_path, people_ensure
+from demo.people import ADMIN, Login, logins_path, people_ensure
 from tenants.accounts.models import ApiKey, User
 from tenants.accounts.services.api_keys import api_key_revoke
 

@@ -100,7 +100,7 @@ def test_when_the_dataset_is_gone_the_answers_are_still_there(owner: Client, sec
 
 
 def test_long_and_right_to_left_texts_are_escaped_folded_and_turned(owner: Client, world: World) -> None:
-    from frontend.presenters.answered import _texts
+    from frontend.presenters.evaluation_answers import _texts
 
     answers_keep(world.hplm, label_judge(lambda n: '<b dir="rtl">' if n < 2 else ""))
     page = shown(owner, f"{V1}answers/")

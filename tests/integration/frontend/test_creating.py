@@ -11,7 +11,7 @@ import pytest
 from django.db import transaction
 from django.test import Client
 
-from frontend.presenters.creating import in_words, parent_choices
+from frontend.presenters.create_model import in_words, parent_choices
 from tenants.accounts.services.api_keys import api_key_create
 from tests.e2e.world import World, nothing_of_use, versions_finish
 from tests.integration.frontend.reading import Page

@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from frontend.presenters.branches import perplexity_rows, stage_tables
-from frontend.presenters.charts import histogram_bars, line_chart
-from frontend.presenters.levels import LEVELS
+from frontend.presenters.charts import LEVELS, histogram_bars, line_chart
+from frontend.presenters.domain_learning import perplexity_rows, stage_tables
+from frontend.presenters.job_curves import by_level, series_of
 from frontend.presenters.metrics import (
     FIGURES,
     confusion_of,
@@ -18,7 +18,6 @@ from frontend.presenters.metrics import (
     trials_of,
 )
 from frontend.presenters.playground import answer_of
-from frontend.presenters.progress import by_level, series_of
 from frontend.presenters.tokens import token_texts
 from workers.training.metrics import (
     answer_scores,

@@ -12,7 +12,7 @@ from tokenizers import Tokenizer
 from tokenizers.models import WordLevel
 from tokenizers.pre_tokenizers import Whitespace
 
-from frontend.presenters.progress import CURVE_POINTS, curves_of
+from frontend.presenters.job_curves import CURVE_POINTS, curves_of
 from frontend.presenters.version_page import version_context
 from tenants.datasets.services.datasets import dataset_upload
 from tests.e2e.measures import evaluation, fine_tuning

@@ -15,7 +15,7 @@ from django.http import HttpResponseBase
 from django.test import Client
 from hypothesis import strategies as st
 
-from hmi_site.parsers import refuse_bad_characters
+from hmi_site.http.rest_framework import refuse_bad_characters
 from inference.api.inputs import fit_inputs
 from inference.api.parsers import parse_json
 from inference.api.validation import parse_call

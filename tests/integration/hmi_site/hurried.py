@@ -2,11 +2,11 @@
 
 from functools import partial
 
-from hmi_site import slow_readers
-from hmi_site.patience import BodyTimeout
+from hmi_site.http import slow_clients
+from hmi_site.http.request_body import BodyTimeout
 
-slow_readers.EVERY_S = 0.1  # type: ignore[misc]
-setattr(slow_readers, "BodyTimeout", partial(BodyTimeout, left_s=1.0))  # noqa: B010
+slow_clients.EVERY_S = 0.1  # type: ignore[misc]
+setattr(slow_clients, "BodyTimeout", partial(BodyTimeout, left_s=1.0))  # noqa: B010
 
 from hmi_site.asgi import application  # noqa: E402
 

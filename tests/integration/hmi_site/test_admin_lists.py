@@ -19,9 +19,8 @@ from django.urls import reverse
 from redis import Redis
 from unfold.contrib.filters.admin import AutocompleteSelectFilter
 
-from hmi_site.demo.history import jobs_remember
-from hmi_site.demo.registered import hplms_register
-from hmi_site.demo.statistics import statistics_gather
+from demo.history import jobs_remember
+from demo.populate import hplms_register, statistics_gather
 from inference.api.client import close_gateway
 from tenants.accounts.models import Tenant, User
 from tenants.accounts.services.api_keys import api_key_create

@@ -16,7 +16,7 @@ from redis import Redis
 
 from hmi_site.dashboard import disk
 from hmi_site.dashboard.navigation import GROUPS
-from hmi_site.launcher.restarts import FILE_NAME, RestartRecord
+from hmi_site.launcher.supervisor import FILE_NAME, RestartRecord
 from inference.api.client import close_gateway
 from inference.queueing.asking import DRAIN, REFRESH, RESUME, Teller
 from inference.queueing.heartbeat import Heartbeat

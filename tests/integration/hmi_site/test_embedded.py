@@ -12,7 +12,7 @@ import psycopg
 import pytest
 import redis
 
-from hmi_site.embedded import identity, postgres
+from hmi_site.embedded import postgres, runtime_dir
 from hmi_site.embedded.lifeline import USER_NAMESPACE
 from hmi_site.embedded.postgres import Postgres
 from hmi_site.embedded.process import ChildError
@@ -124,7 +124,7 @@ def test_under_root_it_runs_in_a_user_namespace_and_owns_nothing_elsewhere(home:
 @root_only
 def test_where_there_are_no_user_namespaces_it_runs_as_nobody(monkeypatch: pytest.MonkeyPatch) -> None:
     nobody = pwd.getpwnam("nobody")
-    monkeypatch.setattr(identity, "_candidates", lambda data: iter([f"{nobody.pw_uid}:{nobody.pw_gid}"]))
+    monkeypatch.setattr(runtime_dir, "_candidates", lambda data: iter([f"{nobody.pw_uid}:{nobody.pw_gid}"]))
     binaries = world_readable_binaries()
     base = home_base() / f"hmi-test-nobody-{os.getpid()}"
     try:
@@ -142,7 +142,7 @@ def test_where_there_are_no_user_namespaces_it_runs_as_nobody(monkeypatch: pytes
 def test_when_nobody_can_reach_the_folder_it_says_what_to_do(
     home: Path, short: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(identity, "_candidates", lambda data: iter(["65534:65534"]))
+    monkeypatch.setattr(runtime_dir, "_candidates", lambda data: iter(["65534:65534"]))
     home.mkdir(parents=True)
     home.chmod(0o700)
     with pytest.raises(ChildError, match="HMI_HOME"):

@@ -9,7 +9,7 @@ import pytest
 from django.conf import settings as django_settings
 from django.test import Client
 
-from hmi_site.bodies import SLOW_BODIES_EACH
+from hmi_site.http.request_body import SLOW_BODIES_EACH
 from inference.batches.models import Batch
 from tests.integration.hmi_site.wire import Said, Wire, chunk
 from tests.integration.serving_faults.servers import Web

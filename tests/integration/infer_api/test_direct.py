@@ -12,8 +12,8 @@ import pytest
 from pytest_django import Settings
 from redis import Redis
 
-from hmi_site import bodies
 from hmi_site.direct.application import Direct
+from hmi_site.http import request_body
 from inference.api.client import close_gateway
 from inference.api.soon import Call, close_asker
 from tenants.base.ttl_cache import moments
@@ -74,7 +74,7 @@ class Loop:
         return {**kind, "headers": [*headers, key, *more]}
 
     async def _others(self, scope: Any, receive: Any, send: Any) -> None:
-        body = scope.get(bodies.BODY) or await bodies.take_body(scope, receive)
+        body = scope.get(request_body.BODY) or await request_body.take_body(scope, receive)
         self.handed_on.append(body.content)
         await send({"type": "http.response.start", "status": 599, "headers": []})
         await send({"type": "http.response.body", "body": b""})

@@ -14,8 +14,8 @@ import psutil
 import pytest
 
 from hmi_site.embedded.runtime_dir import runtime_dir
-from hmi_site.launcher.restarts import recent_restarts
-from hmi_site.services import embedded_redis_url
+from hmi_site.launcher.supervisor import recent_restarts
+from hmi_site.server_urls import embedded_redis_url
 from inference.queueing import keys
 from inference.queueing.connection import connect
 from inference.queueing.status import workers_alive

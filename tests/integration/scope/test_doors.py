@@ -11,7 +11,7 @@ MAY = {
     "manage.py": "commands of the operator",
     "hmi_site/celery.py": "Celery workers work for all",
     "hmi_site/metrics/platform.py": "counts of all jobs",
-    "hmi_site/request_scope.py": "the administration, for staff",
+    "hmi_site/http/middleware.py": "the administration, for staff",
     "hmi_site/warm_up.py": "some model, looked up before the first request",
     "tenants/accounts/api/access.py": "the API of the platform, for staff",
     "tenants/accounts/api/tenants.py": "a user's tenants, before it is known which is asked about",

@@ -9,7 +9,7 @@ from django.db.backends.postgresql.base import DatabaseWrapper
 from pytest_django import Settings
 
 from hmi_site.checks import check_database_role
-from hmi_site.services import EMBEDDED_ADMIN
+from hmi_site.server_urls import EMBEDDED_ADMIN
 from tenants.accounts.models import Tenant
 from tenants.base import row_security
 from tenants.base.row_security import OF_PLATFORM, policies_apply, policies_missing, policies_of, role_bypass

@@ -15,7 +15,7 @@ import torch
 from django.conf import settings
 
 from hmi_site.launcher.ports import choose_port
-from hmi_site.services import EMBEDDED_ROLE
+from hmi_site.server_urls import EMBEDDED_ROLE
 from inference.hplm.hplm import Hplm
 from inference.hplm.plot import PlotChain, PlotTable
 from inference.hplm.predictions import ClassPrediction

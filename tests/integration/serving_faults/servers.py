@@ -13,7 +13,7 @@ from hmi_site.embedded.process import Child
 from hmi_site.embedded.valkey import Valkey
 from hmi_site.launcher import children
 from hmi_site.launcher.ports import Port, choose_port
-from hmi_site.services import EMBEDDED_ROLE, embedded_redis_url
+from hmi_site.server_urls import EMBEDDED_ROLE, embedded_redis_url
 from tests.services import start, throwaway_postgres
 
 # A disk of four megabytes that nobody else sees, with the server's folder on it; it goes with the server.

@@ -44,7 +44,7 @@ def test_an_answered_request_is_one_line_on_either_side_with_the_same_figures(si
     body = answer.json()
     assert body["id"] == id_of(answer)
     [line] = about(site.web, body["id"])
-    assert (line["event"], line["level"], line["logger"]) == ("infer", "info", "hmi_site.request_log")
+    assert (line["event"], line["level"], line["logger"]) == ("infer", "info", "hmi_site.http.request_log")
     assert (line["tenant"], line["model"], line["inputs"]) == ("acme", "acme/mood:1", 1)
     assert (line["status"], line["code"], line["view"]) == (200, "ok", "inference_api:infer")
     assert line["tokens"] == body["usage"]["tokens"]
@@ -85,7 +85,7 @@ def test_a_refused_request_is_a_line_too(
     answer = ask(site)
     assert (answer.status_code, answer.json()["error"]["code"]) == (status, code)
     lines = about(site.web, id_of(answer))
-    [line] = [line for line in lines if line["logger"] == "hmi_site.request_log"]
+    [line] = [line for line in lines if line["logger"] == "hmi_site.http.request_log"]
     assert (line["status"], line["code"], line.get("tenant")) == (status, code, tenant)
     assert any(line["logger"] == "django.request" for line in lines)  # what Django says of it has the id too
 

@@ -10,7 +10,7 @@ import pytest
 from django.db import OperationalError, connection
 from pytest_django import Settings
 
-from hmi_site.services import EMBEDDED_ADMIN
+from hmi_site.server_urls import EMBEDDED_ADMIN
 from tenants.base.errors import ErrorCode, HmiError
 from tenants.base.ttl_cache import moments
 from tenants.usage.models import Quota, UsageDay

@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 from django.test import override_settings
 
-from hmi_site.demo import tree
-from hmi_site.demo.waiting import DemoError
+from demo import tree
+from demo.job_progress import DemoError
 
 
 def test_the_packaged_weights_are_the_expected_ones() -> None:

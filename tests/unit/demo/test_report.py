@@ -8,7 +8,7 @@ import pytest
 
 from benchmarks import harness
 from benchmarks.demo_report import report_of
-from hmi_site.demo.traffic import TrafficResult
+from demo.traffic import TrafficResult
 
 FIGURES = {
     "models",

@@ -5,7 +5,7 @@ from collections import Counter
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hmi_site.demo.splits import SPLITS, assign_splits, near_copy_groups
+from demo.datasets import SPLITS, assign_splits, near_copy_groups
 
 WORDS = st.lists(st.sampled_from(["alpha", "beta", "gamma", "delta", "epsilon"]), min_size=1, max_size=30)
 

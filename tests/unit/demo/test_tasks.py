@@ -6,8 +6,7 @@ import json
 
 import pytest
 
-from hmi_site.demo.docstrings import PACKAGES, Docstring
-from hmi_site.demo.tasks import (
+from demo.datasets import (
     Example,
     declared_types,
     package_of_docstring,
@@ -16,6 +15,7 @@ from hmi_site.demo.tasks import (
     section_of_paragraph,
     write_examples,
 )
+from demo.docstrings import PACKAGES, Docstring
 
 NUMPY_STYLE = """Compute the mean.
 

@@ -5,10 +5,9 @@ import io
 import pytest
 from rich.console import Console
 
-from hmi_site.demo.size import DemoSize
-from hmi_site.demo.splits import near_copy_groups
-from hmi_site.demo.tasks import TASKS, DemoTask
-from hmi_site.demo.texts import DemoTexts, collect_texts, prose_corpus
+from demo.datasets import TASKS, DemoTask, near_copy_groups
+from demo.size import DemoSize
+from demo.texts import DemoTexts, collect_texts, prose_corpus
 
 pytestmark = pytest.mark.slow
 

@@ -9,7 +9,7 @@ from typing import ClassVar
 
 from rich.console import Console
 
-from hmi_site.demo.traffic import ModelTraffic, send_traffic
+from demo.traffic import ModelTraffic, send_traffic
 
 MODEL = ModelTraffic("acme/moods", "key", ["one", "two", "three", "four"])
 

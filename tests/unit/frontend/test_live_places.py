@@ -5,7 +5,7 @@ from threading import Barrier
 
 from pytest_django import Settings
 
-from frontend.live_places import Places
+from frontend.live import Places
 
 
 class Stream:

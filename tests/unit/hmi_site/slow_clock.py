@@ -10,5 +10,5 @@ def slow_down(monkeypatch: pytest.MonkeyPatch) -> None:
     """From now on ten seconds pass whenever somebody who waits for a body looks at the clock."""
     ticks = count(step=10)
     clock = SimpleNamespace(monotonic=lambda: float(next(ticks)))
-    for module in ("threaded", "bodies"):
-        monkeypatch.setattr(f"hmi_site.{module}.time", clock)
+    for module in ("wsgi_threads", "request_body"):
+        monkeypatch.setattr(f"hmi_site.http.{module}.time", clock)

@@ -9,7 +9,7 @@ from django.http import FileResponse, HttpRequest, StreamingHttpResponse
 from django.http.response import HttpResponseBase
 from django.test import RequestFactory
 
-from hmi_site.downloads import SMALL_FILE_BYTES, DownloadLimit
+from hmi_site.http.download_limit import SMALL_FILE_BYTES, DownloadLimit
 from tenants.base.scope import nobodys_scope
 from tenants.base.upload_concurrency import DOWNLOADS_AT_ONCE
 

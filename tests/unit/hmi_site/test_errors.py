@@ -13,8 +13,8 @@ from rest_framework.response import Response
 from rest_framework.test import APIRequestFactory
 from rest_framework.views import APIView
 
-from hmi_site import errors
-from hmi_site.middleware import ErrorPages, RequestGuard
+from hmi_site.http import errors
+from hmi_site.http.middleware import ErrorPages, RequestGuard
 from tenants.base.errors import ErrorCode, HmiError
 
 

@@ -11,7 +11,7 @@ import pytest
 
 from hmi_site import secret_key
 from hmi_site.embedded.process import Child, ChildError, describe_exit
-from hmi_site.launcher.cpus import training_threads, usable_cpus
+from hmi_site.launcher.children import training_threads, usable_cpus
 from hmi_site.launcher.lock import HomeLock
 from hmi_site.launcher.ports import choose_port
 from tests.processes import wait_until
@@ -57,7 +57,7 @@ def test_training_leaves_a_processor_to_serving_unless_told_otherwise(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(os, "sched_getaffinity", lambda _: set(range(8)))
-    monkeypatch.setattr("hmi_site.launcher.cpus.CGROUP_QUOTA", Path("/nowhere"))
+    monkeypatch.setattr("hmi_site.launcher.children.CGROUP_QUOTA", Path("/nowhere"))
     assert training_threads(0) == 7
     assert training_threads(3) == 3
 
@@ -65,7 +65,7 @@ def test_training_leaves_a_processor_to_serving_unless_told_otherwise(
 def test_a_containers_quota_counts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     quota = tmp_path / "cpu.max"
     monkeypatch.setattr(os, "sched_getaffinity", lambda _: set(range(8)))
-    monkeypatch.setattr("hmi_site.launcher.cpus.CGROUP_QUOTA", quota)
+    monkeypatch.setattr("hmi_site.launcher.children.CGROUP_QUOTA", quota)
     quota.write_text("150000 100000\n")
     assert usable_cpus() == 2
     quota.write_text("max 100000\n")

@@ -9,10 +9,9 @@ from typing import Any
 import pytest
 
 from hmi_site import settings
-from hmi_site.bodies import LARGE_BODIES, LARGE_BODIES_EACH, SLOW_BODIES, SLOW_BODIES_EACH
+from hmi_site.accounts import SEVERAL_ADDRESSES
+from hmi_site.http.request_body import LARGE_BODIES, LARGE_BODIES_EACH, SLOW_BODIES, SLOW_BODIES_EACH, WAIT_S
 from hmi_site.launcher.children import MOST_CONNECTIONS
-from hmi_site.lockout import SEVERAL_ADDRESSES
-from hmi_site.patience import WAIT_S
 from inference.api.parsers import DEEPEST, MOST_VALUES
 from inference.batches.models import MOST_LINES
 from inference.batches.services import batches

@@ -3,7 +3,7 @@
 import pytest
 from django.core.exceptions import ImproperlyConfigured
 
-from hmi_site.mail import mail_server
+from hmi_site.server_urls import mail_server
 
 
 def test_without_a_url_messages_go_to_the_log() -> None:

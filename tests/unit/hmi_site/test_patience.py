@@ -7,9 +7,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hmi_site.bodies import LARGE_BODIES_EACH, SLOW_BODIES_EACH, Body, take_body, take_rest
-from hmi_site.patience import LEAST_BYTES, WAIT_S, BodyTimeout
-from hmi_site.threaded import Message
+from hmi_site.http.request_body import (
+    LARGE_BODIES_EACH,
+    LEAST_BYTES,
+    SLOW_BODIES_EACH,
+    WAIT_S,
+    Body,
+    BodyTimeout,
+    take_body,
+    take_rest,
+)
+from hmi_site.http.wsgi_threads import Message
 from tenants.base.errors import HmiError
 from tenants.base.upload_concurrency import SMALL_BODY_BYTES
 from tests.unit.hmi_site.slow_clock import slow_down
@@ -74,7 +82,7 @@ def test_a_small_body_that_comes_too_slowly_is_refused() -> None:
 def test_a_body_of_which_nothing_comes_is_not_waited_for_for_ever(
     monkeypatch: pytest.MonkeyPatch, size: int | None
 ) -> None:
-    monkeypatch.setattr("hmi_site.bodies.BodyTimeout", lambda: BodyTimeout(left_s=0.01))
+    monkeypatch.setattr("hmi_site.http.request_body.BodyTimeout", lambda: BodyTimeout(left_s=0.01))
     body = asyncio.run(take_body(scope(size), nothing))
     assert (body.content, refusal_of(body)) == (b"", "body_too_slow")
 
@@ -91,14 +99,14 @@ def test_a_large_body_of_which_nothing_comes_is_not_waited_for_for_ever(
         start_response("408 Request Timeout", [])
         return iter([b""])
 
-    monkeypatch.setattr("hmi_site.threaded.BodyTimeout", lambda: BodyTimeout(left_s=0.01))
+    monkeypatch.setattr("hmi_site.http.request_body.BodyTimeout", lambda: BodyTimeout(left_s=0.01))
     server = Server(END, headers=[(b"content-length", b"2000000")], permit=STREAMED)
     server.ask(application)
     assert (refused, server.sent[0]["status"]) == (["body_too_slow"], 408)
 
 
 def test_of_one_address_only_some_bodies_may_be_slow(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("hmi_site.bodies.SLOW_AFTER_S", 0.0)
+    monkeypatch.setattr("hmi_site.http.request_body.SLOW_AFTER_S", 0.0)
 
     async def all_at_once() -> list[Body]:
         coming, more = asyncio.Event(), SLOW_BODIES_EACH + 3

@@ -6,7 +6,7 @@ import pytest
 from django.core.exceptions import ImproperlyConfigured
 
 from hmi_site.embedded.runtime_dir import RuntimeDirError, make_private, runtime_dir
-from hmi_site.services import broker_url, checked_redis_url, database_from_url, embedded_redis_url
+from hmi_site.server_urls import broker_url, checked_redis_url, database_from_url, embedded_redis_url
 
 LONGEST_SOCKET = 107
 

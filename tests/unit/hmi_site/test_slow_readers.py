@@ -6,8 +6,8 @@ from contextlib import ExitStack, suppress
 
 import pytest
 
-from hmi_site.patience import LEAST_BYTES, WAIT_S
-from hmi_site.slow_readers import OPEN_FILES, SlowReaders, _unsent
+from hmi_site.http.request_body import LEAST_BYTES, WAIT_S
+from hmi_site.http.slow_clients import OPEN_FILES, SlowClients, _unsent
 from tests.processes import wait_until
 
 pytestmark = pytest.mark.skipif(not OPEN_FILES.is_dir(), reason="the kernel does not tell")
@@ -22,7 +22,7 @@ class Place:
         self.now = 0.0
         self._closing = closing
         self._listener = closing.enter_context(socket.create_server(("127.0.0.1", 0)))
-        self.slow = SlowReaders(self._listener.getsockname()[1], clock=lambda: self.now)
+        self.slow = SlowClients(self._listener.getsockname()[1], clock=lambda: self.now)
 
     def connect(self) -> tuple[socket.socket, socket.socket]:
         """A client, and the server's end of its connection."""

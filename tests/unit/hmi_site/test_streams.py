@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from hmi_site.streams import StreamsApart, without_body
+from hmi_site.http.event_streams import EventStreams, without_body
 
 LIVE = "/t/acme/jobs/6f2d4c1e-0000-4000-8000-000000000000/live/"
 
@@ -27,7 +27,7 @@ class Lanes:
 
     def __init__(self) -> None:
         self.seen: list[str] = []
-        self.application = StreamsApart(
+        self.application = EventStreams(
             self._lane("stream"), others=self._lane("other"), end_streams=lambda: self.seen.append("ended")
         )
 

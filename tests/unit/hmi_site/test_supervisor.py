@@ -13,8 +13,14 @@ import pytest
 from rich.console import Console
 
 from hmi_site.embedded.process import Child, ChildError
-from hmi_site.launcher.restarts import FILE_NAME, RestartRecord, recent_restarts
-from hmi_site.launcher.supervisor import READY_WITHIN_S, Service, Supervisor
+from hmi_site.launcher.supervisor import (
+    FILE_NAME,
+    READY_WITHIN_S,
+    RestartRecord,
+    Service,
+    Supervisor,
+    recent_restarts,
+)
 from tests.processes import wait_until
 from tests.services import kill
 

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 from django.http import HttpResponse
 
-from hmi_site.body_limits import REFUSAL, Permit
-from hmi_site.threaded import Message, Threaded
+from hmi_site.http.body_limits import REFUSAL, Permit
+from hmi_site.http.wsgi_threads import Message, Threaded
 from inference.api.hang_ups import ON_HANG_UP
 from tenants.base.errors import HmiError
 from tenants.base.upload_concurrency import SMALL_BODY_BYTES

@@ -1,0 +1,91 @@
+"""Docstrings of the packages installed beside the product: real text that every machine has."""
+
+import ast
+import inspect
+import sysconfig
+from collections import deque
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from rich.console import Console
+from rich.progress import track
+
+PACKAGES = ("stdlib", "django", "numpy", "scipy", "sklearn", "torch", "transformers")
+
+
+MIN_WORDS = 8
+
+
+MAX_CHARACTERS = 4_000
+
+
+_SKIPPED_FOLDERS = {"site-packages", "test", "tests", "testing", "__pycache__", "idlelib", "lib2to3"}
+
+
+_WITH_STATEMENTS = ("body", "handlers", "orelse", "finalbody", "cases")
+
+
+_DEFINITIONS = ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef
+
+
+@dataclass(frozen=True, slots=True)
+class Docstring:
+    """One docstring, and the names of the parameters of the function it documents."""
+
+    package: str
+    text: str
+    parameters: frozenset[str]
+
+
+def collect_docstrings(*, files_per_package: int, console: Console) -> list[Docstring]:
+    """Docstrings of at most ``files_per_package`` files of each package, longest files first.
+
+    The longest files carry the documented API; the order is stable between runs.
+    """
+    files = [(package, path) for package in PACKAGES for path in _source_files(package)[:files_per_package]]
+    reading = track(files, "Reading docstrings of installed packages", console=console)
+    return [docstring for package, path in reading for docstring in _of_file(package, path)]
+
+
+def _source_files(package: str) -> list[Path]:
+    paths = sysconfig.get_paths()
+    folder = Path(paths["stdlib"]) if package == "stdlib" else Path(paths["purelib"]) / package
+    found = [
+        path for path in folder.rglob("*.py") if not _SKIPPED_FOLDERS & set(path.relative_to(folder).parts)
+    ]
+    return sorted(found, key=lambda path: (-path.stat().st_size, str(path)))
+
+
+def _of_file(package: str, path: Path) -> Iterator[Docstring]:
+    try:
+        tree = ast.parse(path.read_text(encoding="utf-8"))
+    except (SyntaxError, UnicodeDecodeError, ValueError):
+        return
+    for node in _statements(tree):
+        if isinstance(node, _DEFINITIONS) and (text := _text_of(node)):
+            yield Docstring(package, text, _parameters(node))
+
+
+def _statements(tree: ast.Module) -> Iterator[ast.AST]:
+    """The nodes of `ast.walk` in its order, but for those within expressions: most of all, and nothing is
+    defined there."""
+    todo: deque[ast.AST] = deque([tree])
+    while todo:
+        yield (node := todo.popleft())
+        for part in _WITH_STATEMENTS:
+            todo.extend(getattr(node, part, ()))
+
+
+def _text_of(node: _DEFINITIONS) -> str | None:
+    text = ast.get_docstring(node, clean=False)
+    if text is None or len(text) > MAX_CHARACTERS or len(text.split()) < MIN_WORDS:
+        return None
+    return inspect.cleandoc(text).encode("utf-8", "ignore").decode()
+
+
+def _parameters(node: _DEFINITIONS) -> frozenset[str]:
+    if not isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+        return frozenset()
+    arguments = [*node.args.posonlyargs, *node.args.args, *node.args.kwonlyargs]
+    return frozenset(argument.arg for argument in arguments if len(argument.arg) > 1) - {"self", "cls"}

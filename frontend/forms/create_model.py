@@ -1,0 +1,147 @@
+"""The form of a new model, filled in step by step: what was filled in before travels along in the address."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from enum import StrEnum
+from functools import partial
+from typing import Any, ClassVar, Final
+
+from django import forms
+from django.http import QueryDict
+
+from frontend.forms.base import slug_field
+from tenants.accounts.models import Tenant
+from tenants.base.errors import HmiError
+from tenants.datasets.models import Task
+from tenants.datasets.selectors.uploads import dataset_of
+from versiontree.jobs.models.job import JobKind
+from versiontree.tree.selectors.versions import version_visible_to
+from versiontree.tree.services.licences import LONGEST_LICENCE
+from versiontree.tree.training_fields import Knobbed
+
+
+class CreateStep(StrEnum):
+    """The steps, in their order."""
+
+    DATA = "data"
+    PARENT = "parent"
+    SETTINGS = "settings"
+    REVIEW = "review"
+
+
+TITLES: Final = {
+    CreateStep.DATA: "Data",
+    CreateStep.PARENT: "Parent",
+    CreateStep.SETTINGS: "Settings",
+    CreateStep.REVIEW: "Review",
+}
+SHOWN: Final = ("epochs", "learning_rate", "batch", "lora")
+"""Settings that are not folded away."""
+
+
+@dataclass(frozen=True, slots=True)
+class Mark:
+    """A step in the line of steps; `address` leads back to it."""
+
+    title: str
+    address: str
+    now: bool
+    passed: bool
+
+
+class RowField(forms.IntegerField):
+    """The id of a row that the tenant may use; cleans to the row itself."""
+
+    def __init__(self, find: Callable[[int], Any], ask: str) -> None:
+        super().__init__(widget=forms.HiddenInput, error_messages=dict.fromkeys(("required", "invalid"), ask))
+        self._find = find
+
+    def clean(self, value: Any) -> Any:
+        """The row. Raises ValidationError where there is none."""
+        try:
+            return self._find(super().clean(value))
+        except HmiError as refusal:
+            raise forms.ValidationError(refusal.message) from refusal
+
+
+class CreateForm(Knobbed, forms.Form):
+    """Everything that is asked of who makes a model."""
+
+    kind: ClassVar[JobKind] = JobKind.FINE_TUNE
+    more_label = "More settings"
+
+    name = slug_field()
+    license = forms.CharField(
+        label="Licence",
+        required=False,
+        max_length=LONGEST_LICENCE,
+        help_text="Under what terms others may use it, such as apache-2.0; its model card says so.",
+    )
+
+    def __init__(self, tenant: Tenant, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self.fields["dataset"] = RowField(partial(dataset_of, tenant), "Choose a dataset.")
+        self.fields["parent"] = RowField(partial(version_visible_to, tenant), "Choose a parent.")
+        self.more = tuple(name for name in self.more if name not in SHOWN)
+
+    def of_step(self, step: CreateStep) -> list[str]:
+        """The names of its fields."""
+        chosen = {CreateStep.DATA: ["dataset"], CreateStep.PARENT: ["parent"], CreateStep.REVIEW: []}
+        others = [name for name in self.fields if name not in ("dataset", "parent")]
+        return chosen.get(step, others)
+
+    def faulty(self, before: CreateStep) -> CreateStep | None:
+        """The first step before this one that has errors."""
+        steps = list(CreateStep)
+        return next(
+            (
+                step
+                for step in steps[: steps.index(before)]
+                if any(name in self.errors for name in self.of_step(step))
+            ),
+            None,
+        )
+
+    def filled(self, without: CreateStep | None = None) -> dict[str, str]:
+        """What was filled in, but for one step."""
+        left_out = self.of_step(without) if without else []
+        told = {name: str(self.data.get(name, "")) for name in self.fields if name not in left_out}
+        return {name: value for name, value in told.items() if value}
+
+    def address(self, step: CreateStep) -> str:
+        """The query that leads to a step, with everything that was filled in."""
+        query = QueryDict(mutable=True)
+        query.update({"step": step.value, **self.filled()})
+        return f"?{query.urlencode()}"
+
+    def marks(self, now: CreateStep) -> list[Mark]:
+        """The line of steps, where one is at."""
+        steps = list(CreateStep)
+        return [
+            Mark(TITLES[step], self.address(step), step == now, steps.index(step) < steps.index(now))
+            for step in steps
+        ]
+
+
+def step_of(data: QueryDict) -> CreateStep:
+    """The step that the address names. Where it names none, the first that is not filled in."""
+    named = data.get("step", "")
+    if named in set(CreateStep):
+        return CreateStep(named)
+    if not data.get("dataset"):
+        return CreateStep.DATA
+    if not data.get("parent"):
+        return CreateStep.PARENT
+    return CreateStep.REVIEW if data.get("name") else CreateStep.SETTINGS
+
+
+class DataFilter(forms.Form):
+    """Which datasets are listed."""
+
+    task = forms.ChoiceField(label="Task", required=False, choices=[("", "Every task"), *Task.choices])
+    q = forms.CharField(
+        label="Name",
+        required=False,
+        max_length=100,
+        widget=forms.TextInput({"type": "search", "placeholder": "Part of its name"}),
+    )

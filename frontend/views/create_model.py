@@ -1,0 +1,180 @@
+"""Making a model, step by step: data, parent, settings, and a review before anything begins.
+
+The address carries what was filled in, so that back, forward and a bookmark keep it; nothing is stored before
+the last button.
+"""
+
+from typing import Any
+
+from django.db.models import Model
+from django.http import HttpResponse
+from django.views.decorators.http import require_http_methods
+
+from frontend.access import TenantRequest, tenant_page
+from frontend.forms.create_model import CreateForm, CreateStep, DataFilter, step_of
+from frontend.pages import attempt, go, show
+from frontend.presenters.create_model import (
+    call_of,
+    data_choices,
+    estimate_shown,
+    parent_choices,
+    settings_shown,
+)
+from frontend.presenters.jobs import first_job_of
+from frontend.presenters.versions import parent_name
+from tenants.accounts.models import Role
+from tenants.datasets.models import Dataset
+from tenants.datasets.selectors.previews import uploads_found
+from tenants.datasets.selectors.uploads import datasets_of
+from versiontree.tree.models import Version
+from versiontree.tree.selectors.coverage import coverage_ask, coverage_targets, coverages_of
+from versiontree.tree.selectors.estimates import hplm_estimate
+from versiontree.tree.selectors.versions import parents_ready_for
+from versiontree.tree.services.hplms import hplm_create, hplm_rehearse
+
+DATASETS_SHOWN = 12
+HOLDS = "of weights, and a few kB beside them"
+
+
+@require_http_methods(["GET", "POST"])
+@tenant_page(Role.DEVELOPER)
+def new(request: TenantRequest) -> HttpResponse:
+    """A step; once all are filled in, POST makes the model, and its first job's page follows.
+
+    What is wrong leads to the step where it was filled in.
+    """
+    posted = request.method == "POST"
+    data = request.POST if posted else request.GET
+    form = CreateForm(request.place.tenant, data)
+    asked = CreateStep.REVIEW if posted else step_of(data)
+    step = form.faulty(before=asked) or asked
+    if step == CreateStep.REVIEW:
+        made = _create(request, form) if posted else None
+        if made is not None:
+            return go(request, "job", first_job_of(made).pk)
+        config = {} if form.errors else attempt(form, lambda: hplm_rehearse(**_asked(request, form))) or {}
+        step = form.faulty(before=CreateStep.REVIEW) or step
+        if step == CreateStep.REVIEW:
+            return _review(request, form, config)
+    return _STEPS[step](request, form, faulty=step != asked)
+
+
+def _create(request: TenantRequest, form: CreateForm) -> Version | None:
+    return attempt(form, lambda: hplm_create(**_asked(request, form)))
+
+
+def _asked(request: TenantRequest, form: CreateForm) -> dict[str, Any]:
+    """What the services are told."""
+    return {"tenant": request.place.tenant, "actor": request.user, **_chosen(form)}
+
+
+def _chosen(form: CreateForm) -> dict[str, Any]:
+    """What was filled in, by the names that services and the API give it."""
+    cleaned = form.cleaned_data
+    return {
+        "name": cleaned["name"],
+        "parent": cleaned["parent"],
+        "dataset": cleaned["dataset"],
+        "settings": form.settings(),
+        "license": cleaned["license"],
+    }
+
+
+def _body(form: CreateForm) -> dict[str, Any]:
+    """The same for the API: rows by their numbers, without what was left empty."""
+    given = {name: value for name, value in _chosen(form).items() if value}
+    return {name: value.pk if isinstance(value, Model) else value for name, value in given.items()}
+
+
+def _data(request: TenantRequest, form: CreateForm, *, faulty: bool) -> HttpResponse:
+    tenant = request.place.tenant
+    wanted = DataFilter(request.GET)
+    task, words = (wanted.cleaned_data["task"], wanted.cleaned_data["q"]) if wanted.is_valid() else ("", "")
+    every = datasets_of(tenant).filter(task=task) if task else datasets_of(tenant)
+    found = uploads_found(every, words=words)
+    chosen = _chosen_dataset(form)
+    context = {
+        "filter": wanted,
+        "datasets": data_choices(found[:DATASETS_SHOWN], chosen),
+        "found": found.count(),
+        "filtered": bool(task or words),
+    }
+    return _page(request, form, CreateStep.DATA, faulty=faulty, **context)
+
+
+def _parent(request: TenantRequest, form: CreateForm, *, faulty: bool) -> HttpResponse:
+    tenant, dataset = request.place.tenant, _chosen_dataset(form)
+    assert dataset is not None  # the step before has none of its errors
+    measured, waiting = coverages_of(tenant, dataset)
+    if waiting:
+        coverage_ask(dataset)
+    targets = coverage_targets(tenant)
+    given = str(form.data.get("parent", ""))
+    chosen = int(given) if given.isdecimal() else None
+    if chosen is not None and chosen not in {version.pk for version in targets}:
+        # An earlier version, which a link named.
+        targets = [*parents_ready_for(tenant).filter(pk=chosen), *targets]
+    parents = parent_choices(targets, measured, chosen, measuring=bool(waiting))
+    context = {"parents": parents, "waiting": waiting, "dataset": dataset}
+    return _page(request, form, CreateStep.PARENT, faulty=faulty, **context)
+
+
+def _settings(request: TenantRequest, form: CreateForm, *, faulty: bool) -> HttpResponse:
+    own = form.of_step(CreateStep.SETTINGS)
+    filled = {name: form.data[name] for name in own if name in form.data}
+    blank = CreateForm(request.place.tenant, initial=_named(form) | filled)
+    return _page(request, form, CreateStep.SETTINGS, faulty=faulty, fields=form if faulty else blank)
+
+
+def _review(request: TenantRequest, form: CreateForm, config: dict[str, Any]) -> HttpResponse:
+    cleaned = form.cleaned_data
+    estimate = hplm_estimate(parent=cleaned["parent"], dataset=cleaned["dataset"], settings=form.settings())
+    context = {
+        "chosen": cleaned,
+        "parent": parent_name(cleaned["parent"]),
+        "settings": settings_shown(form.settings()),
+        "estimate": estimate_shown(estimate, holds=HOLDS),
+        "warnings": config.get("warnings", []),
+        "call": call_of(request, _body(form)),
+    }
+    return _page(request, form, CreateStep.REVIEW, faulty=True, **context)
+
+
+_STEPS = {CreateStep.DATA: _data, CreateStep.PARENT: _parent, CreateStep.SETTINGS: _settings}
+
+
+def _page(
+    request: TenantRequest, form: CreateForm, step: CreateStep, *, faulty: bool, **context: Any
+) -> HttpResponse:
+    steps = list(CreateStep)
+    at = steps.index(step)
+    return show(
+        request,
+        f"creating/{step}.html",
+        form=form,
+        marks=form.marks(step),
+        faults=_faults(form, step) if faulty else [],
+        kept=form.filled(without=step),
+        next=steps[at + 1] if at + 1 < len(steps) else None,
+        back=form.address(steps[at - 1]) if at else "",
+        **context,
+    )
+
+
+def _chosen_dataset(form: CreateForm) -> Dataset | None:
+    return form.cleaned_data.get("dataset") if form.is_bound and form.errors is not None else None
+
+
+def _faults(form: CreateForm, step: CreateStep) -> list[str]:
+    """What is wrong and stands beside no field."""
+    choices = () if step == CreateStep.SETTINGS else form.of_step(step)
+    return [str(error) for name in ("__all__", *choices) for error in form.errors.get(name, [])]
+
+
+def _named(form: CreateForm) -> dict[str, str]:
+    """A name to begin with: the dataset's."""
+    dataset = _chosen_dataset(form)
+    if dataset is None:
+        return {}
+    letters = "".join(one if one.isascii() and one.isalnum() else "-" for one in dataset.name.lower())
+    return {"name": "-".join(part for part in letters.split("-") if part)[:63].strip("-")}

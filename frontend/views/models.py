@@ -1,0 +1,215 @@
+"""Models: the page of one, updating and deleting one, moving its aliases."""
+
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+from django.contrib import messages
+from django.db import transaction
+from django.http import HttpResponse
+from django.views.decorators.http import require_GET, require_http_methods, require_POST
+
+from frontend.access import TenantRequest, tenant_page
+from frontend.forms.lists import ModelsForm
+from frontend.forms.tree import AboutForm, AliasForm, HplmUpdateForm
+from frontend.pages import act, attempt, go, page_of, show
+from frontend.presenters.charts import curve_of
+from frontend.presenters.comparison import comparison_of
+from frontend.presenters.jobs import first_job_of
+from frontend.presenters.metrics import label_rows
+from frontend.presenters.models import branch_names, curl_snippet, daily_requests, hplm_rows, summed
+from frontend.presenters.version_page import ancestors_of, exports_of
+from frontend.presenters.versions import measurements, rollback_target, version_rows
+from tenants.accounts.models import Role, Tenant
+from tenants.base.errors import not_found
+from tenants.usage.selectors.quotas import usage_of
+from versiontree.transfer.services.version_export import version_card
+from versiontree.tree.models import Alias, Hplm, Version
+from versiontree.tree.models.alias import DEFAULT_ALIAS
+from versiontree.tree.selectors.browsing import branches_seen_by, hplm_briefs, hplm_counts, hplms_found
+from versiontree.tree.selectors.health import failing, usage_of_late
+from versiontree.tree.selectors.lineage import lineage_of
+from versiontree.tree.selectors.versions import alias_moves_of, aliases_of, hplm_of, versions_of
+from versiontree.tree.services.aliases import alias_move, alias_remove
+from versiontree.tree.services.descriptions import hplm_describe
+from versiontree.tree.services.hplms import hplm_delete, hplm_update
+from versiontree.tree.services.licences import hplm_licence
+
+MOVES_SHOWN = 20
+
+
+VERSIONS_SHOWN = 10
+
+
+USAGE_DAYS = 30
+
+
+@require_GET
+@tenant_page()
+def index(request: TenantRequest) -> HttpResponse:
+    """The tenant's models, a page at a time, perhaps only those that the form above them chooses."""
+    tenant = request.place.tenant
+    form = ModelsForm(branch_names(branches_seen_by(tenant), hplm_counts(tenant)), request.GET)
+    asked = form.asked()
+    found = hplms_found(tenant, **asked.chosen)
+    if asked.failing:
+        found = found.filter(pk__in=failing(tenant).values("pk"))
+    page = page_of(request, found.order_by(*asked.order))
+    rows = hplm_rows(hplm_briefs(tenant, page), usage_of_late(tenant, page))
+    return show(request, "models/index.html", hplms=rows, page=page, form=form, words=bool(request.GET))
+
+
+@require_GET
+@tenant_page()
+def model(request: TenantRequest, name: str) -> HttpResponse:
+    """Versions with their metrics, aliases with their history, and how a program asks."""
+    model = hplm_of(request.place.tenant, name)
+    form = AliasForm(model) if request.place.may_write else None
+    return _page(request, model, form)
+
+
+@require_http_methods(["GET", "POST"])
+@tenant_page(Role.DEVELOPER)
+def update(request: TenantRequest, name: str) -> HttpResponse:
+    """A further version of a model from new data; its first job's page follows."""
+    model = hplm_of(request.place.tenant, name)
+    filled = request.GET.dict()
+    form = HplmUpdateForm(request.place.tenant, request.POST or None, task=model.task, initial=filled)
+    version = attempt(form, lambda: _update(request, model, form)) if form.is_valid() else None
+    if version is None:
+        return show(request, "models/update.html", form=form, hplm=model)
+    return go(request, "job", first_job_of(version).pk)
+
+
+@require_POST
+@tenant_page(Role.DEVELOPER)
+def move_alias(request: TenantRequest, name: str) -> HttpResponse:
+    """Point an alias at another version: promotion and rollback."""
+    model = hplm_of(request.place.tenant, name)
+    form = AliasForm(model, request.POST)
+    moved = attempt(form, lambda: _move(request, model, form)) if form.is_valid() else None
+    if moved is None:
+        return _page(request, model, form)
+    return go(request, "model", model.name, said=f"@{moved.name} now means version {moved.version.number}.")
+
+
+@require_POST
+@tenant_page(Role.DEVELOPER)
+def remove_alias(request: TenantRequest, name: str, alias: str) -> HttpResponse:
+    """Take an alias away; its history stays, with the reason."""
+    model, reason = hplm_of(request.place.tenant, name), request.POST.get("reason", "").strip()
+    if not reason:
+        messages.error(request, f"@{alias} is not removed: say why, for its history.")
+        return go(request, "model", model.name)
+    act(
+        request,
+        lambda: alias_remove(hplm=model, name=alias, actor=request.user, reason=reason),
+        said=f"@{alias} is removed.",
+    )
+    return go(request, "model", model.name)
+
+
+@require_POST
+@tenant_page(Role.DEVELOPER)
+def delete(request: TenantRequest, name: str) -> HttpResponse:
+    """Stop serving a model and free its name, once that was typed."""
+    model = hplm_of(request.place.tenant, name)
+    if request.POST.get("name") != model.name:
+        messages.error(request, f"Nothing was deleted: type the model's name, {model.name}, to delete it.")
+        return go(request, "model", model.name)
+    refused = act(
+        request, lambda: hplm_delete(hplm=model, actor=request.user), said=f"{model.name} is deleted."
+    )
+    return go(request, "model", model.name) if refused else go(request, "home")
+
+
+def _update(request: TenantRequest, model: Hplm, form: HplmUpdateForm) -> Version:
+    cleaned = form.cleaned_data
+    promote = cleaned["auto_promote"]
+    return hplm_update(
+        hplm=model,
+        dataset=cleaned["dataset"],
+        settings=form.settings(),
+        auto_promote=promote,
+        actor=request.user,
+    )
+
+
+def _move(request: TenantRequest, model: Hplm, form: AliasForm) -> Alias:
+    cleaned = form.cleaned_data
+    return alias_move(
+        hplm=model,
+        name=cleaned["name"],
+        version=cleaned["version"],
+        reason=cleaned["reason"],
+        actor=request.user,
+    )
+
+
+def _page(request: TenantRequest, model: Hplm, form: AliasForm | None) -> HttpResponse:
+    tenant = request.place.tenant
+    page = page_of(request, versions_of(model).prefetch_related("aliases", "jobs"), VERSIONS_SHOWN)
+    versions, aliases = list(page.object_list), list(aliases_of(model))
+    default = next((alias.version for alias in aliases if alias.name == DEFAULT_ALIAS), None)
+    moves = list(alias_moves_of(model)[:MOVES_SHOWN])
+    steps = lineage_of(default or versions[0])
+    context: dict[str, Any] = {
+        "hplm": model,
+        "ready": bool(aliases),
+        "default": default,
+        "back": rollback_target(model, default) if request.place.may_write else None,
+        "labels": versions[0].config.get("labels", []),
+        "versions": version_rows(versions),
+        "page": page,
+        "comparison": comparison_of(versions),
+        "aliases": aliases,
+        "moves": moves,
+        "per_label": label_rows(measurements(steps[0].version)),
+        "ancestors": ancestors_of(tenant, steps),
+        "exports": exports_of(tenant, steps),
+        "usage": _usage(tenant, model),
+        "curl": curl_snippet(request, model),
+        "form": form,
+    }
+    return show(request, "models/model.html", **context)
+
+
+def _usage(tenant: Tenant, model: Hplm) -> dict[str, Any]:
+    today = datetime.now(UTC).date()
+    since = today - timedelta(days=USAGE_DAYS - 1)
+    days = list(usage_of(tenant, since).filter(model_name=model.name))
+    curve = curve_of("Requests a day", daily_requests(days, since, today))
+    return {"sum": summed(days), "curve": curve}
+
+
+@require_http_methods(["GET", "POST"])
+@tenant_page(Role.DEVELOPER)
+def about(request: TenantRequest, name: str) -> HttpResponse:
+    """Say what it is for, and how it may be used."""
+    hplm = hplm_of(request.place.tenant, name)
+    said = {"description": hplm.description, "license": hplm.license}
+    form = AboutForm(request.POST or None, initial=said)
+    if not form.is_valid() or attempt(form, lambda: _say(request, hplm, form)) is None:
+        return show(request, "models/about.html", hplm=hplm, form=form)
+    return go(request, "model", hplm.name, said="That is what is told of it now.")
+
+
+@require_GET
+@tenant_page()
+def card(request: TenantRequest, name: str, number: int) -> HttpResponse:
+    """The model card of a version, as its archive has it."""
+    hplm = hplm_of(request.place.tenant, name)
+    version = versions_of(hplm).filter(number=number).first()
+    if version is None:
+        raise not_found("version")
+    return show(request, "models/card.html", hplm=hplm, version=version, card=version_card(version))
+
+
+@transaction.atomic
+def _say(request: TenantRequest, hplm: Hplm, form: AboutForm) -> Hplm:
+    """What was changed, and only that."""
+    cleaned = form.cleaned_data
+    if "description" in form.changed_data:
+        hplm_describe(hplm=hplm, description=cleaned["description"], actor=request.user)
+    if "license" in form.changed_data:
+        hplm_licence(hplm=hplm, license=cleaned["license"], actor=request.user)
+    return hplm

@@ -1,0 +1,225 @@
+"""Where every error becomes an answer: JSON for programs (`rendered`), a page for people."""
+
+import logging
+import sys
+from typing import Any
+
+from django.core.exceptions import DisallowedHost, PermissionDenied, RequestDataTooBig, SuspiciousOperation
+from django.db import InterfaceError, OperationalError
+from django.http import Http404, HttpRequest, HttpResponse, JsonResponse, UnreadablePostError
+from django.template import TemplateDoesNotExist
+from django.template.loader import render_to_string
+from rest_framework import exceptions
+from rest_framework.response import Response
+from rest_framework.views import set_rollback
+from structlog.contextvars import bind_contextvars
+
+from hmi_site.http.request_body import too_slow
+from inference.api.errors import rendered, speaks_json
+from tenants.base.errors import ErrorCode, HmiError
+
+log = logging.getLogger(__name__)
+
+RETRY_AFTER_NO_DATABASE_S = 5
+RAISED_ANYWHERE = (HmiError, OperationalError, InterfaceError, UnreadablePostError)
+"""In middleware too, by whatever looks into the body first or needs the database."""
+LONGEST_HOST_SHOWN = 64
+STANDING = {409, 429}
+"""Where there is no use in sending the same again, unless a time is named; clients of the OpenAI conventions
+would."""
+TITLES = {
+    400: "That request could not be read",
+    401: "Sign in first",
+    403: "You may not do that",
+    404: "There is nothing here",
+    406: "That is not to be had in this form",
+    408: "That came too slowly",
+    409: "That is not possible now",
+    410: "This is over",
+    413: "That is too large",
+    415: "That is not taken in this form",
+    429: "That is too much at once",
+    500: "Something went wrong here",
+    503: "Not available right now",
+}
+PLAIN_PAGE = "<!doctype html><title>{title}</title><h1>{title}</h1><p>{message}</p>"
+
+
+def api_exception_handler(error: Exception, context: dict[str, Any]) -> Response | None:
+    """DRF's exception handler: every expected error in the product's shape; others (None) become a 500."""
+    known = as_hmi_error(error)
+    if known is None:
+        return None
+    view = context["view"]
+    if isinstance(error, exceptions.UnsupportedMediaType):
+        kinds = dict.fromkeys(parser.media_type for parser in view.parser_classes)
+        known.message += f" It is sent here as {' or '.join(kinds)}."
+    if isinstance(error, exceptions.NotAcceptable):
+        kinds = dict.fromkeys(renderer.media_type for renderer in view.renderer_classes)
+        known.message += f" There is {' or '.join(kinds)}."
+    set_rollback()
+    bind_contextvars(code=str(known.code))
+    status, body = rendered(known, context["request"].path)
+    return Response(body, status=status, headers=headers_of(known, context))
+
+
+def as_hmi_error(error: Exception) -> HmiError | None:
+    """The typed error that says the same, or None for one that nobody expected."""
+    match error:
+        case HmiError():
+            return error
+        case exceptions.ValidationError():
+            return validation_error(error.detail)
+        case exceptions.ParseError():
+            return HmiError(ErrorCode.INVALID_JSON, str(error.detail))
+        case exceptions.NotAuthenticated() | exceptions.AuthenticationFailed():
+            return HmiError(ErrorCode.UNAUTHENTICATED, str(error.detail))
+        case exceptions.PermissionDenied() | PermissionDenied():
+            return HmiError(ErrorCode.FORBIDDEN, str(error) or "You may not do that.")
+        case exceptions.NotFound() | Http404():
+            return HmiError(ErrorCode.NOT_FOUND, "There is nothing at this address.")
+        case exceptions.MethodNotAllowed():
+            return HmiError(ErrorCode.METHOD_NOT_ALLOWED, str(error.detail))
+        case exceptions.UnsupportedMediaType():
+            return HmiError(ErrorCode.UNSUPPORTED_TYPE, str(error.detail), param="Content-Type")
+        case exceptions.NotAcceptable():
+            return HmiError(ErrorCode.NOT_ACCEPTABLE, str(error.detail), param="Accept")
+        case exceptions.Throttled():
+            wait: float | None = getattr(error, "wait", None)
+            return HmiError(
+                ErrorCode.QUOTA_EXCEEDED,
+                str(error.detail),
+                retry_after=None if wait is None else max(1, round(wait)),
+            )
+        case RequestDataTooBig():
+            return HmiError(ErrorCode.BODY_TOO_LARGE, "The body is too large.")
+        case UnreadablePostError():
+            return too_slow()
+        case OperationalError() | InterfaceError():
+            log.error("The database cannot be used: %s", error)
+            return HmiError(
+                ErrorCode.DATABASE_UNAVAILABLE,
+                "The database cannot be reached; try again in a moment.",
+                retry_after=RETRY_AFTER_NO_DATABASE_S,
+            )
+        case SuspiciousOperation():
+            log.warning("Django refused a request: %s", error)
+            return HmiError(ErrorCode.INVALID_FIELD, "The request is not acceptable.")
+    return None
+
+
+def validation_error(detail: Any) -> HmiError:
+    """The first complaint of a serializer, with the path of its field: `inputs.3`, `settings.alpha`."""
+    path: list[str] = []
+    while isinstance(detail, dict | list) and detail:
+        if isinstance(detail, dict):
+            key, detail = next(iter(detail.items()))
+            if key != "non_field_errors":
+                path.append(str(key))
+        else:
+            place, detail = next((place, item) for place, item in enumerate(detail) if item)
+            if isinstance(detail, dict):
+                path.append(str(place))
+    code = ErrorCode.MISSING_FIELD if getattr(detail, "code", "") == "required" else ErrorCode.INVALID_FIELD
+    return HmiError(code, str(detail or "The request is not valid."), param=".".join(path) or None)
+
+
+def answer(request: HttpRequest, error: HmiError, template: str = "error.html") -> HttpResponse:
+    """The error as JSON under the addresses of the APIs, as a page elsewhere."""
+    bind_contextvars(code=str(error.code))
+    headers = headers_of(error)
+    if speaks_json(request.path):
+        status, body = rendered(error, request.path)
+        return JsonResponse(body, status=status, headers=headers)
+    return HttpResponse(_page(error, template), status=error.status, headers=headers)
+
+
+def bad_request(request: HttpRequest, exception: Exception) -> HttpResponse:
+    """A request that Django itself refused (a bad host, a broken form)."""
+    if isinstance(exception, DisallowedHost):
+        return answer(request, unknown_host(request), "400.html")
+    refused = as_hmi_error(exception) or HmiError(ErrorCode.INVALID_FIELD, "The request could not be read.")
+    return answer(request, refused, "400.html")
+
+
+def unknown_host(request: HttpRequest) -> HmiError:
+    """That the request is for a host which is not one of HMI_ALLOWED_HOSTS."""
+    host = ascii(request._get_raw_host()[:LONGEST_HOST_SHOWN])  # type: ignore[attr-defined]
+    message = (
+        f"This server does not answer for the host {host}. If people shall reach it by that name, the "
+        "operator adds the name to HMI_ALLOWED_HOSTS."
+    )
+    return HmiError(ErrorCode.UNKNOWN_HOST, message, param="Host")
+
+
+def forbidden(request: HttpRequest, exception: Exception) -> HttpResponse:
+    """403."""
+    return answer(
+        request, HmiError(ErrorCode.FORBIDDEN, str(exception) or "You may not do that."), "403.html"
+    )
+
+
+def not_found(request: HttpRequest, exception: Exception) -> HttpResponse:  # noqa: ARG001 - Django's signature
+    """404: also for what belongs to another tenant."""
+    message = f"There is nothing at {request.path}."
+    if speaks_json(request.path):
+        is_folder = request.path.endswith("/")
+        message += " Addresses here end without a slash." if is_folder else " /api/docs/ says what there is."
+    return answer(request, HmiError(ErrorCode.NOT_FOUND, message), "404.html")
+
+
+def internal(request: HttpRequest) -> HttpResponse:
+    """500: the details are in the log only. What is known although no view raised it is told, such as that
+    the database is away."""
+    failed = sys.exception()
+    if isinstance(failed, RAISED_ANYWHERE) and (known := as_hmi_error(failed)):
+        return answer(request, known)
+    return answer(request, unexpected(), "500.html")
+
+
+def unexpected() -> HmiError:
+    """What is told of an error that nobody foresaw, once it is in the log."""
+    return HmiError(ErrorCode.INTERNAL, "An internal error; the operator's log has the details.")
+
+
+def too_often(request: HttpRequest) -> HttpResponse:
+    """429: what django-allauth answers to whoever sends the forms of accounts again and again."""
+    message = "That was asked too often from here. Wait a minute and try again."
+    return answer(request, HmiError(ErrorCode.LOCKED_OUT, message, retry_after=60))
+
+
+def csrf_failure(request: HttpRequest, reason: str = "") -> HttpResponse:
+    """A form whose protection token is missing or old."""
+    message = "The page was open too long or came from elsewhere; go back, reload it and try again."
+    log.warning("CSRF check failed at %s: %s", request.path, reason)
+    return answer(request, HmiError(ErrorCode.FORBIDDEN, message))
+
+
+def headers_of(error: HmiError, context: dict[str, Any] | None = None) -> dict[str, str]:
+    """Those that go with it; ``context`` is that of a view, whose methods a caller may need to know."""
+    headers = {"Cache-Control": "no-store"}  # else browsers keep a 410 for good
+    if error.retry_after is not None:
+        headers["Retry-After"] = str(error.retry_after)
+    elif error.status in STANDING:
+        headers["x-should-retry"] = "false"
+    if error.code is ErrorCode.UNSUPPORTED_TYPE and error.param == "Content-Encoding":
+        headers["Accept-Encoding"] = ", ".join((error.details or {}).get("accepted", ()))
+    if error.code is ErrorCode.UNAUTHENTICATED:
+        headers["WWW-Authenticate"] = "Bearer"
+    if error.code is ErrorCode.METHOD_NOT_ALLOWED and context and (view := context.get("view")):
+        headers["Allow"] = ", ".join(view.allowed_methods)
+    return headers
+
+
+def _page(error: HmiError, template: str) -> str:
+    """The page needs no database, so that it can tell that the database is down."""
+    known = {
+        "status": error.status,
+        "code": str(error.code),
+        "title": TITLES.get(error.status, "That did not work"),
+        "message": error.message,
+    }
+    try:
+        return render_to_string(template, known)
+    except TemplateDoesNotExist:
+        return PLAIN_PAGE.format_map({**known, "message": known["code"]})

@@ -1,0 +1,218 @@
+"""Settings of people's accounts: signing in, second factors, lock-out, e-mail. A part of settings.py."""
+
+from datetime import timedelta
+
+from hmi_site import env
+from hmi_site.server_urls import mail_server
+
+AUTHENTICATION_BACKENDS = [
+    "axes.backends.AxesStandaloneBackend",
+    "allauth.account.auth_backends.AuthenticationBackend",
+]
+
+
+LOGIN_URL = "/login/"
+
+
+LOGIN_REDIRECT_URL = "/"
+
+
+LOGOUT_REDIRECT_URL = "/login/"
+
+
+AUTH_PASSWORD_VALIDATORS = [
+    {"NAME": "django.contrib.auth.password_validation.UserAttributeSimilarityValidator"},
+    {"NAME": "django.contrib.auth.password_validation.MinimumLengthValidator"},
+    {"NAME": "django.contrib.auth.password_validation.CommonPasswordValidator"},
+]
+
+
+PASSWORD_RESET_TIMEOUT = 24 * 3600
+
+
+HMI_SIGN_UP = env.flag("HMI_SIGN_UP", False)
+
+
+HMI_STAFF_TOTP = env.flag("HMI_STAFF_TOTP", False)
+
+
+HMI_LOCKOUT_FAILURES = env.integer("HMI_LOCKOUT_FAILURES", 5, minimum=1)
+
+
+HMI_LOCKOUT_MIN = env.integer("HMI_LOCKOUT_MIN", 15, minimum=1)
+
+
+_MAIL = mail_server(env.text("HMI_EMAIL_URL"))
+
+
+EMAIL_BACKEND = _MAIL.backend
+
+
+EMAIL_HOST, EMAIL_PORT = _MAIL.host, _MAIL.port
+
+
+EMAIL_HOST_USER, EMAIL_HOST_PASSWORD = _MAIL.user, _MAIL.password
+
+
+EMAIL_USE_TLS, EMAIL_USE_SSL = _MAIL.starttls, _MAIL.tls
+
+
+EMAIL_TIMEOUT = 10
+
+
+DEFAULT_FROM_EMAIL = env.text("HMI_EMAIL_FROM", "hmi@localhost")
+
+
+ACCOUNT_ADAPTER = "hmi_site.accounts.Accounts"
+
+
+ACCOUNT_FORMS = {
+    "login": "frontend.forms.session.SignInForm",
+    "signup": "frontend.forms.session.SignUpForm",
+    "add_email": "frontend.forms.session.AddressForm",
+    "change_password": "frontend.forms.session.PasswordForm",
+    "set_password": "frontend.forms.session.FirstPasswordForm",
+    "reset_password": "frontend.forms.session.ForgottenForm",
+    "reset_password_from_key": "frontend.forms.session.NewPasswordForm",
+    "reauthenticate": "frontend.forms.session.AgainForm",
+}
+
+
+ACCOUNT_LOGIN_METHODS = {"username", "email"}
+
+
+ACCOUNT_SIGNUP_FIELDS = ["username*", "email*", "password1*", "password2*"]
+
+
+ACCOUNT_EMAIL_VERIFICATION = "optional"
+
+
+ACCOUNT_EMAIL_NOTIFICATIONS = True
+
+
+ACCOUNT_EMAIL_UNKNOWN_ACCOUNTS = False
+
+
+# Nobody learns by signing up whether an address has an account: it may have several, until one confirms it.
+ACCOUNT_PREVENT_ENUMERATION = "strict"
+
+
+ACCOUNT_EMAIL_SUBJECT_PREFIX = ""
+
+
+ACCOUNT_DEFAULT_HTTP_PROTOCOL = "https" if env.flag("HMI_HTTPS", False) else "http"
+
+
+ACCOUNT_SESSION_REMEMBER = True
+
+
+MFA_ADAPTER = "hmi_site.accounts.SecondFactors"
+
+
+MFA_FORMS = {
+    "authenticate": "frontend.forms.session.CodeForm",
+    "reauthenticate": "frontend.forms.session.CodeAgainForm",
+    "activate_totp": "frontend.forms.session.FirstCodeForm",
+}
+
+
+MFA_SUPPORTED_TYPES = ["totp", "recovery_codes"]
+
+
+MFA_TOTP_ISSUER = "HMI"
+
+
+MFA_TOTP_TOLERANCE = 1  # of 30 seconds: clocks of telephones differ
+
+
+MFA_ALLOW_UNVERIFIED_EMAIL = True  # many people have none here
+
+
+AXES_HANDLER = "hmi_site.accounts.Lockout"
+
+
+AXES_LOCKOUT_PARAMETERS = [["username", "ip_address"]]
+
+
+AXES_USERNAME_CALLABLE = "hmi_site.accounts.account_name"
+
+
+AXES_LOCKOUT_CALLABLE = "hmi_site.accounts.locked_out"
+
+
+AXES_CLIENT_IP_CALLABLE = "tenants.base.client_address.counted_address"
+
+
+AXES_FAILURE_LIMIT = HMI_LOCKOUT_FAILURES
+
+
+AXES_COOLOFF_TIME = timedelta(minutes=HMI_LOCKOUT_MIN)
+
+
+AXES_RESET_ON_SUCCESS = True
+
+
+AXES_RESET_COOL_OFF_ON_FAILURE_DURING_LOCKOUT = False
+
+
+AXES_DISABLE_ACCESS_LOG = True
+
+
+AXES_ENABLE_ADMIN = False  # the product's own page is in hmi_site/admin.py
+
+
+AXES_SENSITIVE_PARAMETERS = ["csrfmiddlewaretoken", "login", "oldpassword", "password1", "password2"]
+
+
+AXES_VERBOSE = False
+
+
+SPECTACULAR_SETTINGS = {
+    "TITLE": "HMI",
+    "DESCRIPTION": "Serve thousands of tenants' own language models from one machine.",
+    "VERSION": "1",
+    "OAS_VERSION": "3.1.0",
+    "SERVE_INCLUDE_SCHEMA": False,
+    "SERVE_PERMISSIONS": ["rest_framework.permissions.AllowAny"],
+    "SWAGGER_UI_DIST": "SIDECAR",
+    "SWAGGER_UI_FAVICON_HREF": "SIDECAR",
+    "SCHEMA_PATH_PREFIX": "/api/v1",
+    "COMPONENT_SPLIT_REQUEST": True,
+    "POSTPROCESSING_HOOKS": [
+        "drf_spectacular.hooks.postprocess_schema_enums",
+        "hmi_site.reference.shared_answers.shared_answers",
+        "hmi_site.reference.shared_answers.either_way",
+    ],
+    "ENUM_NAME_OVERRIDES": {
+        "Anchor": ["created_at"],
+        "BatchState": "inference.batches.models.BatchState",
+        "CheckKind": "tenants.datasets.models.upload_check.CheckKind",
+        "CheckState": "tenants.datasets.models.upload_check.CheckState",
+        "DeliveryState": "tenants.webhooks.models.DeliveryState",
+        "EventKind": "tenants.webhooks.models.EventKind",
+        "InvitationState": "tenants.accounts.models.invitation.InvitationState",
+        "JobKind": "versiontree.jobs.models.job.JobKind",
+        "JobState": "versiontree.jobs.models.job.JobState",
+        "Task": "tenants.datasets.models.dataset.Task",
+        "VersionKind": "versiontree.tree.models.version.VersionKind",
+        "VersionState": "versiontree.tree.models.version.VersionState",
+    },
+}
+
+
+UNFOLD = {
+    "SITE_TITLE": "HMI",
+    "SITE_HEADER": "HMI",
+    "SITE_URL": "/",
+    "SHOW_HISTORY": True,
+    "SHOW_VIEW_ON_SITE": False,
+    "STYLES": ["/static/hmi_site/palette.css", "/static/hmi_site/admin.css"],
+    "SCRIPTS": ["/static/hmi_site/policy.js", "/static/hmi_site/pages.js"],
+    "COLORS": lambda _: {},  # They stand in palette.css: in a page the content policy allows no styles.
+    "DASHBOARD_CALLBACK": "hmi_site.dashboard.views.board",
+    "SIDEBAR": {
+        "show_search": True,
+        "show_all_applications": True,
+        "navigation": "hmi_site.dashboard.navigation.navigation",
+    },
+}
