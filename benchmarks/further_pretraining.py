@@ -18,15 +18,7 @@ from rich.console import Console
 from benchmarks import harness
 from benchmarks.data import BIOMEDICAL, DATASETS, GENERAL, Dataset, canonical, corpus
 from benchmarks.runs import Runs, bench_dir, fingerprint, made_folder
-from benchmarks.whole_lm import (
-    VARIANTS,
-    Domain,
-    Learning,
-    learnt,
-    perplexities,
-    save_as_root,
-    with_head,
-)
+from benchmarks.whole_lm import VARIANTS, Domain, Learning, learnt, perplexities, save_as_root, with_head
 from benchmarks.workbench import Converted, Workbench
 from inference.hplm.local_lower import LocalLower
 from inference.hplm.root import Root

@@ -10,8 +10,7 @@ from django.db import transaction
 from django.utils import timezone
 
 from tenants.usage.models import UsageDay
-from versiontree.jobs.models import Job, JobEvent
-from versiontree.jobs.models.job import JobKind, JobState
+from versiontree.jobs.models import Job, JobEvent, JobKind, JobState
 from versiontree.tree.models import Version
 
 AT_ONCE: Final = 2_000

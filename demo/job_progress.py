@@ -6,8 +6,7 @@ from collections.abc import Iterable
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeElapsedColumn
 
-from versiontree.jobs.models import Job
-from versiontree.jobs.models.job import TERMINAL
+from versiontree.jobs.models import TERMINAL, Job
 from versiontree.tree.models import Version
 
 POLL_SECONDS = 0.5

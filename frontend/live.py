@@ -22,7 +22,7 @@ from django.db import connection
 from django.http import StreamingHttpResponse
 
 from tenants.accounts.selectors import memberships_alive
-from versiontree.jobs.selectors.queue import Mark, job_marks
+from versiontree.jobs.selectors import Mark, job_marks
 
 
 class Places:

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 from inference.batches.models import BATCH_STYLE
-from versiontree.jobs.models.job import STATUS_STYLE
+from versiontree.jobs.models import STATUS_STYLE
 from versiontree.tree.models.version import VERSION_STATE_STYLE, VersionState
 
 NOT_BEGUN = "not_begun"

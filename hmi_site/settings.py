@@ -295,7 +295,7 @@ REST_FRAMEWORK = {
     "DEFAULT_THROTTLE_CLASSES": ["inference.api.rates.throttles.ManageRate"],
     "DEFAULT_PARSER_CLASSES": [
         "hmi_site.http.rest_framework.StrictJSONParser",
-        "tenants.base.api.multipart.FormParser",
+        "tenants.base.api.inputs.FormParser",
     ],
     "DEFAULT_RENDERER_CLASSES": ["rest_framework.renderers.JSONRenderer"],
     "DEFAULT_SCHEMA_CLASS": "hmi_site.reference.view_headers.ViewSchema",

@@ -16,8 +16,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, TypedDict
 
+from tenants.base.disk import INCOMING, sweep, sync, workspace
 from tenants.base.errors import ErrorCode, HmiError
-from tenants.base.workspaces import INCOMING, sweep, sync, workspace
 
 KINDS: Final = ("root", "lower", "plot", "hplm", "answers")
 

@@ -13,7 +13,7 @@ from inference.hplm.json_files import read_artifact_json
 from inference.hplm.plot import PlotChain, PlotTable
 from inference.hplm.root import ROOT_FILE, tokenizer_of
 from inference.hplm.root_config import RootConfig
-from tenants.datasets.formats.sampling import Place, Texts, corpus_texts, dataset_texts, sample
+from tenants.datasets.formats.sampling import LinePlace, Texts, corpus_texts, dataset_texts, sample
 from tenants.datasets.models import Corpus, Dataset
 from tenants.datasets.selectors.uploads import upload_by_id
 from versiontree.artifact_store import ArtifactStore
@@ -64,6 +64,6 @@ def _tokenised(root: Path, upload: Corpus | Dataset) -> Sequences:
     return [tokenizer.encode(*texts).ids for _, texts in _rows(upload)]
 
 
-def _rows(upload: Corpus | Dataset) -> Iterator[tuple[Place, Texts]]:
+def _rows(upload: Corpus | Dataset) -> Iterator[tuple[LinePlace, Texts]]:
     texts_of: Callable[[str], Texts] = corpus_texts if isinstance(upload, Corpus) else dataset_texts
     return sample(upload_parts(upload), texts_of)

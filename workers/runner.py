@@ -15,10 +15,9 @@ from django.db import InterfaceError, OperationalError, connection
 from tenants.base.child_process import WorkerStopping, is_stopping
 from versiontree.artifact_store import ArtifactStore, StoredArtifact
 from versiontree.jobs.errors import LeaseLost
-from versiontree.jobs.models import Job
-from versiontree.jobs.models.job import TERMINAL, JobState
-from versiontree.jobs.services.job_set_waiting import job_set_waiting
+from versiontree.jobs.models import TERMINAL, Job, JobState
 from versiontree.jobs.services.lifecycle import job_cancelled, job_claim, job_fail, job_release, job_succeed
+from versiontree.jobs.services.transitions import job_set_waiting
 from workers.failures import explain
 from workers.jobs.outcome import JobOutcome, plain
 from workers.lease import LEASE_S, LeaseKeeper

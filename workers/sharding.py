@@ -16,8 +16,7 @@ from django.db import DatabaseError, InterfaceError, connection
 from tenants.base.child_process import WorkerStopping, is_stopping
 from tenants.base.errors import ErrorCode, HmiError
 from versiontree.jobs.errors import LeaseLost
-from versiontree.jobs.models import JobShard
-from versiontree.jobs.models.shard import ShardState
+from versiontree.jobs.models import JobShard, ShardState
 from versiontree.jobs.services.shards import (
     shard_claim,
     shard_done,

@@ -11,9 +11,9 @@ from uuid import UUID
 from celery import Task, shared_task
 
 from tenants.base.child_process import LONG_TASK_S, run_or_log
-from versiontree.jobs.services.dispatch import RUN_JOB_TASK
-from versiontree.jobs.services.priorities import message_is_stale
+from versiontree.jobs.services.requests import message_is_stale
 from versiontree.jobs.services.shards import RUN_SHARDS_TASK
+from versiontree.jobs.services.transitions import RUN_JOB_TASK
 from versiontree.tree.selectors.coverage import MEASURE_COVERAGE_TASK
 from versiontree.tree.serving_manifest import manifest_publish
 from workers import runner

@@ -11,9 +11,9 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from uuid import UUID, uuid4
 
-from tenants.base.workspaces import INCOMING
+from tenants.base.disk import INCOMING
 from versiontree.artifact_store import ArtifactStore
-from versiontree.jobs.staging import staging_folder
+from versiontree.jobs.errors import staging_folder
 
 
 @contextmanager

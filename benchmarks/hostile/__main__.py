@@ -22,14 +22,7 @@ from benchmarks import harness
 from benchmarks.hostile.attacks import ATTACKS
 from benchmarks.hostile.bench import QUICK, RATE, WHOLE, Bench, Run, Seconds
 from benchmarks.hostile.figures import MIB, Attacked, Killed, missed, p95
-from benchmarks.hostile.product import (
-    BUILD_TIMEOUT_S,
-    CHILDREN,
-    DEMO_SCALE,
-    Product,
-    ProductEnded,
-    free_port,
-)
+from benchmarks.hostile.product import BUILD_TIMEOUT_S, CHILDREN, DEMO_SCALE, Product, ProductEnded, free_port
 from benchmarks.runs import bench_dir
 
 BUILT_ONCE = "hostile-demo"

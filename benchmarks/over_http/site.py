@@ -22,8 +22,7 @@ from tenants.datasets.models import Corpus
 from tenants.datasets.services.corpora import corpus_upload
 from tenants.datasets.services.datasets import dataset_upload
 from versiontree.artifact_store import ArtifactStore
-from versiontree.jobs.models import Job
-from versiontree.jobs.models.job import JobState
+from versiontree.jobs.models import Job, JobState
 from versiontree.jobs.services.lifecycle import job_claim, job_succeed
 from versiontree.tree.models import Version
 from versiontree.tree.services.hplms import hplm_create

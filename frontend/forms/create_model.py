@@ -14,7 +14,7 @@ from tenants.accounts.models import Tenant
 from tenants.base.errors import HmiError
 from tenants.datasets.models import Task
 from tenants.datasets.selectors.uploads import dataset_of
-from versiontree.jobs.models.job import JobKind
+from versiontree.jobs.models import JobKind
 from versiontree.tree.selectors.versions import version_visible_to
 from versiontree.tree.services.licences import LONGEST_LICENCE
 from versiontree.tree.training_fields import Knobbed

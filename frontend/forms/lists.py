@@ -10,7 +10,7 @@ from django.db.models.expressions import OrderBy
 from django.db.models.functions import Coalesce
 
 from tenants.datasets.models import Task
-from versiontree.jobs.models.job import TERMINAL, JobKind, JobState
+from versiontree.jobs.models import TERMINAL, JobKind, JobState
 from versiontree.tree.selectors.browsing import Branch
 
 

@@ -10,7 +10,7 @@ from frontend.presenters.versions import parent_name
 from tenants.accounts.models import Tenant
 from tenants.datasets.models import Corpus, Dataset
 from tenants.datasets.selectors.uploads import datasets_of
-from versiontree.jobs.models.job import JobKind
+from versiontree.jobs.models import JobKind
 from versiontree.transfer.archive.manifest import LONGEST
 from versiontree.tree.models import Hplm
 from versiontree.tree.models.alias import DEFAULT_ALIAS

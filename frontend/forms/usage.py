@@ -10,7 +10,7 @@ from django.http import QueryDict
 from tenants.accounts.models import Tenant
 from tenants.accounts.selectors import audit_actors
 from tenants.audit.selectors import SYSTEM, AuditWish, audit_kinds
-from tenants.usage.selectors.usage import UsageOf
+from tenants.usage.selectors import UsageOf
 
 LONGEST_DAYS: Final = 366
 

@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 from itertools import accumulate
 from typing import Final
 
-from tenants.usage.selectors.usage import UsageTotal
+from tenants.usage.selectors import UsageTotal
 
 LEVELS: Final = {
     "trigram": "Whole fragment",

@@ -7,8 +7,7 @@ from typing import Any
 from frontend.presenters.charts import LineChart, line_chart
 from frontend.presenters.metrics import LEVEL_NAMES
 from frontend.presenters.wording import words
-from versiontree.jobs.models import Job
-from versiontree.jobs.models.job import JobState
+from versiontree.jobs.models import Job, JobState
 from versiontree.tree.job_reports import is_number
 
 CURVE_POINTS = 120

@@ -14,8 +14,7 @@ from frontend.presenters.job_curves import UNTOLD
 from frontend.presenters.jobs import figures
 from frontend.presenters.wording import plain, words
 from tenants.accounts.models import Tenant
-from versiontree.jobs.models import Job, JobEvent
-from versiontree.jobs.models.job import JobKind, JobState
+from versiontree.jobs.models import Job, JobEvent, JobKind, JobState
 from versiontree.tree.job_reports import mapping_of
 from versiontree.tree.models import Version
 from versiontree.tree.models.version import VersionKind

@@ -10,9 +10,8 @@ from django.utils import timezone
 from frontend.presenters.metrics import metric_name, written
 from frontend.presenters.wording import metric_words
 from frontend.status import NOT_BEGUN
-from versiontree.jobs.models import Job
-from versiontree.jobs.models.job import JobState
-from versiontree.jobs.selectors.queue import queue_places
+from versiontree.jobs.models import Job, JobState
+from versiontree.jobs.selectors import queue_places
 from versiontree.tree.models import Version
 
 ADVICE = {

@@ -6,12 +6,11 @@ from datetime import UTC, datetime
 from django.template.defaultfilters import filesizeformat
 
 from frontend.presenters.charts import Bar
-from tenants.accounts.api_key_selectors import api_keys_working
 from tenants.accounts.models import Tenant
-from tenants.accounts.selectors import invitations_made_since
+from tenants.accounts.selectors import api_keys_working, invitations_made_since
 from tenants.datasets.selectors.uploads import storage_used
 from tenants.usage.models import Quota
-from tenants.usage.selectors.quotas import Rates, quota_of, rates_of, requests_today
+from tenants.usage.selectors import Rates, quota_of, rates_of, requests_today
 from versiontree.tree.selectors.versions import artifact_bytes, domains_visible_to
 from versiontree.tree.services.quota_reservations import hplms_taken, jobs_taken
 

@@ -13,11 +13,11 @@ from frontend.presenters.tree import answering
 from frontend.presenters.wording import metric_words
 from frontend.status import Style, style_of
 from tenants.usage.models import UsageDay
-from tenants.usage.selectors.usage import UsageTotal
+from tenants.usage.selectors import UsageTotal
 from versiontree.tree.models import Hplm
 from versiontree.tree.models.version import VersionState
 from versiontree.tree.selectors.browsing import Branch, Brief
-from versiontree.tree.selectors.health import ILL_SHARE
+from versiontree.tree.selectors.readiness import ILL_SHARE
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,7 +8,7 @@ from typing import Any
 from frontend.forms.usage import BROWSER, BROWSER_ASKED
 from frontend.presenters.charts import Bar, Tile
 from frontend.presenters.stacked_columns import ColumnChart, daily_columns
-from tenants.usage.selectors.usage import SUMMED, UsageBy
+from tenants.usage.selectors import SUMMED, UsageBy
 
 NO_NAME = "(no name)"
 

@@ -7,22 +7,16 @@ from typing import Any
 from django.urls import reverse
 
 from frontend.presenters.domain_learning import TableRow, perplexity_rows, stage_tables
-from frontend.presenters.metrics import (
-    LEVEL_NAMES,
-    by_level_order,
-    learning_curves,
-    measured_of,
-    trials_of,
-)
+from frontend.presenters.metrics import LEVEL_NAMES, by_level_order, learning_curves, measured_of, trials_of
 from frontend.presenters.wording import plain, words
 from tenants.accounts.models import Tenant
-from versiontree.jobs.models.job import JobKind
+from versiontree.jobs.models import JobKind
 from versiontree.tree.job_reports import mapping_of
 from versiontree.tree.models import Version
 from versiontree.tree.models.artifact import Role
 from versiontree.tree.models.version import VersionKind, VersionState
-from versiontree.tree.selectors.lineage import Step
-from versiontree.tree.selectors.remarks import version_warnings
+from versiontree.tree.selectors.dependents import LineageStep
+from versiontree.tree.selectors.versions import version_warnings
 from versiontree.tree.table_chains import compacted_by, without_compacted
 from versiontree.tree.training_fields import LABELS, knob_fields
 from versiontree.tree.training_settings import KNOBS
@@ -78,7 +72,7 @@ class Export:
     size: int
 
 
-def version_context(tenant: Tenant, steps: Sequence[Step]) -> dict[str, Any]:
+def version_context(tenant: Tenant, steps: Sequence[LineageStep]) -> dict[str, Any]:
     """What the panels of a version's page need; `steps` lead from it to its root."""
     version, metrics = steps[0].version, steps[0].version.metrics
     tuned, converted = metrics.get("fine_tune", {}), metrics.get("convert", {})
@@ -103,7 +97,7 @@ def version_context(tenant: Tenant, steps: Sequence[Step]) -> dict[str, Any]:
     }
 
 
-def ancestors_of(tenant: Tenant, steps: Sequence[Step]) -> list[Ancestor]:
+def ancestors_of(tenant: Tenant, steps: Sequence[LineageStep]) -> list[Ancestor]:
     """The version, and what it stands on up to the root."""
     return [
         Ancestor(
@@ -141,7 +135,7 @@ def _seed(version: Version) -> str:
     return "" if found is None else str(found)
 
 
-def exports_of(tenant: Tenant, steps: Sequence[Step]) -> list[Export]:
+def exports_of(tenant: Tenant, steps: Sequence[LineageStep]) -> list[Export]:
     """How a ready version is taken elsewhere: alone, or with all it stands on."""
     version = steps[0].version
     if version.state != VersionState.READY:
@@ -180,7 +174,7 @@ def version_url(tenant: Tenant, version: Version) -> str:
     return reverse("frontend:root_version", args=[tenant.slug, version.root.name, number])
 
 
-def table_rows(steps: Sequence[Step]) -> list[TableRow]:
+def table_rows(steps: Sequence[LineageStep]) -> list[TableRow]:
     """The chain of tables that the version's fragments are looked up in, nearest first."""
     return [
         TableRow(
@@ -199,7 +193,7 @@ def table_rows(steps: Sequence[Step]) -> list[TableRow]:
     ]
 
 
-def _read(steps: Sequence[Step]) -> list[Step]:
+def _read(steps: Sequence[LineageStep]) -> list[LineageStep]:
     """The steps whose tables are looked into: not those that a compacted one holds."""
     by_pk = {step.version.pk: step for step in steps}
     held = {pk: compacted_by(step.version.config) for pk, step in by_pk.items()}
@@ -249,14 +243,14 @@ def _imported(config: Mapping[str, Any]) -> dict[str, str]:
     return {words(str(name)): plain(value) for name, value in mapping_of(config.get("imported")).items()}
 
 
-def _artifacts(step: Step) -> list[ArtifactRow]:
+def _artifacts(step: LineageStep) -> list[ArtifactRow]:
     return [
         ArtifactRow(PARTS[Role(role)], artifact.digest, artifact.size)
         for role, artifact in step.artifacts.items()
     ]
 
 
-def _licences(steps: Sequence[Step]) -> list[Licence]:
+def _licences(steps: Sequence[LineageStep]) -> list[Licence]:
     hplm, root = steps[0].version.hplm, steps[-1].version.root
     said = [Licence(root.name, root.license, root.source_url)]
     said += [Licence(hplm.name, hplm.license, "")] if hplm else []

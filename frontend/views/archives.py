@@ -10,7 +10,7 @@ from frontend.pages import attempt, show
 from frontend.presenters.version_page import version_url
 from tenants.accounts.models import Role
 from tenants.base.upload_concurrency import takes_files
-from versiontree.transfer.archive.download import zip_response
+from versiontree.transfer.archive.sources import zip_response
 from versiontree.transfer.services.adapter_import import adapter_import
 from versiontree.transfer.services.version_export import adapter_download, version_download
 from versiontree.transfer.services.version_import import version_import

@@ -20,7 +20,7 @@ from frontend.presenters.data import (
 )
 from tenants.accounts.models import Role
 from tenants.base.errors import HmiError
-from tenants.datasets.formats.fit import Fit, fit_warnings
+from tenants.datasets.formats.fit import TokenizerFit, fit_warnings
 from tenants.datasets.formats.tokens import TokenRow
 from tenants.datasets.models import Corpus, Dataset
 from tenants.datasets.selectors.previews import (
@@ -172,7 +172,9 @@ def _coverage(request: TenantRequest, upload: Corpus | Dataset) -> HttpResponse:
     return show(request, "data/coverage.html", rows=rows, waiting=waiting, address=request.path)
 
 
-def _fit(request: TenantRequest, check: Callable[[Version], tuple[Fit, list[TokenRow]]]) -> HttpResponse:
+def _fit(
+    request: TenantRequest, check: Callable[[Version], tuple[TokenizerFit, list[TokenRow]]]
+) -> HttpResponse:
     chosen = request.GET.get("root", "")
     try:
         root = version_visible_to(

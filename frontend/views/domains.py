@@ -18,8 +18,8 @@ from tenants.accounts.models import Role
 from tenants.base.errors import ErrorCode, HmiError
 from versiontree.tree.models import Domain, Version
 from versiontree.tree.selectors.browsing import Branch, hplm_briefs, hplms_found
+from versiontree.tree.selectors.dependents import lineage_of
 from versiontree.tree.selectors.estimates import domain_estimate
-from versiontree.tree.selectors.lineage import lineage_of
 from versiontree.tree.selectors.versions import domain_of, domains_visible_to, versions_of
 from versiontree.tree.services.compaction import domain_compact
 from versiontree.tree.services.domains import domain_create, domain_update

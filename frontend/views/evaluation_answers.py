@@ -21,9 +21,8 @@ from frontend.presenters.evaluation_answers import (
 from frontend.presenters.versions import promotable
 from tenants.accounts.models import Role
 from tenants.datasets.selectors.uploads import dataset_of
-from versiontree.jobs.models import Job
-from versiontree.jobs.models.job import ACTIVE
-from versiontree.jobs.selectors.jobs import jobs_of
+from versiontree.jobs.models import ACTIVE, Job
+from versiontree.jobs.selectors import jobs_of
 from versiontree.tree.evaluation_answers import Answered, answers_changed, answers_chosen, labels_of
 from versiontree.tree.models import Version
 from versiontree.tree.selectors.evaluations import (

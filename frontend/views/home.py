@@ -18,16 +18,22 @@ from frontend.presenters.limits import onboarding, quota_bars
 from frontend.presenters.models import hplm_rows
 from frontend.presenters.usage_page import share_bars
 from frontend.views.jobs import at_work
-from tenants.accounts.api_key_selectors import api_keys_of
 from tenants.accounts.models import Tenant
-from tenants.accounts.selectors import tenants_of
+from tenants.accounts.selectors import api_keys_of, tenants_of
 from tenants.datasets.selectors.uploads import corpora_of, datasets_of, storage_used
 from tenants.usage.models import Quota
-from tenants.usage.selectors.quotas import quota_of, requests_today
-from tenants.usage.selectors.usage import UsageBy, busiest, has_usage, month_of, usage_total
+from tenants.usage.selectors import (
+    UsageBy,
+    busiest,
+    has_usage,
+    month_of,
+    quota_of,
+    requests_today,
+    usage_total,
+)
 from versiontree.tree.models.alias import DEFAULT_ALIAS
 from versiontree.tree.selectors.browsing import hplm_briefs, hplms_found
-from versiontree.tree.selectors.health import usage_of_late
+from versiontree.tree.selectors.readiness import usage_of_late
 from versiontree.tree.selectors.versions import artifact_bytes, domains_visible_to
 
 RECENT = 5

@@ -28,10 +28,8 @@ from frontend.presenters.job_page import (
 )
 from frontend.presenters.jobs import JobRow, figures, job_row, job_rows
 from tenants.accounts.models import Role, Tenant
-from versiontree.jobs.models import Job
-from versiontree.jobs.models.job import ACTIVE, TERMINAL
-from versiontree.jobs.selectors.jobs import job_detail, jobs_found, jobs_of
-from versiontree.jobs.selectors.queue import job_marks, queue_places
+from versiontree.jobs.models import ACTIVE, TERMINAL, Job
+from versiontree.jobs.selectors import job_detail, job_marks, jobs_found, jobs_of, queue_places
 from versiontree.jobs.services.requests import job_cancel, job_retry
 from versiontree.tree.selectors.readiness import ready_in
 

@@ -12,8 +12,8 @@ from frontend.access import TenantRequest, tenant_page
 from frontend.forms.tenant import KEY_OVERLAPS, USUAL_OVERLAP, KeyForm, KeyRotateForm
 from frontend.pages import act, attempt, go, show
 from frontend.presenters.keys import key_rows
-from tenants.accounts.api_key_selectors import api_key_of, api_keys_ended, api_keys_working
 from tenants.accounts.models import Role
+from tenants.accounts.selectors import api_key_of, api_keys_ended, api_keys_working
 from tenants.accounts.services.api_keys import api_key_create, api_key_revoke, api_key_rotate
 
 ENDED_SHOWN = timedelta(days=30)

@@ -13,8 +13,12 @@ from frontend.pages import act, attempt, go, page_of, show
 from frontend.presenters.members import invitation_rows, member_rows
 from tenants.accounts.models import Invitation, Role
 from tenants.accounts.selectors import invitation_of, invitations_of, member_of, members_of
-from tenants.accounts.services.invitation_mail import invitation_deliver
-from tenants.accounts.services.invitations import invitation_create, invitation_resend, invitation_withdraw
+from tenants.accounts.services.invitations import (
+    invitation_create,
+    invitation_deliver,
+    invitation_resend,
+    invitation_withdraw,
+)
 from tenants.accounts.services.members import member_remove, member_set_role
 
 Made = tuple[Invitation, str]

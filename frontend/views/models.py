@@ -21,18 +21,17 @@ from frontend.presenters.version_page import ancestors_of, exports_of
 from frontend.presenters.versions import measurements, rollback_target, version_rows
 from tenants.accounts.models import Role, Tenant
 from tenants.base.errors import not_found
-from tenants.usage.selectors.quotas import usage_of
+from tenants.usage.selectors import usage_of
 from versiontree.transfer.services.version_export import version_card
 from versiontree.tree.models import Alias, Hplm, Version
 from versiontree.tree.models.alias import DEFAULT_ALIAS
 from versiontree.tree.selectors.browsing import branches_seen_by, hplm_briefs, hplm_counts, hplms_found
-from versiontree.tree.selectors.health import failing, usage_of_late
-from versiontree.tree.selectors.lineage import lineage_of
+from versiontree.tree.selectors.dependents import lineage_of
+from versiontree.tree.selectors.readiness import failing, usage_of_late
 from versiontree.tree.selectors.versions import alias_moves_of, aliases_of, hplm_of, versions_of
 from versiontree.tree.services.aliases import alias_move, alias_remove
-from versiontree.tree.services.descriptions import hplm_describe
 from versiontree.tree.services.hplms import hplm_delete, hplm_update
-from versiontree.tree.services.licences import hplm_licence
+from versiontree.tree.services.licences import hplm_describe, hplm_licence
 
 MOVES_SHOWN = 20
 

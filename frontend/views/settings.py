@@ -18,7 +18,7 @@ from tenants.accounts.permissions import require_role
 from tenants.accounts.services.tenants import tenant_set_sharing
 from tenants.base.errors import ErrorCode, HmiError
 from tenants.datasets.selectors.uploads import storage_used
-from tenants.usage.selectors.quotas import quota_of, requests_today
+from tenants.usage.selectors import quota_of, requests_today
 from versiontree.transfer.selectors import takeout_of, takeouts_of
 from versiontree.transfer.services.takeouts import takeout_fetch, takeout_path, takeout_request
 from versiontree.tree.selectors.versions import artifact_bytes, domains_visible_to

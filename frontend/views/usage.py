@@ -15,9 +15,9 @@ from frontend.forms.usage import UsageForm
 from frontend.pages import page_of, show
 from frontend.presenters.limits import limits_of
 from frontend.presenters.usage_page import requests_chart, share_bars, sum_of, tiles_of, usage_row
-from tenants.accounts.api_key_selectors import api_keys_of
 from tenants.accounts.models import Tenant
-from tenants.usage.selectors.usage import EVERYTHING, UsageBy, busiest, usage_by, usage_parts
+from tenants.accounts.selectors import api_keys_of
+from tenants.usage.selectors import EVERYTHING, UsageBy, busiest, usage_by, usage_parts
 
 BUSIEST_SHOWN = 10
 KEYS_OFFERED = 200

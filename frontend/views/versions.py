@@ -16,6 +16,7 @@ from tenants.base.errors import not_found
 from versiontree.tree.evaluation_answers import answers_chosen
 from versiontree.tree.models import Domain, Hplm, Root, Version
 from versiontree.tree.models.alias import DEFAULT_ALIAS
+from versiontree.tree.selectors.dependents import lineage_of
 from versiontree.tree.selectors.evaluations import (
     answers_of,
     evaluation_of,
@@ -24,7 +25,6 @@ from versiontree.tree.selectors.evaluations import (
     source_of,
     versions_evaluable,
 )
-from versiontree.tree.selectors.lineage import lineage_of
 from versiontree.tree.selectors.versions import domain_visible_to, hplm_of, roots_all, versions_of
 
 MISTAKES_SHOWN = 3

@@ -11,8 +11,7 @@ from django.db.models.functions import TruncDate
 from django.utils import timezone
 
 from tenants.usage.models import UsageSum
-from versiontree.jobs.models import Job
-from versiontree.jobs.models.job import STATUS_STYLE, JobState
+from versiontree.jobs.models import STATUS_STYLE, Job, JobState
 
 DAYS: Final = 14
 RUNNING_SHOWN: Final = 8

@@ -16,7 +16,7 @@ from hmi_site.accounts import second_factor_required
 from hmi_site.http.body_limits import FORM, REFUSAL, SENDER, check_size, keeps_part
 from hmi_site.http.errors import answer
 from inference.api.errors import speaks_json
-from inference.open_inference.errors import speaks_oip
+from inference.open_inference.bodies import speaks_oip
 from tenants.base.errors import ErrorCode, HmiError
 from tenants.base.scope import enter_platform, nobodys_scope
 from tenants.base.upload_concurrency import receiving, release_database

@@ -12,7 +12,7 @@ from structlog.contextvars import bind_contextvars, clear_contextvars, get_conte
 
 from inference.api.validation import REQUEST_ID_HEADER, usable_request_id
 from inference.logs import TO_HIDE
-from inference.open_inference.errors import speaks_oip
+from inference.open_inference.bodies import speaks_oip
 from tenants.base.client_address import answering
 
 log = logging.getLogger(__name__)

@@ -16,8 +16,7 @@ from hmi_site.health import TIMEOUT_S
 from inference.queueing.status import STATES, WorkerStatus, workers_alive
 from inference.queueing.transport import RequestQueue
 from tenants.base.scope import platform_scope
-from versiontree.jobs.models import Job
-from versiontree.jobs.models.job import JobKind, JobState
+from versiontree.jobs.models import Job, JobKind, JobState
 
 log = logging.getLogger(__name__)
 

@@ -2,15 +2,11 @@
 
 from typing import Any
 
-from drf_spectacular.utils import (
-    PolymorphicProxySerializer,
-    extend_schema_field,
-    extend_schema_serializer,
-)
+from drf_spectacular.utils import PolymorphicProxySerializer, extend_schema_field, extend_schema_serializer
 from rest_framework import serializers
 
 from inference.queueing.messages import MISS_POLICIES
-from tenants.base.api.strict_input import StrictInput
+from tenants.base.api.inputs import StrictInput
 from tenants.base.errors import ErrorCode
 
 

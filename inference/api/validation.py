@@ -9,7 +9,7 @@ from django.conf import settings
 
 from inference.api.inputs import GivenInput, check_inputs, invalid
 from inference.queueing.messages import MISS_POLICIES
-from tenants.base.api.strict_input import unknown_field
+from tenants.base.api.inputs import unknown_field
 from tenants.base.errors import ErrorCode, HmiError
 
 FIELDS = ("model", "inputs", "timeout_s", "miss_policy", "explain")

@@ -26,7 +26,7 @@ class Line:
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class BatchInput:
     """What a line asks: inputs, or why it asks nothing. ``name`` is what its sender calls it, ``how``
     says how the answer is wanted."""
 
@@ -41,7 +41,7 @@ class Asked:
 class Block:
     """Lines that follow one another, and where they end."""
 
-    lines: list[Asked] = field(default_factory=list)
+    lines: list[BatchInput] = field(default_factory=list)
     end: int = 0
     last: int = 0
 
@@ -68,7 +68,7 @@ def lines_of(stream: IO[bytes], *, after: int = 0) -> Iterator[Line]:
             yield Line(number, end, None if too_long else content)
 
 
-def blocks_of(lines: Iterator[Line], read: Callable[[Line], Asked]) -> Iterator[Block]:
+def blocks_of(lines: Iterator[Line], read: Callable[[Line], BatchInput]) -> Iterator[Block]:
     """The lines, so many at a time that they are worth a request, as ``read`` understands them. The same
     beginning gives the same blocks."""
     block, inputs, size = Block(), 0, 0

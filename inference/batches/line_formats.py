@@ -9,7 +9,7 @@ from typing import Any, Final, Protocol
 from inference.api.errors import rendered
 from inference.api.inputs import check_inputs, fit_inputs, invalid
 from inference.batches.endpoints import Endpoint
-from inference.batches.input_lines import LONGEST_LINE_BYTES, Asked, Line
+from inference.batches.input_lines import LONGEST_LINE_BYTES, BatchInput, Line
 from inference.batches.outputs import ERRORS, RESULTS
 from inference.queueing.messages import InferInput
 from tenants.base.errors import ErrorCode, HmiError
@@ -34,11 +34,11 @@ class Taking:
 class Form(Protocol):
     """One way to write the lines of a batch and their answers."""
 
-    def read(self, line: Line) -> Asked:
+    def read(self, line: Line) -> BatchInput:
         """What the line asks."""
         ...
 
-    def written(self, asked: Asked, answers: Sequence[Answer]) -> tuple[str, bytes]:
+    def written(self, asked: BatchInput, answers: Sequence[Answer]) -> tuple[str, bytes]:
         """The line's answer as a line, and which file it goes to."""
         ...
 
@@ -49,8 +49,8 @@ class Inputs:
     def __init__(self, taking: Taking) -> None:
         self._taking = taking
 
-    def read(self, line: Line) -> Asked:
-        asked = Asked(line.number)
+    def read(self, line: Line) -> BatchInput:
+        asked = BatchInput(line.number)
         try:
             value = parsed(line)
             if isinstance(value, dict) and "id" in value:
@@ -59,7 +59,7 @@ class Inputs:
         except HmiError as error:
             return replace(asked, refusal=_of_one(error))
 
-    def written(self, asked: Asked, answers: Sequence[Answer]) -> tuple[str, bytes]:
+    def written(self, asked: BatchInput, answers: Sequence[Answer]) -> tuple[str, bytes]:
         (answer,) = [asked.refusal] if asked.refusal else answers
         told: dict[str, Any] = {"line": asked.number}
         if asked.name is not None:
@@ -77,8 +77,8 @@ class Requests:
         self._taking, self._endpoint, self._url = taking, endpoint, url
         self._model, self._answered_by = model, answered_by
 
-    def read(self, line: Line) -> Asked:
-        asked = Asked(line.number)
+    def read(self, line: Line) -> BatchInput:
+        asked = BatchInput(line.number)
         try:
             request = request_in(parsed(line))
             asked = replace(asked, name=checked_name(request.get("custom_id"), "custom_id"))
@@ -92,7 +92,7 @@ class Requests:
         except HmiError as error:
             return replace(asked, refusal=error)
 
-    def written(self, asked: Asked, answers: Sequence[Answer]) -> tuple[str, bytes]:
+    def written(self, asked: BatchInput, answers: Sequence[Answer]) -> tuple[str, bytes]:
         failure = asked.refusal or next((one for one in answers if isinstance(one, HmiError)), None)
         status, body = 200, {}
         if failure is None:

@@ -6,8 +6,8 @@ from pathlib import Path
 from types import TracebackType
 from typing import IO, Final, Self
 
+from tenants.base.disk import sync
 from tenants.base.errors import ErrorCode, HmiError
-from tenants.base.workspaces import sync
 
 RESULTS: Final = "results"
 ERRORS: Final = "errors"

@@ -31,7 +31,7 @@ from inference.batches.services.batches import (
 )
 from inference.batches.work_unit import Interrupted, Model, Unwanted, Work
 from inference.queueing.replies import InferClient
-from tenants.base.advisory_lock import alone
+from tenants.base.advisory_lock import advisory_lock
 from tenants.base.errors import ErrorCode, HmiError
 from tenants.datasets.models import File, FilePurpose
 from tenants.datasets.services.files import file_create, file_kept
@@ -52,7 +52,7 @@ NEVER_REFUSED: Final = 1 << 62
 def batch_run(*, batch_id: UUID, slice_s: float = SLICE_S) -> None:
     """Work at a batch, unless it is gone, has ended, or somebody is at it. Others that wait have their turn
     after ``slice_s``."""
-    with alone(f"batch {batch_id}") as ours:
+    with advisory_lock(f"batch {batch_id}") as ours:
         batch = batch_begin(batch_id=batch_id) if ours else None
         soon = batch is not None and _turn(batch, slice_s)
     if soon:

@@ -6,7 +6,7 @@ from typing import Final
 from inference.batches.models import Batch
 from tenants.accounts.models import Tenant
 from tenants.base.hooks import TakeoutPart
-from versiontree.transfer.takeout.parts import table_part
+from versiontree.transfer.takeout.tenant_parts import table_part
 
 COLUMNS: Final = (
     "id",

@@ -12,6 +12,8 @@ from inference.open_inference.calls import SIZE, OipCall
 from inference.open_inference.signatures import Signature
 
 JSON: Final = "application/json"
+
+
 BYTES: Final = "application/octet-stream"
 
 

@@ -16,8 +16,14 @@ from tenants.base.errors import ErrorCode, HmiError
 from tenants.base.upload_concurrency import release_database
 
 JSON_LENGTH: Final = "Inference-Header-Content-Length"
+
+
 MOST_DIGITS: Final = 12
+
+
 IDENTITY: Final = "identity"
+
+
 # The names of HTTP, and what zlib calls them.
 FORMATS: Final = {"gzip": 16 + zlib.MAX_WBITS, "deflate": zlib.MAX_WBITS}
 
@@ -90,3 +96,27 @@ def _length(header: str, size: int) -> int:
     if length > size:
         raise invalid(JSON_LENGTH, f"The header {JSON_LENGTH} says {length:,} bytes; the body has {size:,}.")
     return length
+
+
+PREFIX: Final = "/v2/"
+
+
+BAD_REQUEST: Final = 400
+
+
+UNPROCESSABLE: Final = 422
+
+
+def speaks_oip(path: str) -> bool:
+    """Whether whoever asks at this address expects the protocol."""
+    return f"{path}/".startswith(PREFIX)
+
+
+def oip_status(error: HmiError) -> int:
+    """The HTTP status of the error."""
+    return BAD_REQUEST if error.status == UNPROCESSABLE else error.status
+
+
+def oip_error(error: HmiError) -> dict[str, str]:
+    """The JSON value of the error."""
+    return {"error": error.message}

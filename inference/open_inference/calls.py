@@ -11,7 +11,7 @@ from inference.api.validation import check_miss_policy
 from inference.open_inference.bodies import Body
 from inference.open_inference.signatures import Signature
 from inference.open_inference.tensors import read_texts, wrong
-from tenants.base.api.strict_input import MAX_FIELD_SHOWN
+from tenants.base.api.inputs import MAX_FIELD_SHOWN
 from tenants.base.errors import ErrorCode
 
 Json = Mapping[str, Any]

@@ -13,7 +13,11 @@ from inference.api.inputs import refusal
 from tenants.base.errors import ErrorCode, HmiError
 
 Datatype = Literal["BYTES", "BOOL", "INT64", "FP32", "FP64"]
+
+
 NUMBERS: Final[dict[Datatype, str]] = {"BOOL": "?", "INT64": "q", "FP32": "f", "FP64": "d"}
+
+
 LENGTH: Final = struct.Struct("<I")
 
 

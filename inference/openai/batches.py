@@ -10,16 +10,24 @@ from rest_framework.response import Response
 from inference.batches.models import ENDPOINTS, Batch, BatchForm, BatchState
 from inference.batches.selectors import batch_of, batches_of
 from inference.batches.services.batches import batch_cancel, batch_create
-from inference.openai.access import OpenAiView, errors
-from inference.openai.ids import BATCH, FILE, read_id, unix, written_id
-from inference.openai.lists import ListQuerySerializer, list_of, listed
+from inference.openai.errors import OpenAiView, errors
+from inference.openai.lists import (
+    BATCH,
+    FILE,
+    ListQuerySerializer,
+    list_of,
+    listed,
+    read_id,
+    unix,
+    written_id,
+)
 from inference.openai.serializers import MetadataField
 from tenants.accounts.models import Scope
 from tenants.accounts.permissions import request_actor
-from tenants.base.api.strict_input import StrictInput
+from tenants.base.api.inputs import StrictInput
 from tenants.datasets.models import File
 from tenants.datasets.selectors.files import file_of
-from versiontree.jobs.api.access import asked as body_of
+from versiontree.jobs.api.jobs import asked as body_of
 
 WINDOW = "24h"
 EXAMPLE = {

@@ -17,8 +17,8 @@ from inference.api.answer_headers import IN_THE_SCHEMA, answer_headers
 from inference.api.asks_a_model import AsksAModel
 from inference.api.inputs import check_inputs, invalid
 from inference.api.validation import check_reference
-from inference.openai.access import PermissiveNegotiation, errors
-from tenants.base.api.strict_input import unknown_field
+from inference.openai.errors import PermissiveNegotiation, errors
+from tenants.base.api.inputs import unknown_field
 from tenants.base.errors import ErrorCode, HmiError
 
 FLOAT, BASE64 = "float", "base64"

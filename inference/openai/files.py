@@ -8,9 +8,8 @@ from drf_spectacular.utils import OpenApiParameter, extend_schema
 from rest_framework.request import Request
 from rest_framework.response import Response
 
-from inference.openai.access import OpenAiView, errors
-from inference.openai.ids import FILE, read_id, written_id
-from inference.openai.lists import ListQuerySerializer, list_of, listed
+from inference.openai.errors import OpenAiView, errors
+from inference.openai.lists import FILE, ListQuerySerializer, list_of, listed, read_id, written_id
 from inference.openai.serializers import (
     DeletedSerializer,
     FileUploadSerializer,
@@ -19,7 +18,7 @@ from inference.openai.serializers import (
     shown_file,
 )
 from tenants.accounts.permissions import request_actor
-from tenants.base.api.multipart import FormParser
+from tenants.base.api.inputs import FormParser
 from tenants.base.errors import ErrorCode, HmiError
 from tenants.base.upload_concurrency import FILES
 from tenants.datasets.models import File, FilePurpose

@@ -10,7 +10,7 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 from rest_framework.serializers import Serializer
 
-from inference.openai.access import OpenAiView, errors
+from inference.openai.errors import OpenAiView, errors
 from inference.openai.fine_tuning_requests import FineTuningAskedSerializer, hyperparameters_of, settings_of
 from inference.openai.fine_tuning_shapes import (
     EVENT,
@@ -23,12 +23,11 @@ from inference.openai.fine_tuning_shapes import (
     shown_job,
     shown_results,
 )
-from inference.openai.ids import FILE, FINE_TUNING, read_id
-from inference.openai.lists import ListQuerySerializer, as_list, list_of, listed
+from inference.openai.lists import FILE, FINE_TUNING, ListQuerySerializer, as_list, list_of, listed, read_id
 from inference.openai.serializers import OpenAiFileSerializer
 from tenants.accounts.permissions import request_actor
 from tenants.base.errors import ErrorCode, HmiError
-from versiontree.jobs.api.access import asked as body_of
+from versiontree.jobs.api.jobs import asked as body_of
 from versiontree.tree.models import FineTuning
 from versiontree.tree.selectors.fine_tunings import (
     SUCCEEDED,

@@ -7,12 +7,12 @@ from drf_spectacular.utils import extend_schema_field
 from rest_framework import serializers
 
 from inference.openai.serializers import MetadataField
-from tenants.base.api.strict_input import StrictInput
+from tenants.base.api.inputs import StrictInput
 from tenants.base.errors import ErrorCode, HmiError
 from tenants.datasets.api.serializers import ColumnsField
 from tenants.datasets.formats.check import DEFAULT_SEPARATOR
 from tenants.datasets.models import Task
-from versiontree.jobs.models.job import JobKind
+from versiontree.jobs.models import JobKind
 from versiontree.tree.training_settings import KNOBS, Setting, settings_check
 
 AUTO: Final = "auto"

@@ -7,9 +7,8 @@ from typing import Any, Final
 
 from rest_framework import serializers
 
-from inference.openai.ids import FILE, FINE_TUNING, unix, written_id
-from versiontree.jobs.models import JobEvent
-from versiontree.jobs.models.job import JobKind
+from inference.openai.lists import FILE, FINE_TUNING, unix, written_id
+from versiontree.jobs.models import JobEvent, JobKind
 from versiontree.tree.models import FineTuning
 from versiontree.tree.selectors.fine_tunings import METRICS, STATUSES, SUCCEEDED, standing_of, training_curve
 

@@ -1,7 +1,9 @@
 """Lists as the OpenAI conventions have them: so many from the one after ``after`` on."""
 
+import re
 from collections.abc import Callable
-from typing import Any, TypeVar
+from datetime import datetime
+from typing import Any, Final, TypeVar
 from uuid import UUID
 
 from django.db.models import Model, Q, QuerySet
@@ -12,6 +14,8 @@ from rest_framework.request import Request
 from tenants.base.errors import ErrorCode, HmiError
 
 Row = TypeVar("Row", bound=Model)
+
+
 ORDERS = ("desc", "asc")
 
 
@@ -80,3 +84,43 @@ def _beyond(rows: QuerySet[Row], key: UUID | int, made: str, *, falling: bool) -
         raise HmiError(ErrorCode.NOT_FOUND, "There is nothing with this id in the list.", param="after")
     way = "lt" if falling else "gt"
     return Q(**{f"{made}__{way}": moment}) | Q(**{made: moment, f"pk__{way}": key})
+
+
+FILE: Final = "file"
+
+
+UPLOAD: Final = "upload"
+
+
+PART: Final = "part"
+
+
+FINE_TUNING: Final = "ftjob"
+
+
+BATCH: Final = "batch"
+
+
+_WORDS: Final = {FILE: "file", UPLOAD: "upload", PART: "part", FINE_TUNING: "fine-tuning job", BATCH: "batch"}
+
+
+_ID: Final = re.compile(r"[0-9a-f]{32}")
+
+
+def written_id(kind: str, key: UUID) -> str:
+    """The id of one of this kind."""
+    return f"{kind}-{key.hex}"
+
+
+def read_id(kind: str, given: str, *, param: str) -> UUID:
+    """The key that is written like this; else there is no such thing: ``not_found``."""
+    found, _, digits = given.partition("-")
+    if found != kind or not _ID.fullmatch(digits):
+        shown = ascii(given[:64])
+        raise HmiError(ErrorCode.NOT_FOUND, f"There is no {_WORDS[kind]} {shown}.", param=param)
+    return UUID(digits)
+
+
+def unix(moment: datetime | None) -> int | None:
+    """Seconds since 1970, as these conventions tell the time."""
+    return None if moment is None else int(moment.timestamp())

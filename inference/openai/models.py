@@ -8,14 +8,13 @@ from rest_framework import serializers
 from rest_framework.request import Request
 from rest_framework.response import Response
 
-from inference.openai.access import OpenAiView, errors
-from inference.openai.ids import unix
-from inference.openai.lists import as_list, list_of
+from inference.openai.errors import OpenAiView, errors
+from inference.openai.lists import as_list, list_of, unix
 from inference.openai.serializers import DeletedSerializer
 from tenants.accounts.models import ApiKey, Scope
 from tenants.accounts.permissions import request_actor, require_scope
-from tenants.base.dependents import has_dependents
 from tenants.base.errors import ErrorCode, HmiError
+from tenants.base.hooks import has_dependents
 from versiontree.tree.models import Domain, Hplm, Version
 from versiontree.tree.models.alias import DEFAULT_ALIAS
 from versiontree.tree.selectors.bases import Base, base_named, base_version, bases_visible_to, name_of

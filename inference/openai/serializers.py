@@ -5,8 +5,8 @@ from typing import Any, Final
 
 from rest_framework import serializers
 
-from inference.openai.ids import FILE, UPLOAD, unix, written_id
-from tenants.base.api.strict_input import StrictInput
+from inference.openai.lists import FILE, UPLOAD, unix, written_id
+from tenants.base.api.inputs import StrictInput
 from tenants.base.errors import ErrorCode, HmiError
 from tenants.datasets.models import File, PartedFile
 from tenants.datasets.models.file import SENT

@@ -8,8 +8,8 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 from rest_framework.serializers import Serializer
 
-from inference.openai.access import OpenAiView, errors
-from inference.openai.ids import PART, UPLOAD, read_id, unix, written_id
+from inference.openai.errors import OpenAiView, errors
+from inference.openai.lists import PART, UPLOAD, read_id, unix, written_id
 from inference.openai.serializers import (
     CompletedSerializer,
     OpenAiPartSerializer,
@@ -19,7 +19,7 @@ from inference.openai.serializers import (
     shown_upload,
 )
 from tenants.accounts.permissions import request_actor
-from tenants.base.api.multipart import FormParser
+from tenants.base.api.inputs import FormParser
 from tenants.base.upload_concurrency import FILES
 from tenants.datasets.models import PartedFile
 from tenants.datasets.selectors.files import parted_file_of

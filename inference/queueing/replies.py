@@ -13,14 +13,7 @@ from redis.exceptions import RedisError
 
 from inference.queueing import keys
 from inference.queueing.connection import connect
-from inference.queueing.messages import (
-    CALL_END,
-    InferInput,
-    InferReply,
-    InferRequest,
-    MessageError,
-    ModelRef,
-)
+from inference.queueing.messages import CALL_END, InferInput, InferReply, InferRequest, MessageError, ModelRef
 from inference.queueing.transport import RequestQueue
 
 log = logging.getLogger(__name__)

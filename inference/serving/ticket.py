@@ -7,14 +7,7 @@ from inference.engine.residency import SlotMismatchError
 from inference.engine.rows import Answered, Failed, Hits, ModelIdentity, Outcome, Row, StageSeconds
 from inference.hplm.miss_policy import Misses
 from inference.queueing.consumer import Entry
-from inference.queueing.messages import (
-    BatchInfo,
-    InferReply,
-    ModelRef,
-    PlotCounts,
-    TimingsMs,
-    Usage,
-)
+from inference.queueing.messages import BatchInfo, InferReply, ModelRef, PlotCounts, TimingsMs, Usage
 from inference.serving.catalogue import Route
 from inference.serving.reading import Reading
 from inference.serving.results import result_of

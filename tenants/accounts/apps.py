@@ -9,7 +9,7 @@ class AccountsConfig(AppConfig):
     default_auto_field = "django.db.models.BigAutoField"
 
     def ready(self) -> None:
-        from tenants.accounts.api import schema  # noqa: F401 - registers itself
+        from tenants.accounts.api import access  # noqa: F401 - registers itself
         from tenants.accounts.services.idempotency import idempotent_responses_expire
         from tenants.accounts.services.invitations import invitations_expire
         from tenants.base import hooks

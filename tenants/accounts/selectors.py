@@ -4,10 +4,9 @@ from collections.abc import Iterable
 from datetime import datetime
 
 from django.contrib.auth.models import AnonymousUser
-from django.db.models import Case, Count, F, OuterRef, QuerySet, Subquery, When
-from django.db.models.functions import Coalesce
+from django.db.models import Case, Count, Exists, F, OuterRef, Q, QuerySet, Subquery, When
+from django.db.models.functions import Coalesce, Now
 
-from tenants.accounts.api_key_selectors import api_keys_working
 from tenants.accounts.models import ApiKey, Invitation, InvitationState, Membership, Role, Tenant, User
 from tenants.audit.selectors import SYSTEM
 from tenants.base.errors import ErrorCode, HmiError
@@ -107,3 +106,30 @@ def audit_actors(tenant: Tenant) -> list[str]:
     members = Membership.objects.for_tenant(tenant).order_by("user__username")
     keys = ApiKey.objects.for_tenant(tenant).order_by("-created").values_list("prefix", flat=True)
     return [*members.values_list("user__username", flat=True), *keys[:50], SYSTEM]
+
+
+def api_keys_of(tenant: Tenant) -> QuerySet[ApiKey]:
+    """The tenant's keys, revoked and expired ones too, newest first; ``maker_belongs`` says whether who made
+    it is still a member."""
+    makers = Membership.objects.for_tenant(tenant).filter(user=OuterRef("created_by"))
+    keys = ApiKey.objects.for_tenant(tenant).select_related("created_by", "replaced_by")
+    return keys.annotate(maker_belongs=Exists(makers)).order_by("-created")
+
+
+def api_keys_working(tenant: Tenant) -> QuerySet[ApiKey]:
+    """Those that are neither revoked nor expired."""
+    return api_keys_of(tenant).filter(Q(expiry_date=None) | Q(expiry_date__gt=Now()), revoked=False)
+
+
+def api_keys_ended(tenant: Tenant, since: datetime) -> QuerySet[ApiKey]:
+    """Those that were revoked, or expired, since then."""
+    expired = Q(revoked=False, expiry_date__gte=since, expiry_date__lte=Now())
+    return api_keys_of(tenant).filter(expired | Q(revoked_at__gte=since))
+
+
+def api_key_of(tenant: Tenant, prefix: str) -> ApiKey:
+    """The tenant's key with this prefix, or ``not_found``."""
+    key = api_keys_of(tenant).filter(prefix=prefix).first()
+    if key is None:
+        raise HmiError(ErrorCode.NOT_FOUND, "There is no such API key.", param="prefix")
+    return key

@@ -11,7 +11,7 @@ _OURS: Final = UUID("9d0cf1c5-5bd0-4a3c-9a4b-5b5f4c1f2c11")
 
 
 @contextmanager
-def alone(name: str) -> Iterator[bool]:
+def advisory_lock(name: str) -> Iterator[bool]:
     """Whether this process, and no other, may do what this names in here.
 
     It holds a lock of the database session, which ends with the process: whoever is killed leaves the way
@@ -29,7 +29,7 @@ def alone(name: str) -> Iterator[bool]:
                 cursor.execute("SELECT pg_advisory_unlock(%s)", [key])
 
 
-def one_at_a_time(name: str) -> None:
+def advisory_xact_lock(name: str) -> None:
     """Wait until nobody else holds what this names, and hold it until the transaction ends."""
     with connection.cursor() as cursor:
         cursor.execute("SELECT pg_advisory_xact_lock(%s)", [_key(name)])

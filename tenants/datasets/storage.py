@@ -12,9 +12,8 @@ from typing import Protocol
 
 from django.conf import settings
 
-from tenants.base.disk import READ_ONLY, copy, disk_full_errors
+from tenants.base.disk import READ_ONLY, copy, disk_full_errors, sweep, sync, workspace
 from tenants.base.errors import ErrorCode, HmiError
-from tenants.base.workspaces import sweep, sync, workspace
 from tenants.datasets.formats.failures import bad_file
 
 CHUNK_BYTES = 1 << 20

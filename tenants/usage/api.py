@@ -13,7 +13,7 @@ from tenants.accounts.api.access import TenantView
 from tenants.base.api.paging import Pages
 from tenants.base.errors import ErrorCode, HmiError
 from tenants.usage.models import UsageDay
-from tenants.usage.selectors.usage import UsageBy, usage_by, usage_by_day_and_model
+from tenants.usage.selectors import UsageBy, usage_by, usage_by_day_and_model
 
 USAGE_DAYS: Final = 30
 

@@ -1,35 +1,48 @@
 """One request to an endpoint: only to addresses that were checked, within a time, reading a little."""
 
 import asyncio
+import base64
+import secrets
 import socket
 import ssl
 import threading
 import time
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from datetime import datetime
 from functools import lru_cache
 from socket import SOCK_STREAM, gaierror
 from typing import Final
 
 import httpx
 from django.conf import settings
+from standardwebhooks import Webhook
 
-from tenants.webhooks.addresses import AddressRefused, checked
+from tenants.webhooks.target_urls import AddressRefused, checked
 
 TOTAL_S: Final = 15.0
+
+
 EACH_S: Final = 5.0
 """To connect, and between any two bytes."""
+
+
 READ_BYTES: Final = 1024
+
+
 MOST_ADDRESSES: Final = 3
+
+
 LONGEST_ERROR: Final = 300
+
 
 Resolve = Callable[[str, int], Awaitable[list[str]]]
 """All addresses of a name."""
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class WebhookResponse:
     """What came of a request. ``status`` is none where nobody answered, and ``error`` says why a request
     counts as failed; ``excerpt`` is the beginning of the body. ``retry_after`` is in seconds."""
 
@@ -105,21 +118,21 @@ class CheckedTransport(httpx.AsyncBaseTransport):
         await self._inner.aclose()
 
 
-def post(url: str, *, body: bytes, headers: Mapping[str, str], resolve: Resolve = by_name) -> Answer:
+def post(url: str, *, body: bytes, headers: Mapping[str, str], resolve: Resolve = by_name) -> WebhookResponse:
     """Send the body there; never raises for what the receiver does. Redirects are not followed."""
     began = time.monotonic()
     try:
         status, found, retry_after = asyncio.run(_within(url, body, headers, resolve))
     except TimeoutError:
-        return Answer(None, f"No whole answer within {TOTAL_S:.0f} s.", "", _ms(began))
+        return WebhookResponse(None, f"No whole answer within {TOTAL_S:.0f} s.", "", _ms(began))
     except gaierror:
-        return Answer(None, "The name cannot be resolved.", "", _ms(began))
+        return WebhookResponse(None, "The name cannot be resolved.", "", _ms(began))
     except AddressRefused as error:
-        return Answer(None, str(error), "", _ms(began))
+        return WebhookResponse(None, str(error), "", _ms(began))
     except (httpx.HTTPError, httpx.InvalidURL, OSError, UnicodeError) as error:
         said = _printable(str(error)) or "no reason given"
-        return Answer(None, f"{type(error).__name__}: {said}"[:LONGEST_ERROR], "", _ms(began))
-    return Answer(status, _error_of(status), _printable(found), _ms(began), retry_after)
+        return WebhookResponse(None, f"{type(error).__name__}: {said}"[:LONGEST_ERROR], "", _ms(began))
+    return WebhookResponse(status, _error_of(status), _printable(found), _ms(began), retry_after)
 
 
 async def _within(
@@ -171,3 +184,27 @@ def _trust(ca_file: str | None) -> ssl.SSLContext:
     if ca_file is not None:
         context.load_verify_locations(cafile=ca_file)
     return context
+
+
+PREFIX: Final = "whsec_"
+
+
+SECRET_BYTES: Final = 32
+
+
+def new_secret() -> str:
+    """A random secret, as receivers' libraries take it."""
+    return PREFIX + base64.b64encode(secrets.token_bytes(SECRET_BYTES)).decode()
+
+
+def signed_headers(*, event_id: str, at: datetime, body: str, with_secrets: Sequence[str]) -> dict[str, str]:
+    """The headers of a request with this body, sent now (``at``, UTC), signed with each of the secrets."""
+    signatures = [Webhook(secret).sign(event_id, at, body) for secret in with_secrets]
+    return {
+        "webhook-id": event_id,
+        "webhook-timestamp": str(int(at.timestamp())),
+        "webhook-signature": " ".join(signatures),
+        "content-type": "application/json",
+        "accept-encoding": "identity",
+        "user-agent": "HMI-Webhooks/1",
+    }

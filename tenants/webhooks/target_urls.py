@@ -1,14 +1,14 @@
 """What makes an address that webhooks can be sent to."""
 
 import re
-from ipaddress import ip_address
+from collections.abc import Iterable
+from ipaddress import IPv4Address, IPv6Address, IPv6Network, ip_address
 from typing import Final
 
 import httpx
 from django.conf import settings
 
 from tenants.base.errors import ErrorCode, HmiError
-from tenants.webhooks.addresses import permitted
 from tenants.webhooks.models import LONGEST_URL
 
 HOST_NAME: Final = re.compile(r"[a-z0-9]([a-z0-9._-]*[a-z0-9.])?")
@@ -54,3 +54,74 @@ def _is_literal(host: str) -> bool:
 
 def _invalid(message: str) -> HmiError:
     return HmiError(ErrorCode.INVALID_FIELD, message, param="url")
+
+
+Address = IPv4Address | IPv6Address
+
+
+NAT64: Final = IPv6Network("64:ff9b::/96")
+
+
+NEVER: Final = (
+    IPv6Network("::/96"),  # IPv4-compatible, :: and ::1
+    IPv6Network("64:ff9b:1::/48"),  # NAT64 of a local network
+    IPv6Network("100::/64"),  # discarded
+    IPv6Network("2001::/23"),  # Teredo and other protocols
+    IPv6Network("2002::/16"),  # 6to4
+    IPv6Network("3fff::/20"),  # documentation
+    IPv6Network("5f00::/16"),  # segment routing
+    IPv6Network("fec0::/10"),  # site-local
+)
+"""Leads elsewhere than it says, or nowhere; some releases of Python call them global."""
+
+
+class AddressRefused(Exception):
+    """Nothing is sent there."""
+
+
+def checked(addresses: Iterable[str]) -> list[str]:
+    """These addresses of one name; ``AddressRefused`` if there is none, or any is not for webhooks."""
+    found = list(dict.fromkeys(addresses))
+    if not found:
+        raise AddressRefused("The name has no address.")
+    if not all(map(permitted, found)):
+        raise AddressRefused("The name leads to a private or reserved address; nothing is sent there.")
+    return found
+
+
+def permitted(text: str) -> bool:
+    """Whether an address, as text, is public or allowed by the operator."""
+    try:
+        address = target(ip_address(text))
+    except ValueError:
+        return False
+    allowed = settings.HMI_WEBHOOK_NETWORKS
+    return is_public(address) or any(
+        address in network for network in allowed if network.version == address.version
+    )
+
+
+def target(address: Address) -> Address:
+    """Where packets to it end: the IPv4 address that an IPv6 address stands for."""
+    if isinstance(address, IPv6Address):
+        if address.ipv4_mapped is not None:
+            return address.ipv4_mapped
+        if address in NAT64:
+            return IPv4Address(int(address) & 0xFFFF_FFFF)
+    return address
+
+
+def is_public(address: Address) -> bool:
+    """Whether it is one machine's on the public internet."""
+    if isinstance(address, IPv6Address) and (
+        address.scope_id is not None or any(address in network for network in NEVER)
+    ):
+        return False
+    return (
+        address.is_global
+        and not address.is_multicast
+        and not address.is_reserved
+        and not address.is_unspecified
+        and not address.is_loopback
+        and not address.is_link_local
+    )

@@ -23,14 +23,7 @@ from tests.e2e.kinds import KINDS, TESTED
 from tests.e2e.kinds import question as _question
 from tests.e2e.measures import evaluation, fine_tuning, measured
 from tests.e2e.past import weeks_of_use
-from tests.e2e.world import (
-    ArtifactFiles,
-    World,
-    report,
-    start,
-    tickets_file,
-    versions_finish,
-)
+from tests.e2e.world import ArtifactFiles, World, report, start, tickets_file, versions_finish
 from tests.integration.versiontree.answered import answers_keep, label_judge
 from tests.integration.versiontree.tree_factory import jobs_in_order
 from tests.unit.tenants.files import jsonl

@@ -1,16 +1,16 @@
 """Webhooks as after a month of use: one that works, with a log, and one that was turned off."""
 
 from tenants.webhooks.models import WebhookEndpoint
-from tenants.webhooks.posting import Answer
+from tenants.webhooks.posting import WebhookResponse
 from tenants.webhooks.services.delivery import delivery_claim, delivery_record
 from tenants.webhooks.services.endpoints import webhook_create
 from tenants.webhooks.services.events import webhook_test
 from tests.e2e.world import World
 
-TAKEN = Answer(204, "", "", 48)
-LATE = Answer(503, "The answer was 503.", "<h1>Service unavailable</h1>", 1204, retry_after=600)
-NOBODY = Answer(None, "The name cannot be resolved.", "", 31)
-GONE = Answer(410, "The answer was 410.", "", 52)
+TAKEN = WebhookResponse(204, "", "", 48)
+LATE = WebhookResponse(503, "The answer was 503.", "<h1>Service unavailable</h1>", 1204, retry_after=600)
+NOBODY = WebhookResponse(None, "The name cannot be resolved.", "", 31)
+GONE = WebhookResponse(410, "The answer was 410.", "", 52)
 
 
 def webhooks_used(world: World) -> None:
@@ -29,7 +29,7 @@ def _hook(world: World, url: str, description: str) -> WebhookEndpoint:
     )[0]
 
 
-def _sent(world: World, endpoint: WebhookEndpoint, answer: Answer) -> None:
+def _sent(world: World, endpoint: WebhookEndpoint, answer: WebhookResponse) -> None:
     webhook_test(endpoint=endpoint, actor=world.owner)
     while claim := delivery_claim():
         mine = claim.delivery.endpoint_id == endpoint.pk

@@ -14,7 +14,7 @@ from tests.e2e.world import WORKER, World, report, start
 from tests.integration.serving_faults.servers import Web
 from tests.integration.versiontree.tree_factory import jobs_in_order
 from versiontree.jobs.models import Job
-from versiontree.jobs.selectors.queue import job_marks
+from versiontree.jobs.selectors import job_marks
 from versiontree.jobs.services.lifecycle import job_event, job_succeed
 from versiontree.tree.services.hplms import hplm_create
 

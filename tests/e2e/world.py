@@ -22,8 +22,7 @@ from tests.integration.tenants.content import stream
 from tests.integration.versiontree.tree_factory import ROLES_MADE, jobs_in_order
 from tests.unit.tenants.files import jsonl
 from versiontree.artifact_store import ArtifactStore, StoredArtifact
-from versiontree.jobs.models import Job
-from versiontree.jobs.models.job import JobKind
+from versiontree.jobs.models import Job, JobKind
 from versiontree.jobs.services.lifecycle import job_claim, job_heartbeat, job_succeed
 from versiontree.tree.models import Version
 from versiontree.tree.services.domains import domain_create

@@ -10,8 +10,7 @@ from typing import Any, Protocol
 from uuid import UUID
 
 from versiontree.artifact_store import StoredArtifact
-from versiontree.jobs.models import Job
-from versiontree.jobs.models.job import JobState
+from versiontree.jobs.models import Job, JobState
 
 
 class JobOwner(Protocol):

@@ -11,8 +11,8 @@ class TreeConfig(AppConfig):
         from tenants.base import hooks
         from versiontree.jobs.hooks import register_owner
         from versiontree.tree.check_fit import checked_fit
+        from versiontree.tree.services.artifact_refs import fine_tunings_of_file
         from versiontree.tree.services.compaction import domains_compact_due
-        from versiontree.tree.services.files_in_use import fine_tunings_of_file
         from versiontree.tree.services.fine_tunings import fine_tunings_dispatch_lost
         from versiontree.tree.services.garbage_collection import artifacts_collect
         from versiontree.tree.services.version_completion import VersionJobs

@@ -3,8 +3,8 @@
 from typing import Any
 
 from tenants.base.errors import HmiError
-from tenants.datasets.formats.fit import Fit
-from tenants.datasets.formats.sampling import Part
+from tenants.datasets.formats.fit import TokenizerFit
+from tenants.datasets.formats.sampling import SampledPart
 from tenants.datasets.models import CheckKind, Split, UploadCheck
 from tenants.datasets.services.check_results import Checked
 from versiontree.tree.selectors.recommended_root import root_recommended
@@ -24,18 +24,18 @@ def checked_fit(check: UploadCheck, checked: Checked) -> dict[str, Any]:
     return {"fit": {"root": root.version.root.name, "why": root.why, **_told(fit)}}
 
 
-def _parts(check: UploadCheck, checked: Checked) -> list[Part]:
+def _parts(check: UploadCheck, checked: Checked) -> list[SampledPart]:
     if check.kind == CheckKind.CORPUS:
         path, measured = checked.files["corpus"]
-        return [Part(path, checked.report["rows"], measured.size)]
+        return [SampledPart(path, checked.report["rows"], measured.size)]
     found = [(split, *checked.files[split]) for split in Split.values]
     return [
-        Part(path, checked.report["splits"][split]["rows"], measured.size, split)
+        SampledPart(path, checked.report["splits"][split]["rows"], measured.size, split)
         for split, path, measured in found
     ]
 
 
-def _told(fit: Fit) -> dict[str, Any]:
+def _told(fit: TokenizerFit) -> dict[str, Any]:
     return {
         "rows": fit.of_rows,
         "rows_read": fit.rows,

@@ -26,10 +26,14 @@ _FOUND: Final = """
     JOIN tree_root AS root ON root.id = version.root_id
     WHERE version.tenant_id = %(tenant)s AND hplm.name = %(hplm)s AND hplm.deleted_at IS NULL AND {which}
 """
+
+
 _ALIASED: Final = """
     version.id = (SELECT alias.version_id FROM tree_alias AS alias
                   WHERE alias.hplm_id = hplm.id AND alias.name = %(alias)s)
 """
+
+
 _NUMBERED: Final = "version.number = %(number)s AND version.state = 'ready'"
 
 

@@ -9,8 +9,15 @@ from typing import Any, Final
 from django.conf import settings
 
 from tenants.base.errors import ErrorCode, HmiError, not_found
-from tenants.datasets.formats.fit import Fit, TooLong, fit_warnings, tokenizer_fit
-from tenants.datasets.formats.sampling import Part, Place, Texts, corpus_texts, dataset_texts, sample
+from tenants.datasets.formats.fit import TokenizerFit, TooLong, fit_warnings, tokenizer_fit
+from tenants.datasets.formats.sampling import (
+    LinePlace,
+    SampledPart,
+    Texts,
+    corpus_texts,
+    dataset_texts,
+    sample,
+)
 from tenants.datasets.formats.tokens import TokenRow, rows_as_tokens
 from tenants.datasets.models import Corpus, Dataset, Split, Task
 from tenants.datasets.storage import stored_path
@@ -21,7 +28,11 @@ from versiontree.tree.models.artifact import Role
 from versiontree.tree.models.version import VersionKind
 
 TOKENIZER_FILE: Final = "tokenizer.json"
+
+
 CONFIG_FILE: Final = "root.json"
+
+
 ROWS_SHOWN: Final = 5
 
 
@@ -39,7 +50,7 @@ def root_config(version: Version) -> dict[str, Any]:
     return _config(_root_folder(version))
 
 
-def corpus_fit(version: Version, corpus: Corpus) -> Fit:
+def corpus_fit(version: Version, corpus: Corpus) -> TokenizerFit:
     """What the root above the version makes of texts of a corpus, drawn evenly.
 
     Raises ``model_not_ready`` (the root), ``not_found`` (the file is gone).
@@ -47,12 +58,12 @@ def corpus_fit(version: Version, corpus: Corpus) -> Fit:
     return files_fit(version, upload_parts(corpus), task=None)
 
 
-def dataset_fit(version: Version, dataset: Dataset) -> Fit:
+def dataset_fit(version: Version, dataset: Dataset) -> TokenizerFit:
     """What the root above the version makes of rows of all splits, drawn evenly. Raises as ``corpus_fit``."""
     return files_fit(version, upload_parts(dataset), task=dataset.task)
 
 
-def files_fit(version: Version, parts: Sequence[Part], *, task: str | None) -> Fit:
+def files_fit(version: Version, parts: Sequence[SampledPart], *, task: str | None) -> TokenizerFit:
     """As ``corpus_fit``, of canonical files: the splits of a dataset of this task, or a corpus."""
     if task is None:
         texts_of, too_long = corpus_texts, TooLong.PIECES
@@ -68,13 +79,13 @@ def root_longest(version: Version) -> int:
     return _max_tokens(_root_folder(version))
 
 
-def upload_parts(upload: Corpus | Dataset) -> list[Part]:
+def upload_parts(upload: Corpus | Dataset) -> list[SampledPart]:
     """The canonical files of a corpus, or of the splits of a dataset."""
     if isinstance(upload, Corpus):
         return [_corpus_part(upload)]
     order = list(Split)
     splits = sorted(upload.splits.all(), key=lambda split: order.index(Split(split.split)))
-    return [Part(stored_path(one.sha256), one.rows, one.size_bytes, one.split) for one in splits]
+    return [SampledPart(stored_path(one.sha256), one.rows, one.size_bytes, one.split) for one in splits]
 
 
 def corpus_tokens(version: Version, corpus: Corpus) -> list[TokenRow]:
@@ -112,7 +123,7 @@ def dataset_warnings(version: Version, dataset: Dataset) -> dict[str, list[str]]
     return _warnings(lambda: dataset_fit(version, dataset))
 
 
-def _warnings(fit: Callable[[], Fit]) -> dict[str, list[str]]:
+def _warnings(fit: Callable[[], TokenizerFit]) -> dict[str, list[str]]:
     try:
         found = fit_warnings(fit())
     except (HmiError, OSError):
@@ -121,18 +132,18 @@ def _warnings(fit: Callable[[], Fit]) -> dict[str, list[str]]:
     return {"warnings": found} if found else {}
 
 
-def _checkpoint_fit(folder: Path, corpus: Corpus, max_tokens: int | None) -> Fit:
+def _checkpoint_fit(folder: Path, corpus: Corpus, max_tokens: int | None) -> TokenizerFit:
     longest = max_tokens or checkpoint_longest(folder)
     return _read([_corpus_part(corpus)], corpus_texts, folder / TOKENIZER_FILE, longest, TooLong.PIECES)
 
 
 def _read(
-    parts: Sequence[Part],
+    parts: Sequence[SampledPart],
     texts_of: Callable[[str], Texts],
     tokenizer: Path,
     max_tokens: int,
     too_long: TooLong,
-) -> Fit:
+) -> TokenizerFit:
     try:
         return tokenizer_fit(
             sample(parts, texts_of),
@@ -145,25 +156,25 @@ def _read(
         raise HmiError(ErrorCode.NOT_FOUND, "The file of this upload is gone.") from error
 
 
-def _first_rows(path: Path, split: str | None) -> Iterator[tuple[Place, str]]:
+def _first_rows(path: Path, split: str | None) -> Iterator[tuple[LinePlace, str]]:
     try:
         with path.open(encoding="utf-8", newline="\n") as lines:
             for number, line in enumerate(islice(lines, ROWS_SHOWN), start=1):
-                yield Place(number, split), line
+                yield LinePlace(number, split), line
     except FileNotFoundError as error:
         raise HmiError(ErrorCode.NOT_FOUND, "The file of this upload is gone.") from error
 
 
 def _tokens(
-    version: Version, rows: Iterable[tuple[Place, str]], texts_of: Callable[[str], Texts]
+    version: Version, rows: Iterable[tuple[LinePlace, str]], texts_of: Callable[[str], Texts]
 ) -> list[TokenRow]:
     folder = _root_folder(version)
     read = ((place, texts_of(line)) for place, line in rows)
     return rows_as_tokens(read, tokenizer=folder / TOKENIZER_FILE, max_tokens=_max_tokens(folder))
 
 
-def _corpus_part(corpus: Corpus) -> Part:
-    return Part(stored_path(corpus.sha256), corpus.rows, corpus.size_bytes)
+def _corpus_part(corpus: Corpus) -> SampledPart:
+    return SampledPart(stored_path(corpus.sha256), corpus.rows, corpus.size_bytes)
 
 
 def _root_folder(version: Version) -> Path:

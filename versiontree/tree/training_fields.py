@@ -6,7 +6,7 @@ from typing import Any, ClassVar, Final
 
 from django import forms
 
-from versiontree.jobs.models.job import JobKind
+from versiontree.jobs.models import JobKind
 from versiontree.tree.training_settings import KNOBS, Knob
 
 LABELS: Final = {

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Any, Final, cast
 
 from tenants.base.errors import ErrorCode, HmiError
-from versiontree.jobs.models.job import JobKind
+from versiontree.jobs.models import JobKind
 
 Setting = int | float | bool | str
 

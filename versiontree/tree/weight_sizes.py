@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any, Final, Self
 
 from tenants.datasets.models import Dataset, Task
-from versiontree.jobs.models.job import JobKind
+from versiontree.jobs.models import JobKind
 from versiontree.tree.training_settings import settings_in_full
 
 PET_BYTES: Final = 2

@@ -4,7 +4,7 @@ from pathlib import Path
 
 from versiontree.artifact_store import ArtifactStore
 from versiontree.jobs.models import Job
-from versiontree.tree.services.domain_heads import nearest_lower
+from versiontree.tree.services.domains import nearest_lower
 from workers.jobs.outcome import JobOutcome, shared_artifact
 from workers.training.progress import Reporter
 

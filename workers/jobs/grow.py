@@ -12,7 +12,7 @@ from tenants.base.errors import ErrorCode, HmiError
 from versiontree.artifact_store import ArtifactStore
 from versiontree.jobs.models import Job
 from versiontree.tree.selectors.versions import build_inputs
-from versiontree.tree.services.domain_heads import nearest_lower
+from versiontree.tree.services.domains import nearest_lower
 from versiontree.tree.services.growth import tenants_that_share, tenants_to_grow_from
 from versiontree.tree.training_settings import DEFAULT_VECTORS
 from workers.jobs.files import artifact_folder

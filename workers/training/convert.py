@@ -19,13 +19,7 @@ from workers.training.closed_form import ClosedForm
 from workers.training.context_term import batches_for, fit_context
 from workers.training.corpus import CorpusReader, read_corpus
 from workers.training.distil import STAGE as DISTIL_STAGE
-from workers.training.distil import (
-    Distillation,
-    DistilRates,
-    local_tensors,
-    restore_local,
-    variances,
-)
+from workers.training.distil import Distillation, DistilRates, local_tensors, restore_local, variances
 from workers.training.general_text import write_general
 from workers.training.hidden_states import Teacher
 from workers.training.multi_gpu import gpus, peer_processes, reading_only

@@ -9,7 +9,7 @@ from django.conf import settings
 from inference.api.rates.shares import Limit
 from tenants.accounts.models import ApiKey, Tenant, User
 from tenants.base.ttl_cache import cached
-from tenants.usage.selectors.quotas import Rates, rates_of
+from tenants.usage.selectors import Rates, rates_of
 
 TENANT, KEY, PERSON = "tenant", "key", "person"
 REQUESTS, TOKENS, MANAGE = "requests", "tokens", "manage requests"

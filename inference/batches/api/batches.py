@@ -22,7 +22,7 @@ from tenants.accounts.permissions import request_actor
 from tenants.base.api.conditional import ConditionalView
 from tenants.base.upload_concurrency import FILES
 from tenants.datasets.selectors.uploads import upload_of
-from versiontree.jobs.api.access import asked, queried
+from versiontree.jobs.api.jobs import asked, queried
 
 
 class BatchTenantView(TenantView):

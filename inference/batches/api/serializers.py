@@ -6,7 +6,7 @@ from drf_spectacular.utils import extend_schema_field
 from rest_framework import serializers
 
 from inference.batches.models import Batch, BatchState
-from tenants.base.api.strict_input import StrictInput
+from tenants.base.api.inputs import StrictInput
 from tenants.base.errors import ErrorCode, HmiError
 
 

@@ -13,7 +13,7 @@ from django.db.models import F, QuerySet, Sum
 from django.utils import timezone
 
 from inference.batches.models import ACTIVE_BATCHES, Batch, BatchForm, BatchState
-from inference.batches.services.webhook_notifications import batch_notify
+from inference.batches.services.deletion import batch_notify
 from tenants.accounts.models import ApiKey, Tenant
 from tenants.audit.services import Actor, audit_record, person
 from tenants.base.dispatch import BATCHES_QUEUE, dispatch
@@ -23,7 +23,7 @@ from tenants.datasets.selectors.uploads import storage_used
 from tenants.datasets.services.files import file_create
 from tenants.datasets.services.uploads import upload_kept, uploads_spend
 from tenants.datasets.storage import Readable
-from tenants.usage.selectors.quotas import quota_of
+from tenants.usage.selectors import quota_of
 from tenants.usage.services.quotas import quota_lock
 from versiontree.tree.resolution import ResolvedModel, resolve_model
 

@@ -1,17 +1,21 @@
 """Deleting a batch, with what was made for it and of it."""
 
 import shutil
+from collections.abc import Mapping
 from contextlib import suppress
+from typing import Final
 from uuid import UUID
 
 from django.db import transaction
 
-from inference.batches.models import Batch, BatchForm
+from inference.batches.models import Batch, BatchForm, BatchState
 from tenants.audit.services import Actor, audit_record
-from tenants.base.advisory_lock import alone
+from tenants.base.advisory_lock import advisory_lock
 from tenants.base.errors import ErrorCode, HmiError
 from tenants.datasets.models import File
 from tenants.datasets.services.files import file_delete
+from tenants.webhooks.models import EventKind
+from tenants.webhooks.services.events import endpoints_for, event_create, links_of
 
 
 def batch_delete(*, batch: Batch, actor: Actor) -> None:
@@ -20,7 +24,7 @@ def batch_delete(*, batch: Batch, actor: Actor) -> None:
 
     Raises ``invalid_transition`` before it has ended and its files are kept, ``not_found`` when it is gone.
     """
-    with alone(f"batch {batch.pk}") as ours, transaction.atomic():
+    with advisory_lock(f"batch {batch.pk}") as ours, transaction.atomic():
         found = batch_hold(batch=batch)
         if found is None:
             raise HmiError(ErrorCode.NOT_FOUND, "There is no such batch.", param="batch_id")
@@ -59,3 +63,28 @@ def batch_hold(*, batch: Batch) -> Batch | None:
 
 def _files(batch: Batch | None) -> set[UUID]:
     return {key for key in (batch.input_id, batch.results_id, batch.errors_id) if key} if batch else set()
+
+
+ENDS: Final[Mapping[BatchState, EventKind]] = {
+    BatchState.COMPLETED: EventKind.BATCH_COMPLETED,
+    BatchState.FAILED: EventKind.BATCH_FAILED,
+    BatchState.CANCELLED: EventKind.BATCH_CANCELLED,
+    BatchState.EXPIRED: EventKind.BATCH_EXPIRED,
+}
+
+
+def batch_notify(*, batch: Batch) -> None:
+    """A batch has ended."""
+    kind = ENDS[BatchState(batch.state)]
+    endpoints = endpoints_for(batch.tenant_id, kind)
+    if not endpoints:
+        return
+    data = {
+        **links_of(endpoints[0].tenant, batch=f"batches/{batch.pk}"),
+        "batch": str(batch.pk),
+        "state": str(batch.state),
+        "error_code": batch.error_code or None,
+        "model": batch.model_name or None,
+        "version": batch.version_number,
+    }
+    event_create(endpoints=endpoints, kind=kind, data=data)

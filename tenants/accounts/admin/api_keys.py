@@ -10,9 +10,9 @@ from rest_framework_api_key.models import APIKey
 from unfold.contrib.filters.admin import AutocompleteSelectFilter
 from unfold.widgets import UnfoldAdminCheckboxSelectMultipleWidget
 
-from tenants.accounts.models import ApiKey, Scope
+from tenants.accounts.models import ApiKey, IdempotentResponse, Invitation, Scope
 from tenants.accounts.services.api_keys import api_key_create, api_key_revoke
-from tenants.base.admin.base import ModelForm, PageActions, acting
+from tenants.base.admin.base import ModelForm, PageActions, ReadOnly, acting
 from tenants.base.admin.confirm import typed_name
 
 # The library's own model is not used: its keys belong to nobody.
@@ -88,3 +88,29 @@ class ApiKeyAdmin(PageActions):
         """Make them useless for ever."""
         done = sum(api_key_revoke(api_key=key, actor=acting(request)) for key in keys)
         self.message_user(request, f"{done} revoked.", messages.WARNING)
+
+
+@admin.register(IdempotentResponse)
+class KeptAnswerAdmin(ReadOnly):
+    """That requests with an idempotency key were answered; what was answered is sealed."""
+
+    list_display = ("created_at", "tenant", "status")
+    list_filter = ("status", ("tenant", AutocompleteSelectFilter), "created_at")
+    list_filter_submit = True
+    list_select_related = ("tenant",)
+    fields = ("created_at", "tenant", "status")
+    readonly_fields = fields
+    show_full_result_count = False
+
+
+@admin.register(Invitation)
+class InvitationAdmin(ReadOnly):
+    """Who was invited to which tenant, and what became of it. Links are shown to nobody."""
+
+    list_display = ("email", "tenant", "role", "state", "invited_by", "created_at", "expires_at")
+    list_filter = ("state", "role", ("tenant", AutocompleteSelectFilter), "created_at")
+    list_filter_submit = True
+    list_select_related = ("tenant", "invited_by")
+    search_fields = ("email", "tenant__slug", "invited_by__username")
+    date_hierarchy = "created_at"
+    exclude = ("token_hash",)

@@ -4,12 +4,15 @@ from collections.abc import Mapping
 from typing import Any, cast
 
 from django.core.exceptions import ImproperlyConfigured
+from drf_spectacular.drainage import set_override
+from drf_spectacular.extensions import OpenApiAuthenticationExtension, OpenApiSerializerExtension
+from drf_spectacular.utils import Direction
 from rest_framework.generics import GenericAPIView
 from rest_framework.permissions import SAFE_METHODS, BasePermission
 from rest_framework.request import Request
 
 from tenants.accounts.api.idempotency import IdempotentView
-from tenants.accounts.authentication import TenantRequest
+from tenants.accounts.authentication import ApiKeyAuthentication, TenantRequest
 from tenants.accounts.models import ApiKey, Role, Scope, Tenant
 from tenants.accounts.permissions import request_tenant, require_permission, require_staff
 from tenants.base.api.paging import Pages
@@ -74,3 +77,31 @@ class StaffView(IdempotentView, GenericAPIView[Any]):
     permissions: Mapping[str, tuple[str, ...]] = {}
     pagination_class = Pages
     ordering: tuple[str, ...] = ("-pk",)
+
+
+# Its subclasses read the same keys.
+set_override(ApiKeyAuthentication, "suppress_collision_warning", True)
+
+
+class ApiKeyScheme(OpenApiAuthenticationExtension):  # type: ignore[no-untyped-call]  # registers itself
+    """``Authorization: Bearer <key>``."""
+
+    target_class = "tenants.accounts.authentication.ApiKeyAuthentication"
+    name = "ApiKey"
+    match_subclasses = True
+
+    def get_security_definition(self, auto_schema: Any) -> dict[str, str]:
+        """The scheme; ``X-Api-Key`` works as well."""
+        return {"type": "http", "scheme": "bearer", "description": "A tenant's API key, also as `X-Api-Key`."}
+
+
+class AskedShape(OpenApiSerializerExtension):  # type: ignore[no-untyped-call]  # registers itself
+    """Fields that are not named are refused."""
+
+    target_class = "tenants.base.api.inputs.StrictInput"
+    match_subclasses = True
+
+    def map_serializer(self, auto_schema: Any, direction: Direction) -> dict[str, Any]:
+        """The fields, and that there are no others."""
+        shape = auto_schema._map_serializer(self.target, direction, bypass_extensions=True)
+        return {**shape, "additionalProperties": False}

@@ -15,9 +15,9 @@ from tenants.accounts.api.serializers import (
     ApiKeyRotateSerializer,
     ApiKeySerializer,
 )
-from tenants.accounts.api_key_selectors import api_key_of, api_keys_of
 from tenants.accounts.models import ApiKey, Role
 from tenants.accounts.permissions import request_actor
+from tenants.accounts.selectors import api_key_of, api_keys_of
 from tenants.accounts.services.api_keys import api_key_create, api_key_revoke, api_key_rotate
 from tenants.audit.services import person
 from tenants.base.api.conditional import ConditionalView

@@ -8,7 +8,7 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 
 from tenants.accounts.api.access import TenantView
-from tenants.accounts.api.people_serializers import (
+from tenants.accounts.api.serializers import (
     InvitationCreateSerializer,
     InvitationMadeSerializer,
     InvitationSerializer,
@@ -16,8 +16,12 @@ from tenants.accounts.api.people_serializers import (
 from tenants.accounts.models import Invitation, Role, User
 from tenants.accounts.permissions import request_actor
 from tenants.accounts.selectors import invitation_of, invitations_of
-from tenants.accounts.services.invitation_mail import invitation_deliver
-from tenants.accounts.services.invitations import invitation_create, invitation_resend, invitation_withdraw
+from tenants.accounts.services.invitations import (
+    invitation_create,
+    invitation_deliver,
+    invitation_resend,
+    invitation_withdraw,
+)
 from tenants.base.api.conditional import ConditionalView
 
 

@@ -8,11 +8,7 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 
 from tenants.accounts.api.access import TenantView
-from tenants.accounts.api.people_serializers import (
-    MemberRemoveSerializer,
-    MemberRoleSerializer,
-    MemberSerializer,
-)
+from tenants.accounts.api.serializers import MemberRemoveSerializer, MemberRoleSerializer, MemberSerializer
 from tenants.accounts.models import Membership, Role
 from tenants.accounts.permissions import request_actor, require_role
 from tenants.accounts.selectors import member_of, members_of

@@ -21,7 +21,7 @@ from tenants.base.api.paging import Pages
 from tenants.base.errors import ErrorCode, HmiError
 from tenants.base.scope import platform_scope
 from tenants.datasets.selectors.uploads import storage_used
-from tenants.usage.selectors.quotas import quota_of, rates_of, requests_today
+from tenants.usage.selectors import quota_of, rates_of, requests_today
 
 TENANT_FIELDS = ("slug", "name", "created_at", "suspended_at", "shares_fragment_counts")
 

@@ -10,7 +10,7 @@ from rest_framework_api_key.models import AbstractAPIKey, BaseAPIKeyManager
 
 from tenants.accounts.models.tenant import Tenant
 from tenants.base.managers import TenantScopedManager
-from tenants.usage.models.quota import rate
+from tenants.usage.models import rate
 
 
 class Scope(models.TextChoices):

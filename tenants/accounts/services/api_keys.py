@@ -7,9 +7,9 @@ from django.db import transaction
 from django.db.models import Q
 from django.utils import timezone
 
-from tenants.accounts.api_key_selectors import api_keys_working
 from tenants.accounts.models import ApiKey, Scope, Tenant, User
-from tenants.accounts.services.names import clean_name
+from tenants.accounts.selectors import api_keys_working
+from tenants.accounts.services.tenants import clean_name
 from tenants.audit.services import Actor, audit_record
 from tenants.base.errors import ErrorCode, HmiError
 from tenants.base.scope import tenant_scope

@@ -13,7 +13,7 @@ from django.utils import timezone
 
 from tenants.accounts.models import IdempotentResponse, Tenant
 from tenants.audit.services import Actor
-from tenants.base.advisory_lock import alone
+from tenants.base.advisory_lock import advisory_lock
 from tenants.base.encryption import seal, unseal
 
 KEPT_FOR: Final = timedelta(days=1)
@@ -62,11 +62,11 @@ def answering_once(*, tenant: Tenant | None, actor: Actor, where: str, key: str,
     """In here this process, and no other, answers what ``actor`` asks at ``where`` with the key. ``body``
     stands for what is asked. Raises InFlight and OtherBody.
 
-    Who is killed over it leaves the way free (``alone``): then nobody knows what was done, and the next
-    request is as good as the first.
+    Who is killed over it leaves the way free (``advisory_lock``): then nobody knows what was done, and the
+    next request is as good as the first.
     """
     place = _place(tenant, actor, where, key)
-    with alone(f"answer {place}") as ours:
+    with advisory_lock(f"answer {place}") as ours:
         if not ours:
             raise InFlight
         row = IdempotentResponse.unscoped.filter(

@@ -1,11 +1,19 @@
 """The life of an invitation: a link that is made, perhaps sent again or withdrawn, and accepted once."""
 
+import logging
 import secrets
+from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
+from enum import StrEnum
+from smtplib import SMTPException
 
+from django.conf import settings
 from django.core.exceptions import ValidationError
+from django.core.mail import send_mail
 from django.core.validators import validate_email
 from django.db import transaction
+from django.template.loader import render_to_string
+from django.urls import reverse
 from django.utils import timezone
 
 from tenants.accounts.models import Invitation, InvitationState, Membership, Tenant, User
@@ -19,6 +27,8 @@ from tenants.base.scope import tenant_scope
 from tenants.usage.services.quotas import quota_check_invitations, quota_lock
 
 LASTS = timedelta(days=7)
+
+
 KEPT = timedelta(days=30)
 
 
@@ -180,3 +190,34 @@ def _record(verb: str, invitation: Invitation, actor: User) -> None:
         actor=actor,
         detail={"role": str(invitation.role)},
     )
+
+
+log = logging.getLogger(__name__)
+
+
+class Delivery(StrEnum):
+    """What became of the message."""
+
+    SENT = "sent"
+    FAILED = "failed"
+    NO_SERVER = "no_server"
+
+
+def invitation_deliver(
+    *, invitation: Invitation, token: str, site: Callable[[str], str]
+) -> tuple[str, Delivery]:
+    """The link, and whether a mail server took it; ``site`` makes a path an address. Call it outside of
+    transactions. Without a mail server nothing is written to the log, as a link lets in whoever has it.
+    """
+    link = site(reverse("frontend:invitation_link", args=[token]))
+    if settings.EMAIL_BACKEND.endswith(".console.EmailBackend"):
+        return link, Delivery.NO_SERVER
+    told = {"invitation": invitation, "link": link, "site": site("/")}
+    subject = " ".join(render_to_string("accounts/email/invitation_subject.txt", told).split())
+    message = render_to_string("accounts/email/invitation_message.txt", told)
+    try:
+        send_mail(subject, message, None, [invitation.email])
+    except (SMTPException, OSError):
+        log.exception("The mail of invitation %d could not be sent", invitation.pk)
+        return link, Delivery.FAILED
+    return link, Delivery.SENT

@@ -21,7 +21,7 @@ from tenants.audit.services import Actor, audit_record
 from tenants.base import hooks
 from tenants.base.errors import ErrorCode, HmiError
 from tenants.usage.models import UsageDay
-from tenants.usage.selectors.usage import SUMMED, UsageBy, usage_by
+from tenants.usage.selectors import SUMMED, UsageBy, usage_by
 
 AT_ONCE = 500
 

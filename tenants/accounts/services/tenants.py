@@ -1,5 +1,6 @@
 """Making, suspending and resuming tenants."""
 
+import re
 from collections.abc import Mapping
 from typing import Any
 
@@ -7,8 +8,7 @@ from django.db import IntegrityError, transaction
 from django.utils import timezone
 
 from tenants.accounts.models import Membership, Role, Tenant, User
-from tenants.accounts.models.tenant import LEAST_WEIGHT, MOST_WEIGHT
-from tenants.accounts.services.names import clean_name, clean_slug
+from tenants.accounts.models.tenant import LEAST_WEIGHT, MOST_WEIGHT, SLUG_PATTERN
 from tenants.audit.services import Actor, audit_record
 from tenants.base.errors import ErrorCode, HmiError
 from tenants.base.hooks import serving_changed
@@ -127,3 +127,28 @@ def tenant_set_weight(*, tenant: Tenant, weight: float, actor: Actor) -> bool:
     )
     serving_changed()
     return True
+
+
+def clean_slug(slug: str) -> str:
+    """A slug as it is stored, or ``invalid_field``."""
+    if not re.fullmatch(SLUG_PATTERN, slug):
+        raise HmiError(
+            ErrorCode.INVALID_FIELD,
+            "A slug is 1 to 50 lower-case letters, digits and hyphens, with no hyphen at either end.",
+            param="slug",
+        )
+    return slug
+
+
+def clean_name(name: str, *, longest: int = 100) -> str:
+    """A name without surrounding space, or ``missing_field`` / ``invalid_field``."""
+    cleaned = name.strip()
+    if not cleaned:
+        raise HmiError(ErrorCode.MISSING_FIELD, "A name is needed.", param="name")
+    if len(cleaned) > longest or not cleaned.isprintable():
+        raise HmiError(
+            ErrorCode.INVALID_FIELD,
+            f"A name is at most {longest} printable characters, on one line.",
+            param="name",
+        )
+    return cleaned

@@ -1,5 +1,5 @@
 """The admin pages of the application; Django finds them here."""
 
-from tenants.datasets.admin import files, incoming, uploads
+from tenants.datasets.admin import uploads
 
-__all__ = ["files", "incoming", "uploads"]
+__all__ = ["uploads"]

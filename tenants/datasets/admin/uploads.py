@@ -15,6 +15,7 @@ from tenants.base.admin.base import (
     ModelForm,
     Narrowed,
     NotByHand,
+    ReadOnly,
     Uploading,
     acting,
     keys,
@@ -22,9 +23,10 @@ from tenants.base.admin.base import (
     sized,
 )
 from tenants.base.errors import HmiError
-from tenants.datasets.models import Corpus, Dataset, DatasetSplit
+from tenants.datasets.models import Corpus, Dataset, DatasetSplit, File, PartedFile, Upload, UploadCheck
 from tenants.datasets.services.corpora import corpus_delete, corpus_preview, corpus_upload
 from tenants.datasets.services.datasets import dataset_delete
+from tenants.datasets.services.uploads import upload_delete
 
 PLATFORM: Final = "platform"
 """Whose corpora a form may look for: these, or a tenant's by its key and these."""
@@ -186,3 +188,72 @@ class DatasetSplitAdmin(NotByHand):
     def has_delete_permission(self, request: HttpRequest, obj: Any = None) -> bool:
         # Asked for when a dataset is deleted with its splits; there is no such button here.
         return obj is not None and super().has_delete_permission(request, obj)
+
+
+@admin.register(Upload)
+class UploadAdmin(NotByHand):
+    """Uploads that nothing was made of yet, to look at and throw away."""
+
+    size = sized("size_bytes")
+    list_display = ("filename", "tenant", "size", "is_whole", "created_by", "created_at", "expires_at")
+    list_filter = (("tenant", AutocompleteSelectFilter), "created_at")
+    list_filter_submit = True
+    list_select_related = ("tenant", "created_by")
+    search_fields = ("filename", "tenant__slug", "sha256")
+
+    @admin.display(description="Complete", boolean=True)
+    def is_whole(self, upload: Upload) -> bool:
+        """Whether all of it is here."""
+        return upload.is_complete
+
+    def delete_model(self, request: HttpRequest, obj: Upload) -> None:
+        upload_delete(upload=obj)
+
+    def delete_queryset(self, request: HttpRequest, queryset: QuerySet[Upload]) -> None:
+        for upload in queryset:
+            upload_delete(upload=upload)
+
+
+@admin.register(UploadCheck)
+class UploadCheckAdmin(ReadOnly):
+    """What was found in uploads, or why they were refused."""
+
+    size = sized("size_bytes")
+    list_display = ("name", "kind", "tenant", "state", "size", "attempts", "created_at", "finished_at")
+    list_filter = ("state", "kind", ("tenant", AutocompleteSelectFilter))
+    list_filter_submit = True
+    list_select_related = ("tenant",)
+    search_fields = ("name", "tenant__slug")
+    exclude = ("found", "faults", "refusal", "options", "files")
+    readonly_fields = ("why",)
+
+    @admin.display(description="Why it was refused")
+    def why(self, check: Any) -> SafeString:
+        """The error as the tenant got it."""
+        return pretty_json(check.refusal)
+
+
+@admin.register(File)
+class FileAdmin(ReadOnly):
+    """What was sent to be learnt from or answered, and what batches were answered."""
+
+    size = sized("size_bytes")
+    list_display = ("filename", "purpose", "tenant", "size", "created_by", "created_at", "expires_at")
+    list_filter = ("purpose", ("tenant", AutocompleteSelectFilter), "created_at")
+    list_filter_submit = True
+    list_select_related = ("tenant", "created_by")
+    search_fields = ("filename", "tenant__slug", "sha256")
+    show_full_result_count = False
+
+
+@admin.register(PartedFile)
+class PartedFileAdmin(ReadOnly):
+    """Files that come in parts."""
+
+    size = sized("size_bytes")
+    list_display = ("filename", "purpose", "tenant", "size", "state", "created_at", "expires_at")
+    list_filter = ("state", "purpose", ("tenant", AutocompleteSelectFilter))
+    list_filter_submit = True
+    list_select_related = ("tenant",)
+    search_fields = ("filename", "tenant__slug")
+    show_full_result_count = False

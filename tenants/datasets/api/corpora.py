@@ -11,8 +11,7 @@ from tenants.accounts.api.access import StaffView, TenantView
 from tenants.accounts.models import Tenant
 from tenants.accounts.permissions import request_actor
 from tenants.base.api.conditional import ConditionalView
-from tenants.base.api.multipart import FormParser
-from tenants.base.api.serializers import WordsQuerySerializer
+from tenants.base.api.inputs import FormParser, WordsQuerySerializer
 from tenants.base.upload_concurrency import FILES
 from tenants.datasets.api.serializers import (
     CorpusFileSerializer,

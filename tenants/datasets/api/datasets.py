@@ -10,8 +10,7 @@ from rest_framework.response import Response
 from tenants.accounts.api.access import TenantView
 from tenants.accounts.permissions import request_actor
 from tenants.base.api.conditional import ConditionalView
-from tenants.base.api.multipart import FormParser
-from tenants.base.api.serializers import WordsQuerySerializer
+from tenants.base.api.inputs import FormParser, WordsQuerySerializer
 from tenants.base.upload_concurrency import FILES
 from tenants.datasets.api.serializers import (
     DatasetFilesSerializer,

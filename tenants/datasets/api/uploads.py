@@ -14,6 +14,7 @@ from django.conf import settings
 from django.utils.http import http_date
 from drf_spectacular.types import OpenApiTypes
 from drf_spectacular.utils import OpenApiParameter, extend_schema
+from rest_framework import status
 from rest_framework.request import Request
 from rest_framework.response import Response
 
@@ -22,18 +23,25 @@ from tenants.accounts.permissions import request_actor
 from tenants.base.api.conditional import ConditionalView
 from tenants.base.errors import ErrorCode, HmiError
 from tenants.base.upload_concurrency import FILES, receiving
-from tenants.datasets.api.upload_serializers import UploadSerializer
+from tenants.datasets.api.serializers import CheckAskedSerializer, CheckSerializer, UploadSerializer
 from tenants.datasets.append_file import ALGORITHMS, arrived
-from tenants.datasets.models import Upload
-from tenants.datasets.models.corpus import SHA256_PATTERN
+from tenants.datasets.models import CheckKind, Upload, UploadCheck
+from tenants.datasets.models.dataset import SHA256_PATTERN
 from tenants.datasets.models.upload import LONGEST_MARK
-from tenants.datasets.selectors.uploads import upload_of, uploads_of
+from tenants.datasets.selectors.uploads import check_of, upload_of, uploads_of
+from tenants.datasets.services.checks import check_create
 from tenants.datasets.services.uploads import Checksum, upload_append, upload_create, upload_delete
 from tenants.datasets.storage import upload_store
 
 VERSION = "1.0.0"
+
+
 PIECE_TYPE = "application/offset+octet-stream"
+
+
 DIGEST = re.compile(r"sha-256=:([A-Za-z0-9+/]{43}=):")
+
+
 EXTENSIONS = "creation,checksum,expiration,termination"
 
 
@@ -42,9 +50,17 @@ def _header(name: str, said: str, kind: Any = OpenApiTypes.STR, *, needed: bool 
 
 
 LENGTH = _header("Upload-Length", "The bytes of the whole file.", OpenApiTypes.INT, needed=True)
+
+
 OFFSET = _header("Upload-Offset", "The bytes that are here already.", OpenApiTypes.INT, needed=True)
+
+
 METADATA = _header("Upload-Metadata", "`filename`, `sha256` and `mark`, each with its value in base64.")
+
+
 CHECKSUM = _header("Upload-Checksum", "Of this piece: `sha256` and its digest in base64.")
+
+
 WHOLE = _header("Repr-Digest", "Of the whole file: `sha-256=:`, its digest in base64, `:`.")
 
 
@@ -212,3 +228,39 @@ def _plain_sha256(given: str) -> str:
             ErrorCode.INVALID_FIELD, "A sha256 has 64 hexadecimal digits.", param="Upload-Metadata"
         )
     return given
+
+
+class ChecksView(TenantView):
+    """Checks of uploads; 202 for those that a worker does."""
+
+    serializer_class = CheckSerializer
+    queryset = UploadCheck.unscoped.none()
+
+    @extend_schema(request=CheckAskedSerializer, responses={201: CheckSerializer, 202: CheckSerializer})
+    def post(self, request: Request, **_: Any) -> Response:
+        asked = CheckAskedSerializer(data=request.data)
+        asked.is_valid(raise_exception=True)
+        given, actor = asked.validated_data, request_actor(request)
+        files = {purpose: upload_of(self.tenant, actor, key) for purpose, key in given["files"].items()}
+        options = {key: given[key] for key in ("task", "columns", "separator", "allow_leaks") if key in given}
+        check = check_create(
+            tenant=self.tenant,
+            kind=given["kind"],
+            files=files,
+            name=given["name"],
+            stores=given["stores"],
+            options=options if given["kind"] == CheckKind.DATASET else {},
+            actor=actor,
+        )
+        done = status.HTTP_202_ACCEPTED if check.is_active else status.HTTP_201_CREATED
+        return Response(CheckSerializer(check).data, status=done)
+
+
+class CheckView(ConditionalView, TenantView):
+    """One check, with what was found."""
+
+    serializer_class = CheckSerializer
+    queryset = UploadCheck.unscoped.none()
+
+    def found(self, *, check_id: UUID, **_: Any) -> UploadCheck:
+        return check_of(self.tenant, check_id)

@@ -2,10 +2,9 @@
 
 from django.urls import path
 
-from tenants.datasets.api.checks import ChecksView, CheckView
 from tenants.datasets.api.corpora import CorporaView, CorpusPreviewView, CorpusView, PlatformCorporaView
 from tenants.datasets.api.datasets import DatasetPreviewView, DatasetsView, DatasetView
-from tenants.datasets.api.uploads import UploadsView, UploadView
+from tenants.datasets.api.uploads import ChecksView, CheckView, UploadsView, UploadView
 
 in_tenant = [
     path("corpora", CorporaView.as_view()),

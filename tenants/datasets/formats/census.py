@@ -8,7 +8,7 @@ from statistics import fmean
 from typing import Any
 
 from tenants.datasets.formats.examples import AnswerExample, Example, LabelsExample, ValueExample
-from tenants.datasets.formats.normalise import exact_print, fingerprint
+from tenants.datasets.formats.lines import exact_print, fingerprint
 
 MOST_ROWS_NAMED = 10
 """So many row numbers are kept as a sample of what is worth a look."""

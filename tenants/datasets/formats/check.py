@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from tenants.base.errors import ErrorCode, HmiError
+from tenants.datasets.formats.conll import find_fault
 from tenants.datasets.formats.examples import (
     AnswerExample,
     Example,
@@ -15,7 +16,6 @@ from tenants.datasets.formats.examples import (
     ValueExample,
 )
 from tenants.datasets.formats.rows import RawRow
-from tenants.datasets.formats.tags import find_fault
 from tenants.datasets.formats.values import At, answers_value, kind_of, list_value, number_value, text_value
 
 LONGEST_LABEL = 200

@@ -14,8 +14,12 @@ from tenants.datasets.formats.rows import NEEDED, OPTIONAL, Names, column_names,
 from tenants.datasets.formats.table import table_columns
 
 MOST_COLUMNS: Final = 200
+
+
 LONGEST_NAME: Final = 200
 """Characters: a file without line ends has one column as long as itself."""
+
+
 LONGEST_EXAMPLE: Final = 24
 
 

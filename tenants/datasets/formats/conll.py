@@ -1,6 +1,7 @@
 """CoNLL: one token a line with its tag, a blank line after each sentence."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 
 from tenants.base.errors import ErrorCode, HmiError
 from tenants.datasets.formats.failures import bad_file
@@ -78,3 +79,31 @@ def _position(places: Names, column: str, otherwise: int) -> int:
             param="columns",
         )
     return int(name) - 1
+
+
+LONGEST_KIND = 200
+
+
+@dataclass(frozen=True, slots=True)
+class TagFault:
+    """The first tag that breaks the rules; ``index`` counts tokens from 0."""
+
+    index: int
+    why: str
+
+
+def find_fault(tags: Sequence[str]) -> TagFault | None:
+    """The first fault in a sentence's tags."""
+    before = "O"
+    for index, tag in enumerate(tags):
+        if tag != "O" and not _is_known(tag):
+            return TagFault(index, f"{tag!r} is no IOB2 tag; they are O, B-kind and I-kind")
+        if tag.startswith("I-") and before[2:] != tag[2:]:
+            return TagFault(index, f"{tag!r} goes on with a span that {before!r} before it did not begin")
+        before = tag
+    return None
+
+
+def _is_known(tag: str) -> bool:
+    kind = tag[2:]
+    return tag[:2] in {"B-", "I-"} and bool(kind.strip()) and kind.isprintable() and len(kind) <= LONGEST_KIND

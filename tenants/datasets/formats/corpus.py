@@ -10,8 +10,7 @@ from tenants.datasets.formats.census import Lengths, Named
 from tenants.datasets.formats.check import checked_text
 from tenants.datasets.formats.failures import bad_file
 from tenants.datasets.formats.jsonl import read_jsonl
-from tenants.datasets.formats.lines import Source, read_lines
-from tenants.datasets.formats.normalise import fingerprint
+from tenants.datasets.formats.lines import Source, fingerprint, read_lines
 from tenants.datasets.formats.rows import Names
 
 MOST_PRINTS = 1_000_000

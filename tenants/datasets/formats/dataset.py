@@ -13,8 +13,7 @@ from tenants.datasets.formats.conll import read_conll
 from tenants.datasets.formats.examples import Example, read_examples
 from tenants.datasets.formats.failures import RowFaults, bad_file, brought_by
 from tenants.datasets.formats.jsonl import read_jsonl
-from tenants.datasets.formats.lines import Source, read_lines
-from tenants.datasets.formats.normalise import fingerprint
+from tenants.datasets.formats.lines import Source, fingerprint, read_lines
 from tenants.datasets.formats.rows import Names, RawRow, Refused, column_names, refuse_at_once
 from tenants.datasets.formats.splits import LEAK_LIMIT, carve, leakage, refuse_leakage
 from tenants.datasets.formats.table import read_table

@@ -8,6 +8,7 @@ from tenants.datasets.formats.failures import bad_file
 HEAD_BYTES = 512
 """How much of a file ``refuse_binary`` looks at: up to the mark of a tar archive, and beyond."""
 
+
 SIGNATURES: tuple[tuple[re.Pattern[bytes], str], ...] = (
     (re.compile(rb"PK(\x03\x04|\x05\x06|\x07\x08)"), "a zip archive (or an office document, which is one)"),
     (re.compile(rb"\x1f\x8b"), "a gzip archive"),
@@ -28,6 +29,7 @@ SIGNATURES: tuple[tuple[re.Pattern[bytes], str], ...] = (
     (re.compile(rb"PAR1\x15"), "a Parquet file"),
     (re.compile(rb"\x7fELF"), "a program"),
 )
+
 
 WIDE_MARKS: tuple[tuple[bytes, str], ...] = (
     (b"\xff\xfe\x00\x00", "UTF-32"),

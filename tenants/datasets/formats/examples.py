@@ -122,7 +122,7 @@ class TagExample:
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class SpanAnswer:
     """A stretch of a context; ``start`` counts characters from 0."""
 
     text: str
@@ -135,7 +135,7 @@ class AnswerExample:
 
     question: str
     context: str
-    answers: tuple[Answer, ...]
+    answers: tuple[SpanAnswer, ...]
 
     @property
     def texts(self) -> tuple[str, ...]:
@@ -175,7 +175,7 @@ def example_from_line(line: str) -> Example:
     if "tokens" in fields:
         return TagExample(tokens=tuple(fields["tokens"]), tags=tuple(fields["tags"]))
     if "question" in fields:
-        answers = tuple(Answer(**answer) for answer in fields["answers"])
+        answers = tuple(SpanAnswer(**answer) for answer in fields["answers"])
         return AnswerExample(fields["question"], fields["context"], answers)
     text, pair = fields["text"], fields.get("text_pair")
     if "labels" in fields:

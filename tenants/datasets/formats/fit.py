@@ -22,7 +22,7 @@ from pathlib import Path
 from tokenizers import Encoding, Tokenizer
 
 from tenants.base.errors import ErrorCode, HmiError
-from tenants.datasets.formats.sampling import Found, Place, Texts
+from tenants.datasets.formats.sampling import Found, LinePlace, Texts
 
 MUCH_UNKNOWN = 0.05
 MOST_UNKNOWN = 0.5
@@ -44,7 +44,7 @@ class TooLong(StrEnum):
 
 
 @dataclass(slots=True)
-class Fit:
+class TokenizerFit:
     """What a tokenizer made of the ``rows`` that were read, out of ``of_rows``.
 
     ``tokens`` and ``words`` are without the marks that frame a text, ``longest`` and ``max_tokens`` with
@@ -99,13 +99,13 @@ class Fit:
 
 
 def tokenizer_fit(
-    rows: Iterable[tuple[Place, Texts]],
+    rows: Iterable[tuple[LinePlace, Texts]],
     *,
     tokenizer: Path,
     max_tokens: int,
     of_rows: int,
     too_long: TooLong = TooLong.CUT,
-) -> Fit:
+) -> TokenizerFit:
     """Tokenise rows (each of one text or two) with a ``tokenizer.json``.
 
     ``max_tokens`` is the longest input of the root with its marks. Raises ``not_found`` or
@@ -113,7 +113,7 @@ def tokenizer_fit(
     """
     reader = open_tokenizer(tokenizer)
     unknown = {number for name in UNKNOWN_TOKENS if (number := reader.token_to_id(name)) is not None}
-    fit = Fit(of_rows, max_tokens, too_long, byte_level=_is_byte_level(reader))
+    fit = TokenizerFit(of_rows, max_tokens, too_long, byte_level=_is_byte_level(reader))
     for place, texts in rows:
         first, *pair = (text[:LONGEST_READ] for text in texts)
         read = reader.encode(first, pair[0] if pair else None, add_special_tokens=False)
@@ -122,7 +122,7 @@ def tokenizer_fit(
     return fit
 
 
-def fit_warnings(fit: Fit) -> list[str]:
+def fit_warnings(fit: TokenizerFit) -> list[str]:
     """What the owner of the texts should know before anything is trained on them, in sentences."""
     found = [told for warning in (_unknown, _split, _long) if (told := warning(fit))]
     if fit.rows == fit.of_rows:
@@ -130,7 +130,7 @@ def fit_warnings(fit: Fit) -> list[str]:
     return [f"{told} This is from {fit.rows:,} of {fit.of_rows:,} rows, evenly drawn." for told in found]
 
 
-def _count(fit: Fit, place: Place, read: Encoding, *, marks: int, lost: int) -> None:
+def _count(fit: TokenizerFit, place: LinePlace, read: Encoding, *, marks: int, lost: int) -> None:
     tokens, words = len(read.ids), _words(read)
     fit.rows += 1
     fit.tokens += tokens
@@ -146,7 +146,7 @@ def _count(fit: Fit, place: Place, read: Encoding, *, marks: int, lost: int) -> 
         fit.long.add(place)
 
 
-def _unknown(fit: Fit) -> str:
+def _unknown(fit: TokenizerFit) -> str:
     if fit.unknown_share <= MUCH_UNKNOWN:
         return ""
     where, asked = (fit.unknown, f" {FOREIGN}") if fit.unknown.rows else (fit.partly_unknown, "")
@@ -154,14 +154,14 @@ def _unknown(fit: Fit) -> str:
     return f"{share} ({where.in_words}).{asked}"
 
 
-def _split(fit: Fit) -> str:
+def _split(fit: TokenizerFit) -> str:
     if not fit.byte_level or fit.tokens_per_word <= MANY_TOKENS_A_WORD:
         return ""
     takes = f"A word takes {fit.tokens_per_word:.1f} tokens of the root's vocabulary, which hardly knows it"
     return f"{takes} ({fit.unknown.in_words}). {FOREIGN}"
 
 
-def _long(fit: Fit) -> str:
+def _long(fit: TokenizerFit) -> str:
     if fit.too_long is TooLong.WINDOWS or fit.long_share <= MUCH_LONG:
         return ""
     then = "they are read in pieces" if fit.too_long is TooLong.PIECES else "what is beyond is cut off"

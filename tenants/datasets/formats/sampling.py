@@ -17,7 +17,7 @@ Texts = tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class SampledPart:
     """A canonical file, the texts of a corpus or a split of a dataset; ``size`` in bytes."""
 
     path: Path
@@ -27,7 +27,7 @@ class Part:
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class LinePlace:
     """Where a row stands, counted from 1; a corpus has no splits."""
 
     row: int
@@ -42,9 +42,9 @@ class Found:
     """How many of the rows that were read something is true of, and where the first of them stand."""
 
     rows: int = 0
-    first: list[Place] = field(default_factory=list)
+    first: list[LinePlace] = field(default_factory=list)
 
-    def add(self, place: Place) -> None:
+    def add(self, place: LinePlace) -> None:
         """It is true of this row."""
         self.rows += 1
         if len(self.first) < MOST_ROWS_NAMED:
@@ -61,19 +61,19 @@ class Found:
 
 
 def sample(
-    parts: Sequence[Part],
+    parts: Sequence[SampledPart],
     texts_of: Callable[[str], Texts],
     *,
     most_rows: int = ROWS_READ,
     most_bytes: int = BYTES_READ,
-) -> Iterator[tuple[Place, Texts]]:
+) -> Iterator[tuple[LinePlace, Texts]]:
     """Every n-th row of all the parts with its place, n such that both bounds are kept, about."""
     rows, size = sum(part.rows for part in parts), sum(part.size for part in parts)
     step = max(1, -(-rows // most_rows), -(-size // most_bytes))
     for part in parts:
         with part.path.open("rb") as lines:
             for number, line in enumerate(islice(lines, 0, None, step)):
-                yield Place(number * step + 1, part.split), texts_of(line.decode())
+                yield LinePlace(number * step + 1, part.split), texts_of(line.decode())
 
 
 def corpus_texts(line: str) -> Texts:

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from tenants.datasets.formats.fit import LONGEST_READ, open_tokenizer
-from tenants.datasets.formats.sampling import Place, Texts
+from tenants.datasets.formats.sampling import LinePlace, Texts
 
 MOST_CUT_SHOWN = 12
 
@@ -14,14 +14,14 @@ MOST_CUT_SHOWN = 12
 class TokenRow:
     """One row: what the root reads, and the first tokens of what it does not; ``lost`` counts all these."""
 
-    place: Place
+    place: LinePlace
     read: list[str]
     cut: list[str]
     lost: int
 
 
 def rows_as_tokens(
-    rows: Iterable[tuple[Place, Texts]], *, tokenizer: Path, max_tokens: int
+    rows: Iterable[tuple[LinePlace, Texts]], *, tokenizer: Path, max_tokens: int
 ) -> list[TokenRow]:
     """Tokenise rows with a ``tokenizer.json``; of two texts the longer loses tokens first, as in training."""
     reader = open_tokenizer(tokenizer)

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Any, NoReturn
 
 from tenants.base.errors import ErrorCode
-from tenants.datasets.formats.examples import Answer
+from tenants.datasets.formats.examples import SpanAnswer
 from tenants.datasets.formats.failures import bad_file
 from tenants.datasets.formats.rows import RawRow
 
@@ -80,7 +80,7 @@ def number_value(at: At, name: str, value: Any) -> float:
     return number
 
 
-def answers_value(at: At, context: str, value: Any) -> tuple[Answer, ...]:
+def answers_value(at: At, context: str, value: Any) -> tuple[SpanAnswer, ...]:
     """The answers to a question, each where it says it stands; none when the context does not answer.
 
     Takes ``[{"text", "start"}]`` and ``{"text": [..], "answer_start": [..]}``, either also as JSON text.
@@ -118,17 +118,17 @@ def _answer_pairs(at: At, value: Any) -> list[tuple[Any, Any]]:
     return [(item.get("text"), item.get("start", item.get("answer_start"))) for item in value]
 
 
-def _answer(at: At, text: Any, start: Any) -> Answer:
+def _answer(at: At, text: Any, start: Any) -> SpanAnswer:
     if isinstance(start, bool) or not isinstance(start, int) or start < 0:
         at.fail(
             ErrorCode.MIXED_TYPES,
             "an answer's start is a whole number: the characters before it in the context.",
             field="answers",
         )
-    return Answer(text_value(at, "answers", text), start)
+    return SpanAnswer(text_value(at, "answers", text), start)
 
 
-def _misplaced(at: At, context: str, answer: Answer) -> NoReturn:
+def _misplaced(at: At, context: str, answer: SpanAnswer) -> NoReturn:
     elsewhere = context.find(answer.text)
     place = f"it stands at {elsewhere}" if elsewhere >= 0 else "the context does not have it"
     at.fail(

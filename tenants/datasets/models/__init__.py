@@ -1,11 +1,8 @@
 """What tenants upload, and what is made of it."""
 
-from tenants.datasets.models.corpus import Corpus
-from tenants.datasets.models.dataset import Dataset, DatasetSplit, Split, Task
-from tenants.datasets.models.file import File, FilePurpose
-from tenants.datasets.models.parted_file import PartedFile, PartedFileState
-from tenants.datasets.models.upload import Upload
-from tenants.datasets.models.upload_check import CheckKind, CheckState, UploadCheck
+from tenants.datasets.models.dataset import Corpus, Dataset, DatasetSplit, Split, Task
+from tenants.datasets.models.file import File, FilePurpose, PartedFile, PartedFileState
+from tenants.datasets.models.upload import CheckKind, CheckState, Upload, UploadCheck
 
 __all__ = [
     "CheckKind",

@@ -8,9 +8,11 @@ from django.db.models import Q
 from django.db.models.functions import Now
 
 from tenants.base.managers import TenantScopedManager
-from tenants.datasets.models.corpus import SHA256_PATTERN
+from tenants.datasets.models.dataset import SHA256_PATTERN, Corpus, Dataset
 
 LONGEST_FILENAME = 150
+
+
 LONGEST_MARK = 100
 
 
@@ -59,3 +61,86 @@ class Upload(models.Model):
     def is_complete(self) -> bool:
         """Whether all of it is here, and was compared with what was promised."""
         return self.completed_at is not None
+
+
+class CheckKind(models.TextChoices):
+    """What the files are to become."""
+
+    CORPUS = "corpus", "Corpus"
+    DATASET = "dataset", "Dataset"
+
+
+class CheckState(models.TextChoices):
+    """waiting -> running -> passed (nothing was to be stored), stored or refused."""
+
+    WAITING = "waiting", "Waiting"
+    RUNNING = "running", "Checking"
+    PASSED = "passed", "Passed"
+    STORED = "stored", "Stored"
+    REFUSED = "refused", "Refused"
+
+
+ACTIVE_STATES = (CheckState.WAITING, CheckState.RUNNING)
+
+
+class UploadCheck(models.Model):
+    """One look at uploads: what was found, or why they were refused. Small ones are looked at while the
+    request waits, large ones by a worker.
+
+    ``files`` maps what each file is for (a split, or ``file``) to the id of its upload; ``options`` is what
+    the services take besides. ``found`` has the ``report`` and the first ``rows``; ``faults`` the bad rows.
+    ``kept`` has the checksums of the canonical files that wait to be stored
+    (``tenants.datasets.services.check_results``), and ``kept_by`` the rules by which they were made.
+    """
+
+    id = models.UUIDField(primary_key=True, default=uuid.uuid4, editable=False)
+    tenant = models.ForeignKey("accounts.Tenant", on_delete=models.CASCADE, related_name="upload_checks")
+    created_by = models.ForeignKey(
+        settings.AUTH_USER_MODEL, on_delete=models.CASCADE, null=True, related_name="+"
+    )
+    api_key = models.ForeignKey("accounts.ApiKey", on_delete=models.CASCADE, null=True, related_name="+")
+    kind = models.CharField(max_length=10, choices=CheckKind.choices)
+    name = models.CharField(max_length=100, blank=True)
+    stores = models.BooleanField()
+    options = models.JSONField(default=dict)
+    files = models.JSONField(default=dict)
+    size_bytes = models.PositiveBigIntegerField()
+    state = models.CharField(max_length=10, choices=CheckState.choices, default=CheckState.WAITING)
+    attempts = models.PositiveIntegerField(default=0)
+    found = models.JSONField(default=dict)
+    refusal = models.JSONField(null=True)
+    faults = models.JSONField(default=list)
+    kept = models.JSONField(null=True)
+    kept_bytes = models.PositiveBigIntegerField(default=0, db_default=0)
+    kept_by = models.CharField(max_length=32, blank=True, default="", db_default="")
+    corpus = models.ForeignKey(Corpus, on_delete=models.CASCADE, null=True, related_name="+")
+    dataset = models.ForeignKey(Dataset, on_delete=models.CASCADE, null=True, related_name="+")
+    created_at = models.DateTimeField(auto_now_add=True, db_default=Now())
+    nudged_at = models.DateTimeField(null=True)
+    finished_at = models.DateTimeField(null=True)
+
+    unscoped = models.Manager()
+    objects = TenantScopedManager()
+
+    class Meta:
+        ordering = ("-created_at", "id")
+        constraints = (
+            models.CheckConstraint(
+                condition=Q(created_by=None) ^ Q(api_key=None), name="check_is_of_a_person_or_a_key"
+            ),
+            models.CheckConstraint(condition=Q(kind__in=CheckKind.values), name="check_kind_is_known"),
+            models.CheckConstraint(condition=Q(state__in=CheckState.values), name="check_state_is_known"),
+        )
+        indexes = (
+            models.Index(
+                fields=("nudged_at",), condition=Q(state__in=("waiting", "running")), name="checks_at_work"
+            ),
+        )
+
+    def __str__(self) -> str:
+        return f"{self.kind} {self.name}: {self.state}"
+
+    @property
+    def is_active(self) -> bool:
+        """Whether its end is still to come."""
+        return self.state in ACTIVE_STATES

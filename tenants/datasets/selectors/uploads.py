@@ -9,7 +9,7 @@ from django.db.models.functions import Now
 from tenants.accounts.models import ApiKey, Tenant, User
 from tenants.base.errors import ErrorCode, HmiError
 from tenants.datasets.models import Corpus, Dataset, DatasetSplit, File, Upload, UploadCheck
-from tenants.datasets.models.upload_check import ACTIVE_STATES, CheckState
+from tenants.datasets.models.upload import ACTIVE_STATES, CheckState
 
 
 def corpora_of(tenant: Tenant) -> QuerySet[Corpus]:

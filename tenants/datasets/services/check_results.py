@@ -19,8 +19,8 @@ from uuid import UUID
 from django.conf import settings
 from django.db import transaction
 
+from tenants.base.disk import sync
 from tenants.base.errors import HmiError
-from tenants.base.workspaces import sync
 from tenants.datasets.models import CheckState, Upload, UploadCheck
 from tenants.datasets.storage import Measured, measure, upload_store
 from tenants.usage.services.quotas import quota_check_storage, quota_lock

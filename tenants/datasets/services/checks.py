@@ -13,14 +13,14 @@ from django.db.models import F, Q
 from django.utils import timezone
 
 from tenants.accounts.models import ApiKey, Tenant, User
-from tenants.accounts.services.names import clean_name
+from tenants.accounts.services.tenants import clean_name
 from tenants.audit.services import person
 from tenants.base.dispatch import UPLOADS_QUEUE, dispatch
 from tenants.base.errors import ErrorCode, HmiError
 from tenants.base.hooks import check_details
 from tenants.datasets.formats.failures import BadRows, storable
 from tenants.datasets.models import CheckKind, CheckState, Corpus, Dataset, Upload, UploadCheck
-from tenants.datasets.models.upload_check import ACTIVE_STATES
+from tenants.datasets.models.upload import ACTIVE_STATES
 from tenants.datasets.services.check_results import (
     Checked,
     check_result_keep,

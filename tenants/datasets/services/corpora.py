@@ -9,10 +9,10 @@ from django.db import IntegrityError, transaction
 from django.db.models import ProtectedError
 
 from tenants.accounts.models import Tenant
-from tenants.accounts.services.names import clean_name
+from tenants.accounts.services.tenants import clean_name
 from tenants.audit.services import Actor, audit_record, person
-from tenants.base.dependents import has_dependents
 from tenants.base.errors import ErrorCode, HmiError
+from tenants.base.hooks import has_dependents
 from tenants.datasets.formats.corpus import corpus_report, draft_corpus
 from tenants.datasets.models import Corpus
 from tenants.datasets.services.check_results import Checked

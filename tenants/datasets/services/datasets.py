@@ -8,10 +8,10 @@ from django.db import IntegrityError, transaction
 from django.db.models import ProtectedError
 
 from tenants.accounts.models import Tenant
-from tenants.accounts.services.names import clean_name
+from tenants.accounts.services.tenants import clean_name
 from tenants.audit.services import Actor, audit_record, person
-from tenants.base.dependents import has_dependents
 from tenants.base.errors import ErrorCode, HmiError
+from tenants.base.hooks import has_dependents
 from tenants.datasets.formats.check import DEFAULT_SEPARATOR
 from tenants.datasets.formats.dataset import SPLITS, DatasetDraft, draft_dataset
 from tenants.datasets.formats.failures import brought_by

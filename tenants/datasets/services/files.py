@@ -10,9 +10,8 @@ from django.utils import timezone
 
 from tenants.accounts.models import Tenant
 from tenants.audit.services import Actor, audit_record, person
-from tenants.base.dependents import has_dependents
 from tenants.base.errors import ErrorCode, HmiError
-from tenants.base.hooks import file_users
+from tenants.base.hooks import file_users, has_dependents
 from tenants.datasets.formats.failures import bad_file
 from tenants.datasets.models import File, FilePurpose
 from tenants.datasets.services.intake import clean_filename, filed, files_release, receive_upload

@@ -13,7 +13,7 @@ from django.utils import timezone
 
 from tenants.accounts.models import ApiKey, Tenant, User
 from tenants.audit.services import person
-from tenants.base.advisory_lock import alone
+from tenants.base.advisory_lock import advisory_lock
 from tenants.base.errors import ErrorCode, HmiError
 from tenants.datasets.models import File, FilePurpose, PartedFile, PartedFileState, Upload
 from tenants.datasets.selectors.uploads import uploads_unexpired
@@ -101,7 +101,7 @@ def parted_file_complete(
     announced), ``checksum_mismatch``, ``out_of_disk``, ``corrupt_artifact`` (a part is not what was sent),
     and ``conflict`` while another call does so. Not within a transaction.
     """
-    with alone(f"upload {parted.pk}") as ours:
+    with advisory_lock(f"upload {parted.pk}") as ours:
         if not ours:
             message = "This upload is being completed; ask again in a moment."
             raise HmiError(ErrorCode.CONFLICT, message, param="upload_id", retry_after=RETRY_AFTER_S)

@@ -17,9 +17,9 @@ from django.utils import timezone
 
 from tenants.accounts.models import ApiKey, Tenant, User
 from tenants.audit.services import person
+from tenants.base.disk import sync
 from tenants.base.errors import ErrorCode, HmiError
 from tenants.base.upload_concurrency import release_database
-from tenants.base.workspaces import sync
 from tenants.datasets.append_file import append, arrived, expect, pieces_of, seal, verified
 from tenants.datasets.models import Upload
 from tenants.datasets.selectors.uploads import uploads_in_use, uploads_unexpired

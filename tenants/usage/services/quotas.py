@@ -16,7 +16,7 @@ from tenants.base import hooks
 from tenants.base.errors import ErrorCode, HmiError
 from tenants.base.ttl_cache import cached
 from tenants.usage.models import Quota
-from tenants.usage.selectors.quotas import quota_of, requests_allowed
+from tenants.usage.selectors import quota_of, requests_allowed
 from tenants.usage.services.usage import usage_counted, usage_landed, usage_settled
 
 if TYPE_CHECKING:

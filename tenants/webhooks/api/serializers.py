@@ -4,7 +4,7 @@ from typing import Any
 
 from rest_framework import serializers
 
-from tenants.base.api.strict_input import StrictInput
+from tenants.base.api.inputs import StrictInput
 from tenants.webhooks.models import (
     LONGEST_URL,
     SUBSCRIBABLE,

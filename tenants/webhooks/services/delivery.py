@@ -19,12 +19,11 @@ from django.db.models import Count, F, OuterRef, Q, Subquery
 from django.utils import timezone
 
 from tenants.audit.services import audit_record
-from tenants.base.advisory_lock import one_at_a_time
+from tenants.base.advisory_lock import advisory_xact_lock
 from tenants.base.errors import HmiError
 from tenants.webhooks.models import DeliveryState, WebhookDelivery, WebhookEndpoint
-from tenants.webhooks.posting import Answer, Resolve, by_name, post
+from tenants.webhooks.posting import Resolve, WebhookResponse, by_name, post, signed_headers
 from tenants.webhooks.services.endpoints import host_of, secrets_of
-from tenants.webhooks.signing import signed_headers
 
 log = logging.getLogger(__name__)
 
@@ -66,7 +65,7 @@ def delivery_claim() -> Claim | None:
     """Take an endpoint that nobody sends to, of the tenant that was served longest ago, and the delivery that
     has been due there longest. None when nothing is due, or only of tenants with ``ENDPOINTS_AT_ONCE``.
     """
-    one_at_a_time("webhook claim")  # so that two claims do not both find a tenant's last place free
+    advisory_xact_lock("webhook claim")  # so that two claims do not both find a tenant's last place free
     now = timezone.now()
     due = WebhookDelivery.unscoped.filter(state=DeliveryState.WAITING, next_attempt_at__lte=now).order_by(
         "next_attempt_at", "created_at"
@@ -96,24 +95,24 @@ def delivery_claim() -> Claim | None:
     return Claim(WebhookDelivery.unscoped.select_related("endpoint", "tenant").get(pk=delivery.pk), until)
 
 
-def delivery_try(*, claim: Claim, resolve: Resolve = by_name) -> Answer:
+def delivery_try(*, claim: Claim, resolve: Resolve = by_name) -> WebhookResponse:
     """Sign and send it; outside of any transaction."""
     delivery, now = claim.delivery, timezone.now()
     body = json.dumps(delivery.payload, sort_keys=True, ensure_ascii=False)
     try:
         with_secrets = secrets_of(delivery.endpoint, now)
     except HmiError as error:
-        return Answer(None, error.message, "", 0)
+        return WebhookResponse(None, error.message, "", 0)
     headers = signed_headers(event_id=delivery.event_id, at=now, body=body, with_secrets=with_secrets)
     try:
         return post(delivery.endpoint.url, body=body.encode(), headers=headers, resolve=resolve)
     except Exception:  # one that cannot be sent must not hold up those behind it
         log.exception("Delivery %s could not be sent", delivery.pk)
-        return Answer(None, "The request could not be made; the operator's log says why.", "", 0)
+        return WebhookResponse(None, "The request could not be made; the operator's log says why.", "", 0)
 
 
 @transaction.atomic
-def delivery_record(*, claim: Claim, answer: Answer) -> bool:
+def delivery_record(*, claim: Claim, answer: WebhookResponse) -> bool:
     """Write down what came of a try, and set the next one; false where another worker has taken it over, or
     it is gone."""
     rows = WebhookEndpoint.unscoped.select_for_update(no_key=True, of=("self",)).select_related("tenant")
@@ -149,7 +148,7 @@ def pause_s(attempts: int, wish_s: int | None = None) -> float | None:
     return max(usual, float(min(wish_s or 0, LONGEST_WISH_S)))
 
 
-def _log_try(delivery: WebhookDelivery, answer: Answer, now: datetime) -> None:
+def _log_try(delivery: WebhookDelivery, answer: WebhookResponse, now: datetime) -> None:
     delivery.tries = [
         *delivery.tries,
         {
@@ -169,7 +168,7 @@ def _log_try(delivery: WebhookDelivery, answer: Answer, now: datetime) -> None:
     delivery.save(update_fields=["tries", "state", "next_attempt_at", "finished_at"])
 
 
-def _disable_if_due(endpoint: WebhookEndpoint, answer: Answer, now: datetime) -> None:
+def _disable_if_due(endpoint: WebhookEndpoint, answer: WebhookResponse, now: datetime) -> None:
     assert endpoint.failing_since is not None
     if answer.status == GONE:
         reason = "The receiver answered 410 (Gone), which asks to be sent nothing more."

@@ -14,8 +14,7 @@ from tenants.base.encryption import seal, unseal
 from tenants.base.errors import ErrorCode, HmiError
 from tenants.usage.services.quotas import quota_lock
 from tenants.webhooks.models import SUBSCRIBABLE, WebhookEndpoint
-from tenants.webhooks.posting import TOTAL_S
-from tenants.webhooks.signing import new_secret
+from tenants.webhooks.posting import TOTAL_S, new_secret
 from tenants.webhooks.target_urls import clean_url
 
 MOST_ENDPOINTS: Final = 20

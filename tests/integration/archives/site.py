@@ -16,14 +16,14 @@ from inference.hplm.reference import predict_alone
 from inference.hplm.root import Root
 from tenants.accounts.models import User
 from tenants.audit.models import AuditEvent
-from tenants.base.workspaces import INCOMING
+from tenants.base.disk import INCOMING
 from tenants.usage.models import Quota
 from tests.integration.versiontree import tree_factory
 from tests.integration.versiontree.refusals import ROWS
 from tests.integration.versiontree.tree_factory import ROLES_MADE, TenantFixture, jobs_in_order
 from tests.unit.tiny import tiny_hplm, tiny_lower, tiny_plot, tiny_root, tiny_texts
 from versiontree.artifact_store import ArtifactStore
-from versiontree.jobs.models.job import JobKind
+from versiontree.jobs.models import JobKind
 from versiontree.jobs.services.lifecycle import job_succeed
 from versiontree.tree.models import Alias, Artifact, Version, VersionArtifact
 from versiontree.tree.selectors.versions import build_inputs

@@ -29,10 +29,10 @@ from versiontree.tree.models import Artifact, Version
 from versiontree.tree.resolution import resolve_model
 from versiontree.tree.selectors.versions import build_inputs
 from versiontree.tree.services.compaction import domain_compact
-from versiontree.tree.services.descriptions import hplm_describe
 from versiontree.tree.services.domains import domain_create, domain_update
 from versiontree.tree.services.garbage_collection import artifacts_collect
 from versiontree.tree.services.hplms import hplm_delete, hplm_update
+from versiontree.tree.services.licences import hplm_describe
 
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("tried_here")]
 Move = Callable[[], None]

@@ -8,8 +8,7 @@ from benchmarks.over_http.crowd import crowd
 from demo.history import usage_remember
 from tenants.usage.models import UsageDay
 from tests.integration.versiontree.tree_factory import household, ready_hplm, ready_root
-from versiontree.jobs.models import Job, JobEvent
-from versiontree.jobs.models.job import TERMINAL
+from versiontree.jobs.models import TERMINAL, Job, JobEvent
 from versiontree.tree.models import Version
 
 pytestmark = pytest.mark.django_db

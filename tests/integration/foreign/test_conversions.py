@@ -26,7 +26,7 @@ from tests.unit.versiontree.forging import members_of
 from versiontree.jobs.services.lease_recovery import STALE_WORKSPACE_S, leases_recover
 from versiontree.transfer.archive import conversion_cache as conversions
 from versiontree.transfer.archive import trial_load as trial
-from versiontree.transfer.archive.concurrency import AT_ONCE, Turn, machine_turn
+from versiontree.transfer.archive.import_lock import AT_ONCE, LockedWork, import_lock
 from versiontree.tree.models import Version
 
 FORM = "adapterhub"
@@ -123,13 +123,16 @@ def test_one_export_of_a_tenant_and_few_of_a_machine_at_a_time(
 ) -> None:
     client.force_login(site.acme.developer)
     page = f"{reverse('frontend:version_export', args=['acme', site.hplm.pk])}?format={FORM}"
-    with machine_turn(Turn.CONVERSION, site.acme.tenant):
+    with import_lock(LockedWork.CONVERSION, site.acme.tenant):
         assert error(taken(site))[:2] == (429, "queue_full")
         assert client.get(page).status_code == 429
     with all_turns():
         assert error(taken(site))[:2] == (429, "queue_full")
     assert tries == []
-    with machine_turn(Turn.CONVERSION, site.globex.tenant), machine_turn(Turn.IMPORT, site.acme.tenant):
+    with (
+        import_lock(LockedWork.CONVERSION, site.globex.tenant),
+        import_lock(LockedWork.IMPORT, site.acme.tenant),
+    ):
         assert members_of(content(taken(site)))
 
 
@@ -137,7 +140,7 @@ def test_one_export_of_a_tenant_and_few_of_a_machine_at_a_time(
 def all_turns() -> Iterator[None]:
     """Held by other tenants."""
     tenants = [type("Other", (), {"pk": 10**6 + number})() for number in range(AT_ONCE)]
-    with machine_turn(Turn.CONVERSION, tenants[0]), machine_turn(Turn.CONVERSION, tenants[1]):
+    with import_lock(LockedWork.CONVERSION, tenants[0]), import_lock(LockedWork.CONVERSION, tenants[1]):
         yield
 
 

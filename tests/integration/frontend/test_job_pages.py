@@ -13,7 +13,7 @@ from tests.e2e.world import WORKER, World, nothing_of_use, report, start, versio
 from tests.integration.frontend.reading import Page
 from tests.integration.versiontree.tree_factory import jobs_in_order
 from versiontree.jobs.models import Job, JobEvent
-from versiontree.jobs.selectors.queue import job_marks, queue_places
+from versiontree.jobs.selectors import job_marks, queue_places
 from versiontree.jobs.services.lifecycle import job_event, job_fail
 from versiontree.jobs.services.requests import job_cancel
 from versiontree.tree.models import Version

@@ -11,7 +11,7 @@ from frontend.presenters.coverage import covered_parts
 from frontend.presenters.tokens import text_pieces
 from frontend.status import STYLES, style_of
 from frontend.templatetags.ui import duration, percent
-from versiontree.jobs.models.job import JobState
+from versiontree.jobs.models import JobState
 from versiontree.tree.models import Coverage
 from versiontree.tree.models.version import VersionState
 

@@ -23,7 +23,7 @@ from versiontree.artifact_store import ArtifactStore
 from versiontree.jobs.models import Job, JobEvent
 from versiontree.jobs.services.lifecycle import job_event
 from versiontree.tree.models import Version
-from versiontree.tree.selectors.lineage import lineage_of
+from versiontree.tree.selectors.dependents import lineage_of
 from versiontree.tree.services.hplms import hplm_create, hplm_update
 
 

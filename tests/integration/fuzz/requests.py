@@ -19,11 +19,10 @@ from hmi_site.http.rest_framework import refuse_bad_characters
 from inference.api.inputs import fit_inputs
 from inference.api.parsers import parse_json
 from inference.api.validation import parse_call
-from inference.open_inference.bodies import read_body
+from inference.open_inference.bodies import read_body, speaks_oip
 from inference.open_inference.calls import read_call
-from inference.open_inference.errors import speaks_oip
 from inference.open_inference.signatures import signature_of
-from inference.openai.ids import FILE, read_id, written_id
+from inference.openai.lists import FILE, read_id, written_id
 from tenants.base.scope import PLATFORM, TENANT
 from tenants.datasets.models import Dataset
 from tests.integration.fuzz.cases import JSON, Entrance, nearly, pieces

@@ -12,9 +12,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from inference.open_inference.bodies import Body, read_body
+from inference.open_inference.bodies import Body, oip_error, read_body
 from inference.open_inference.calls import read_call
-from inference.open_inference.errors import oip_error
 from inference.open_inference.signatures import Output, signature_of
 from inference.open_inference.tensors import read_texts
 from tenants.base.errors import HmiError

@@ -13,10 +13,9 @@ from tests.integration.versiontree.tree_factory import jobs_in_order
 from tests.processes import CeleryWorker, wait_until
 from tests.unit.tiny import tiny_lower, tiny_root
 from tests.unit.training.world import NullReporter, contents
-from versiontree.jobs.models import Job, JobShard
-from versiontree.jobs.models.shard import ShardState
+from versiontree.jobs.errors import staging_folder
+from versiontree.jobs.models import Job, JobShard, ShardState
 from versiontree.jobs.services.requests import job_cancel
-from versiontree.jobs.staging import staging_folder
 from versiontree.tree.models import VersionArtifact
 from workers.jobs.files import corpus_file
 from workers.training.build_plot import PlotSettings, build_plot

@@ -10,8 +10,8 @@ from tests.integration.jobs.world import World, state_of
 from tests.integration.versiontree.tree_factory import jobs_in_order
 from tests.processes import wait_until
 from versiontree.jobs.models import Job
-from versiontree.jobs.services.job_set_waiting import WAITING_FOR_TURN
 from versiontree.jobs.services.requests import job_cancel
+from versiontree.jobs.services.transitions import WAITING_FOR_TURN
 from workers import runner
 from workers.jobs import convert
 from workers.jobs.outcome import JobOutcome

@@ -11,7 +11,7 @@ import pytest
 from django.core.files.uploadedfile import SimpleUploadedFile
 from django.db import connection
 
-from tenants.base.advisory_lock import alone
+from tenants.base.advisory_lock import advisory_lock
 from tenants.datasets.models import File, PartedFile, Upload
 from tenants.datasets.selectors.uploads import storage_used
 from tenants.datasets.storage import upload_store
@@ -93,7 +93,7 @@ def test_parts_are_put_together_by_one_call_at_a_time_and_only_while_they_are_he
 
     def elsewhere() -> None:
         try:
-            with alone(f"upload {key}") as ours:
+            with advisory_lock(f"upload {key}") as ours:
                 assert ours
                 begun.set()
                 done.wait(30)

@@ -11,8 +11,7 @@ from rest_framework.test import APIClient
 from tenants.datasets.models import Corpus
 from tests.e2e.world import World, world_build
 from tests.integration.versiontree.tree_factory import jobs_in_order
-from versiontree.jobs.services.priorities import PLACES
-from versiontree.jobs.services.requests import job_cancel
+from versiontree.jobs.services.requests import PLACES, job_cancel
 from versiontree.transfer.services.takeout_writer import takeout_run
 from versiontree.tree.models import Domain, Hplm
 from versiontree.tree.services.domains import domain_update

@@ -21,8 +21,7 @@ MAY = {
     "tenants/datasets/services/intake.py": "whether anybody else has the same file",
     "tenants/usage/services/usage_buffer.py": "usage of all tenants, written in one statement",
     "versiontree/tree/selectors/past_jobs.py": "how long jobs took, whoever's: it tells of the machine",
-    "versiontree/jobs/selectors/durations.py": "how long jobs usually take, whoever's",
-    "versiontree/jobs/selectors/queue.py": "a job's place among all that wait; streams that follow jobs",
+    "versiontree/jobs/selectors.py": "a job's place among all; how long jobs take; streams that follow jobs",
     "versiontree/transfer/services/version_import.py": "roots that staff import",
     "versiontree/tree/serving_manifest.py": "the manifest names all models",
 }

@@ -24,7 +24,7 @@ from tenants.usage.models import UsageDay
 from tenants.usage.services.usage import usage_record
 from tests.e2e.world import World, corpus_file
 from versiontree.jobs.models import Job
-from versiontree.jobs.selectors.queue import job_marks, queue_places
+from versiontree.jobs.selectors import job_marks, queue_places
 from versiontree.tree.serving_manifest import manifest_content, manifest_publish
 
 

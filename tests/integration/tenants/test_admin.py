@@ -22,7 +22,7 @@ from tenants.datasets.services.parted_files import parted_file_create
 from tenants.datasets.services.uploads import upload_create
 from tenants.datasets.storage import ARRIVING
 from tenants.usage.models import Quota
-from tenants.usage.selectors.quotas import quota_of
+from tenants.usage.selectors import quota_of
 from tenants.usage.services.usage import usage_record
 from tenants.webhooks.services.endpoints import webhook_create
 from tenants.webhooks.services.events import webhook_test

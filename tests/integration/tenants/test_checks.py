@@ -18,13 +18,7 @@ from tenants.datasets.services.checks import check_run, checks_dispatch_lost, ch
 from tenants.datasets.services.uploads import upload_create, upload_receive, uploads_expire, uploads_spend
 from tenants.usage.models import Quota
 from tests.integration.tenants.checking import ask
-from tests.integration.tenants.content import (
-    CORPUS,
-    audit_of,
-    nothing_is_left,
-    stored,
-    stream,
-)
+from tests.integration.tenants.content import CORPUS, audit_of, nothing_is_left, stored, stream
 from tests.integration.tenants.tus import CHECKS, begun, send, sent
 from tests.integration.world import World
 from tests.unit.tenants.files import jsonl, texts

@@ -8,8 +8,8 @@ from django.utils import timezone
 from pytest_django import Settings
 
 from hmi_site.checks import check_key_cache
-from tenants.accounts.api_key_selectors import api_keys_ended, api_keys_working
 from tenants.accounts.models import ApiKey
+from tenants.accounts.selectors import api_keys_ended, api_keys_working
 from tenants.accounts.services.api_keys import api_key_create, api_key_revoke, api_key_rotate
 from tenants.base.errors import ErrorCode
 from tenants.usage.models import Quota

@@ -6,16 +6,15 @@ from typing import Any
 import pytest
 from django.contrib.auth.models import AnonymousUser
 
-from tenants.accounts.api_key_selectors import api_keys_of
 from tenants.accounts.models import ApiKey, Membership, User
 from tenants.accounts.permissions import require_role, require_staff, tenant_for
-from tenants.accounts.selectors import membership_of, tenants_of
+from tenants.accounts.selectors import api_keys_of, membership_of, tenants_of
 from tenants.accounts.services.api_keys import api_key_create
 from tenants.accounts.services.members import member_add, member_remove, member_set_role
 from tenants.accounts.services.tenants import tenant_create, tenant_resume, tenant_suspend
 from tenants.audit.models import AuditEvent
 from tenants.base.errors import ErrorCode, HmiError
-from tenants.usage.selectors.quotas import quota_of
+from tenants.usage.selectors import quota_of
 from tests.integration.tenants.content import audit_of
 from tests.integration.versiontree.test_races import at_once
 from tests.integration.world import World, make_user, make_world

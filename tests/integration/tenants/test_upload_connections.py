@@ -11,7 +11,7 @@ from django.core.files.uploadedfile import SimpleUploadedFile
 from django.db import connection
 from pytest_django import Settings
 
-from tenants.base.advisory_lock import alone
+from tenants.base.advisory_lock import advisory_lock
 from tenants.base.errors import HmiError
 from tenants.base.upload_concurrency import PIECES_AT_ONCE, receiving
 from tenants.datasets.services.uploads import Checksum, upload_append, upload_create, upload_receive
@@ -68,7 +68,7 @@ def test_what_is_here_already_is_taken_without_giving_up_a_lock(
     transactional_db: None, upload_root: Path
 ) -> None:
     world = make_world()
-    with alone("a request") as ours:
+    with advisory_lock("a request") as ours:
         assert ours
         upload_receive(
             tenant=world.tenant,
@@ -83,7 +83,7 @@ def test_what_is_here_already_is_taken_without_giving_up_a_lock(
 
 def _is_free(name: str) -> bool:
     try:
-        with alone(name) as ours:
+        with advisory_lock(name) as ours:
             return ours
     finally:
         connection.close()

@@ -14,7 +14,7 @@ from hmi_site.server_urls import EMBEDDED_ADMIN
 from tenants.base.errors import ErrorCode, HmiError
 from tenants.base.ttl_cache import moments
 from tenants.usage.models import Quota, UsageDay
-from tenants.usage.selectors.quotas import quota_of, requests_today, usage_of
+from tenants.usage.selectors import quota_of, requests_today, usage_of
 from tenants.usage.services.quotas import (
     quota_check_active_jobs,
     quota_check_domains,

@@ -18,8 +18,7 @@ from hypothesis import strategies as st
 
 from tenants.accounts.services.tenant_deletion import tenant_names_blank
 from tenants.usage.models import UsageDay, UsageMonth, UsageSum
-from tenants.usage.selectors.quotas import requests_today
-from tenants.usage.selectors.usage import SUMMED, UsageBy, usage_by, usage_parts, usage_total
+from tenants.usage.selectors import SUMMED, UsageBy, requests_today, usage_by, usage_parts, usage_total
 from tenants.usage.services.usage_buffer import Count, UsageBuffer
 from tests.integration.world import World, make_world
 

@@ -14,11 +14,10 @@ from tests.integration.versiontree import tree_factory
 from tests.integration.versiontree.admin_pages import act, plain
 from tests.integration.versiontree.test_nudges import messages
 from tests.integration.versiontree.tree_factory import TenantFixture
-from versiontree.jobs.models import Job
-from versiontree.jobs.models.job import JobState
-from versiontree.jobs.selectors.queue import queue_places
+from versiontree.jobs.models import Job, JobState
+from versiontree.jobs.selectors import queue_places
 from versiontree.jobs.services.lifecycle import job_claim, job_heartbeat
-from versiontree.jobs.services.priorities import job_prioritise, message_is_stale
+from versiontree.jobs.services.requests import job_prioritise, message_is_stale
 from versiontree.tree.admin import facts
 from versiontree.tree.models import Domain, Hplm, Version
 from versiontree.tree.selectors.browsing import branches_seen_by

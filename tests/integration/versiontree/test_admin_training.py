@@ -18,7 +18,7 @@ from tests.integration.tenants.content import stream
 from tests.integration.versiontree import tree_factory
 from tests.integration.versiontree.admin_pages import NO_INLINES, plain
 from tests.integration.versiontree.tree_factory import TenantFixture
-from versiontree.jobs.models.job import JobKind
+from versiontree.jobs.models import JobKind
 from versiontree.tree.models import Hplm, Version
 from versiontree.tree.training_settings import KNOBS
 

@@ -12,8 +12,7 @@ from tenants.base.errors import HmiError
 from tests.integration.versiontree import tree_factory
 from tests.integration.versiontree.tree_factory import TenantFixture
 from versiontree.artifact_store import StoredArtifact
-from versiontree.jobs.models import Job, JobEvent
-from versiontree.jobs.models.job import LEGAL, JobState
+from versiontree.jobs.models import LEGAL, Job, JobEvent, JobState
 from versiontree.jobs.services.lease_recovery import leases_recover
 from versiontree.jobs.services.lifecycle import (
     job_cancelled,

@@ -14,7 +14,7 @@ from inference.batches.models import Batch, BatchForm
 from inference.batches.services.batches import batch_complete, batch_create, batch_file, batch_send
 from tenants.accounts.models import User
 from tenants.audit.models import AuditEvent
-from tenants.base.advisory_lock import alone
+from tenants.base.advisory_lock import advisory_lock
 from tenants.base.scope import platform_scope
 from tenants.datasets.models import File
 from tenants.datasets.selectors.uploads import storage_used
@@ -121,7 +121,7 @@ def test_a_cancelled_batch_is_deleted_when_its_worker_has_let_it_go(
     held, done = Event(), Event()
 
     def work() -> None:
-        with platform_scope(), alone(f"batch {batch.pk}"):
+        with platform_scope(), advisory_lock(f"batch {batch.pk}"):
             held.set()
             done.wait()
         connection.close()

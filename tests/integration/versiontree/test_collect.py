@@ -17,9 +17,9 @@ from pytest_django import DjangoAssertNumQueries
 from tests.integration.versiontree import tree_factory
 from tests.integration.versiontree.tree_factory import TenantFixture, do_job, do_jobs, jobs_in_order
 from versiontree.artifact_store import ArtifactDamaged, ArtifactStore
+from versiontree.jobs.errors import staging_folder
 from versiontree.jobs.services.lifecycle import job_succeed
 from versiontree.jobs.services.requests import job_cancel, job_retry
-from versiontree.jobs.staging import staging_folder
 from versiontree.tree.models import Artifact, Hplm, Version, VersionArtifact
 from versiontree.tree.models.version import VersionState
 from versiontree.tree.services import garbage_collection as collect_module

@@ -7,7 +7,7 @@ import pytest
 from tenants.base.errors import ErrorCode, HmiError
 from tests.integration.versiontree import tree_factory
 from tests.integration.versiontree.tree_factory import TenantFixture, do_jobs, jobs_in_order
-from versiontree.jobs.models.job import JobKind
+from versiontree.jobs.models import JobKind
 from versiontree.jobs.services.requests import job_cancel
 from versiontree.tree.models import Artifact, Version, VersionArtifact
 from versiontree.tree.selectors.versions import build_inputs

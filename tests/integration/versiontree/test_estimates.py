@@ -22,8 +22,7 @@ from tests.integration.versiontree import tree_factory
 from tests.integration.versiontree.callers import signed_in
 from tests.integration.versiontree.tree_factory import TenantFixture
 from versiontree.artifact_store import ArtifactStore
-from versiontree.jobs.models import Job
-from versiontree.jobs.models.job import JobKind, JobState
+from versiontree.jobs.models import Job, JobKind, JobState
 from versiontree.tree.models import Version, VersionArtifact
 from versiontree.tree.selectors.estimates import Estimate, domain_estimate, hplm_estimate
 from versiontree.tree.selectors.past_jobs import span_of

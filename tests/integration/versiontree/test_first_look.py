@@ -17,7 +17,7 @@ from tests.integration.versiontree.test_fit import corpus, labelled, reader
 from tests.integration.versiontree.tree_factory import TenantFixture
 from tests.unit.tenants.files import jsonl
 from versiontree.artifact_store import ArtifactStore
-from versiontree.tree import check_fit as first_look
+from versiontree.tree import check_fit
 from versiontree.tree.models import Version
 from versiontree.tree.selectors.coverage import coverage_record, coverages_of
 from versiontree.tree.selectors.recommended_root import root_recommended
@@ -71,7 +71,7 @@ def test_a_root_that_cannot_be_asked_spoils_no_check_and_only_what_is_our_fault_
     (ArtifactStore(Path(settings.HMI_ARTIFACT_ROOT)).path("root", reader.digest) / "root.json").unlink()
     check = looked_at(acme, "corpus", "the cat\n" * 20)
     assert (check.state, "fit" in check.found, caplog.messages) == ("passed", False, [])
-    monkeypatch.setattr(first_look, "files_fit", lambda *_, **__: 1 / 0)
+    monkeypatch.setattr(check_fit, "files_fit", lambda *_, **__: 1 / 0)
     check = looked_at(acme, "corpus", "the cat\n" * 20)
     assert (check.state, "fit" in check.found) == ("passed", False)
     assert "division by zero" in caplog.text

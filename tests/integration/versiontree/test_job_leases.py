@@ -7,8 +7,7 @@ import pytest
 from tenants.base.errors import ErrorCode
 from tests.integration.versiontree import tree_factory
 from versiontree.jobs.errors import LeaseLost
-from versiontree.jobs.models import Job
-from versiontree.jobs.models.job import JobState
+from versiontree.jobs.models import Job, JobState
 from versiontree.jobs.services.lease_recovery import leases_recover
 from versiontree.jobs.services.lifecycle import (
     job_cancelled,

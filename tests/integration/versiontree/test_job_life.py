@@ -8,8 +8,7 @@ from pytest_django import Settings
 from tenants.base.errors import ErrorCode, HmiError
 from tests.integration.versiontree import tree_factory
 from tests.integration.versiontree.tree_factory import TenantFixture
-from versiontree.jobs.models import Job, JobEvent
-from versiontree.jobs.models.job import JobState
+from versiontree.jobs.models import Job, JobEvent, JobState
 from versiontree.jobs.services.lifecycle import (
     job_cancelled,
     job_claim,

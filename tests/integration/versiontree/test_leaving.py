@@ -35,15 +35,14 @@ from tenants.webhooks.services.endpoints import webhook_create
 from tests.e2e.world import World, tickets_file, world_build
 from tests.integration.versiontree.tree_factory import claim, jobs_in_order
 from tests.unit.tenants.files import refused
-from versiontree.jobs.models import Job
-from versiontree.jobs.models.job import JobState
+from versiontree.jobs.models import Job, JobState
 from versiontree.jobs.services.transitions import job_move
 from versiontree.transfer.models import Takeout, TakeoutState
 from versiontree.transfer.services import tenant_deletion as leaving
 from versiontree.transfer.services.takeouts import takeout_path, takeout_request
 from versiontree.transfer.services.tenant_deletion import tenant_delete_step
 from versiontree.tree.models import Artifact, Coverage, Domain, Hplm, Version
-from versiontree.tree.models.evaluation import Evaluation
+from versiontree.tree.models.coverage import Evaluation
 from versiontree.tree.services.aliases import alias_move
 from versiontree.tree.services.domains import domain_create
 from versiontree.tree.services.fine_tunings import fine_tuning_create

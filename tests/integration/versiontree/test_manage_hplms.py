@@ -10,7 +10,7 @@ from tenants.usage.models import Quota
 from tests.integration.versiontree import tree_factory
 from tests.integration.versiontree.refusals import refused
 from tests.integration.versiontree.tree_factory import TenantFixture
-from versiontree.jobs.models.job import JobState
+from versiontree.jobs.models import JobState
 from versiontree.jobs.services.requests import job_cancel, job_retry
 from versiontree.tree.models import Alias, AliasMove, Version, VersionArtifact
 from versiontree.tree.selectors.versions import artifact_bytes

@@ -15,8 +15,7 @@ from django.utils import timezone
 from tenants.base.dispatch import TRAINING_QUEUE
 from tests.integration.versiontree import tree_factory
 from tests.integration.versiontree.tree_factory import TenantFixture
-from versiontree.jobs.models import Job
-from versiontree.jobs.models.job import JobState
+from versiontree.jobs.models import Job, JobState
 from versiontree.jobs.services.lease_recovery import leases_recover
 from versiontree.jobs.services.lifecycle import job_release
 from versiontree.tree.models import Version

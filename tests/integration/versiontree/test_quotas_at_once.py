@@ -21,8 +21,7 @@ from tenants.usage.models import Quota
 from tests.integration.tenants.tus import begin
 from tests.integration.versiontree.callers import V1, signed_in, with_key
 from tests.integration.versiontree.tree_factory import TenantFixture
-from versiontree.jobs.models import Job
-from versiontree.jobs.models.job import ACTIVE
+from versiontree.jobs.models import ACTIVE, Job
 from versiontree.tree.models import Domain, Hplm, Version
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.usefixtures("upload_root")]

@@ -11,8 +11,7 @@ from django.db import connection
 from tenants.base.errors import ErrorCode, HmiError
 from tests.integration.versiontree import tree_factory
 from tests.integration.versiontree.tree_factory import TenantFixture
-from versiontree.jobs.models import Job
-from versiontree.jobs.models.job import JobState
+from versiontree.jobs.models import Job, JobState
 from versiontree.jobs.services.lifecycle import job_claim, job_fail, job_succeed
 from versiontree.jobs.services.requests import job_cancel, job_retry
 from versiontree.tree.models import Domain, Hplm, Version

@@ -11,7 +11,7 @@ from tenants.base.errors import ErrorCode, HmiError
 from tests.integration.versiontree import tree_factory
 from tests.integration.versiontree.tree_factory import TenantFixture
 from versiontree.jobs.models import Job
-from versiontree.jobs.selectors.jobs import job_detail, job_events, jobs_of
+from versiontree.jobs.selectors import job_detail, job_events, jobs_of
 from versiontree.tree.models import Hplm, Version
 from versiontree.tree.selectors.versions import (
     build_inputs,

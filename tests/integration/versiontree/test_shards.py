@@ -13,8 +13,7 @@ from django.utils import timezone
 from tests.integration.versiontree import tree_factory
 from tests.processes import wait_until
 from versiontree.jobs.errors import LeaseLost
-from versiontree.jobs.models import Job, JobShard
-from versiontree.jobs.models.shard import MAX_ATTEMPTS, ShardState
+from versiontree.jobs.models import MAX_ATTEMPTS, Job, JobShard, ShardState
 from versiontree.jobs.services.lifecycle import job_cancelled
 from versiontree.jobs.services.shards import (
     shard_claim,

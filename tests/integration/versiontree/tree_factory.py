@@ -16,8 +16,7 @@ from tenants.accounts.services.members import member_add
 from tenants.accounts.services.tenants import tenant_create
 from tenants.datasets.models import Corpus, Dataset, DatasetSplit
 from versiontree.artifact_store import ArtifactStore, StoredArtifact
-from versiontree.jobs.models import Job
-from versiontree.jobs.models.job import JobKind, JobState
+from versiontree.jobs.models import Job, JobKind, JobState
 from versiontree.jobs.services.lifecycle import job_claim, job_succeed
 from versiontree.tree.models import Domain, Hplm, Version
 from versiontree.tree.services.domains import domain_create

@@ -16,7 +16,7 @@ from pytest_django import Settings
 from tenants.accounts.models import Tenant
 from tenants.webhooks import posting
 from tenants.webhooks.models import DeliveryState, EventKind, WebhookDelivery, WebhookEndpoint
-from tenants.webhooks.posting import Answer, post
+from tenants.webhooks.posting import WebhookResponse, post
 from tenants.webhooks.services import events as webhook_events
 from tenants.webhooks.services.delivery import (
     ENDPOINTS_AT_ONCE,
@@ -33,7 +33,7 @@ from tests.processes import wait_until
 
 THREADS = 8
 """As many as the worker has (`hmi_site.launcher.children.WEBHOOKS_AT_ONCE`)."""
-TAKEN = Answer(204, "", "", 1)
+TAKEN = WebhookResponse(204, "", "", 1)
 API = "/api/v1/tenants/acme/webhooks"
 
 
@@ -236,7 +236,7 @@ def test_a_name_that_is_not_resolved_is_left_after_a_time(
     receiver: Receiver, settings: Settings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(posting, "TOTAL_S", 0.2)
-    released, answers = threading.Event(), list[Answer]()
+    released, answers = threading.Event(), list[WebhookResponse]()
 
     def hangs(*_: Any, **__: Any) -> list[Any]:
         released.wait(120)

@@ -8,7 +8,7 @@ import pytest
 from django.db import OperationalError
 
 from frontend.live import Watch, messages
-from versiontree.jobs.selectors.queue import Mark
+from versiontree.jobs.selectors import Mark
 
 JOB, OTHER = uuid4(), uuid4()
 

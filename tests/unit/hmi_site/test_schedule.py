@@ -10,8 +10,8 @@ from hmi_site.launcher import children
 from inference.batches.services.batches import RUN_BATCH_TASK
 from tenants.base.dispatch import BATCHES_QUEUE, TRAINING_QUEUE, UPLOADS_QUEUE, WEBHOOKS_QUEUE
 from tenants.datasets.services.checks import RUN_CHECK_TASK
-from versiontree.jobs.services.dispatch import RUN_JOB_TASK
 from versiontree.jobs.services.shards import RUN_SHARDS_TASK
+from versiontree.jobs.services.transitions import RUN_JOB_TASK
 from versiontree.transfer.services.takeouts import WRITE_TAKEOUT_TASK
 from versiontree.tree.selectors.coverage import MEASURE_COVERAGE_TASK
 from versiontree.tree.services.fine_tunings import BEGIN_FINE_TUNING_TASK

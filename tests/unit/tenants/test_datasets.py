@@ -12,7 +12,7 @@ from tenants.datasets.formats import dataset as dataset_module
 from tenants.datasets.formats.census import Census
 from tenants.datasets.formats.dataset import DatasetDraft, draft_dataset
 from tenants.datasets.formats.examples import TextExample, read_examples
-from tenants.datasets.formats.normalise import exact_print, fingerprint, normalise
+from tenants.datasets.formats.lines import exact_print, fingerprint, normalise
 from tenants.datasets.formats.report import dataset_preview_rows, dataset_report
 from tenants.datasets.formats.splits import carve
 from tests.unit.tenants.files import jsonl, refused, source, texts

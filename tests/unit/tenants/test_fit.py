@@ -13,8 +13,15 @@ from tokenizers.trainers import BpeTrainer
 
 from tenants.base.errors import ErrorCode
 from tenants.datasets.formats.examples import AnswerExample, Example, LabelsExample, TagExample, TextExample
-from tenants.datasets.formats.fit import FOREIGN, Fit, TooLong, fit_warnings, tokenizer_fit
-from tenants.datasets.formats.sampling import Part, Place, Texts, corpus_texts, dataset_texts, sample
+from tenants.datasets.formats.fit import FOREIGN, TokenizerFit, TooLong, fit_warnings, tokenizer_fit
+from tenants.datasets.formats.sampling import (
+    LinePlace,
+    SampledPart,
+    Texts,
+    corpus_texts,
+    dataset_texts,
+    sample,
+)
 from tests.unit.tenants.files import refused
 
 ENGLISH = (
@@ -68,11 +75,11 @@ def byte_level(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return path
 
 
-def placed(rows: Sequence[Texts]) -> Iterator[tuple[Place, Texts]]:
-    return ((Place(number), texts) for number, texts in enumerate(rows, start=1))
+def placed(rows: Sequence[Texts]) -> Iterator[tuple[LinePlace, Texts]]:
+    return ((LinePlace(number), texts) for number, texts in enumerate(rows, start=1))
 
 
-def fit_of(rows: Sequence[Texts], tokenizer: Path, **changes: object) -> Fit:
+def fit_of(rows: Sequence[Texts], tokenizer: Path, **changes: object) -> TokenizerFit:
     asked: dict[str, object] = {"max_tokens": 64, "of_rows": len(rows)}
     return tokenizer_fit(placed(rows), tokenizer=tokenizer, **(asked | changes))  # type: ignore[arg-type]
 
@@ -98,7 +105,7 @@ def test_rows_are_named_where_none_is_mostly_unknown(tokenizer: Path) -> None:
 
 
 def test_rows_are_named_by_split_and_only_the_first(tokenizer: Path) -> None:
-    places = [*(Place(row, "train") for row in range(1, 10)), Place(1, "test"), Place(2, "test")]
+    places = [*(LinePlace(row, "train") for row in range(1, 10)), LinePlace(1, "test"), LinePlace(2, "test")]
     rows = ((place, ("Hund",)) for place in places)
     (told,) = fit_warnings(tokenizer_fit(rows, tokenizer=tokenizer, max_tokens=8, of_rows=44))
     assert "(rows 1, 2, 3, 4, 5, 6, 7, 8, 9 of train; row 1 of test, …)" in told
@@ -181,10 +188,10 @@ def test_a_tokenizer_that_cannot_be_read_is_said(tmp_path: Path) -> None:
     refused(ErrorCode.UNSUPPORTED_CHECKPOINT, lambda: fit_of([], tmp_path / "bad.json"))
 
 
-def part(folder: Path, lines: Sequence[str], split: str | None = None) -> Part:
+def part(folder: Path, lines: Sequence[str], split: str | None = None) -> SampledPart:
     path = folder / (split or "corpus")
     path.write_text("".join(lines), encoding="utf-8")
-    return Part(path, len(lines), path.stat().st_size, split)
+    return SampledPart(path, len(lines), path.stat().st_size, split)
 
 
 def test_rows_are_drawn_evenly_from_every_split(tmp_path: Path) -> None:

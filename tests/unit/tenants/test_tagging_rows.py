@@ -8,8 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tenants.base.errors import ErrorCode
+from tenants.datasets.formats.conll import find_fault
 from tenants.datasets.formats.examples import TagExample
-from tenants.datasets.formats.tags import find_fault
 from tests.unit.tenants.files import examples, jsonl, refused
 
 CONLL = "-DOCSTART- -X- O O\n\nEU NNP B-ORG\nrejects VBZ O\n\n\nPeter NNP B-PER\nBlackburn NNP I-PER"

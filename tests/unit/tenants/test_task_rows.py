@@ -12,10 +12,10 @@ from tenants.base.errors import ErrorCode
 from tenants.datasets.formats.check import RowChecker, checked_separator
 from tenants.datasets.formats.dataset import read_rows
 from tenants.datasets.formats.examples import (
-    Answer,
     AnswerExample,
     Example,
     LabelsExample,
+    SpanAnswer,
     TextExample,
     ValueExample,
     example_from_line,
@@ -35,7 +35,7 @@ def test_every_kind_of_row_survives_its_line(
         TextExample(text, "x", pair),
         LabelsExample(text, tuple(labels), pair),
         ValueExample(text, value, pair),
-        AnswerExample(text, text + text, (Answer(text, 0), Answer(text, len(text)))),
+        AnswerExample(text, text + text, (SpanAnswer(text, 0), SpanAnswer(text, len(text)))),
     ]
     for example in kinds:
         line = example.to_line()
@@ -48,7 +48,7 @@ def test_the_canonical_keys_are_those_that_training_reads() -> None:
         TextExample("a", "x", "b").to_line(),
         LabelsExample("a", ("x", "y")).to_line(),
         ValueExample("a", 1.5).to_line(),
-        AnswerExample("a", "b", (Answer("b", 0),)).to_line(),
+        AnswerExample("a", "b", (SpanAnswer("b", 0),)).to_line(),
     ]
     assert [json.loads(line) for line in lines] == [
         {"text": "a", "text_pair": "b", "label": "x"},
@@ -171,7 +171,7 @@ def test_what_is_no_finite_number_is_named_by_row(tmp_path: Path, value: Any, co
 def test_answers_are_read_in_both_forms(tmp_path: Path, answers: Any) -> None:
     rows = jsonl([{"question": "When?", "context": CONTEXT, "answers": answers}])
     assert examples(tmp_path, "a.jsonl", rows, "question_answering") == [
-        AnswerExample("When?", CONTEXT, (Answer("1843", 31),))
+        AnswerExample("When?", CONTEXT, (SpanAnswer("1843", 31),))
     ]
 
 

@@ -8,7 +8,7 @@ from tokenizers.models import WordLevel
 from tokenizers.pre_tokenizers import Whitespace
 from tokenizers.processors import TemplateProcessing
 
-from tenants.datasets.formats.sampling import Place
+from tenants.datasets.formats.sampling import LinePlace
 from tenants.datasets.formats.tokens import TokenRow, rows_as_tokens
 
 WORDS = ("[UNK]", "[CLS]", "[SEP]", *"abcdefgh")
@@ -39,11 +39,11 @@ def tokenizer(tmp_path: Path) -> Path:
 def test_what_is_too_long_is_cut_the_longer_text_first(
     tokenizer: Path, texts: tuple[str, ...], read: str, cut: str
 ) -> None:
-    place = Place(1, "train")
+    place = LinePlace(1, "train")
     (row,) = rows_as_tokens([(place, texts)], tokenizer=tokenizer, max_tokens=7)
     assert row == TokenRow(place, read.split(), cut.split(), len(cut.split()))
 
 
 def test_of_a_long_end_only_the_beginning_is_shown(tokenizer: Path) -> None:
-    (row,) = rows_as_tokens([(Place(1), ("a " * 50,))], tokenizer=tokenizer, max_tokens=7)
+    (row,) = rows_as_tokens([(LinePlace(1), ("a " * 50,))], tokenizer=tokenizer, max_tokens=7)
     assert (len(row.read), len(row.cut), row.lost) == (5, 12, 45)

@@ -8,8 +8,7 @@ from hypothesis import strategies as st
 from pytest_django import Settings
 
 from tenants.base.errors import HmiError
-from tenants.webhooks.addresses import AddressRefused, checked, permitted
-from tenants.webhooks.target_urls import clean_url
+from tenants.webhooks.target_urls import AddressRefused, checked, clean_url, permitted
 
 NOT_PUBLIC = [
     *("0.0.0.0/8", "10.0.0.0/8", "100.64.0.0/10", "127.0.0.0/8", "169.254.0.0/16", "172.16.0.0/12"),

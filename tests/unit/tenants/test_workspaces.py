@@ -3,7 +3,7 @@
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-from tenants.base.workspaces import sweep, workspace
+from tenants.base.disk import sweep, workspace
 
 
 def test_sweeping_minds_nobody_who_comes_and_goes(tmp_path: Path) -> None:

@@ -3,7 +3,7 @@
 import pytest
 from django import forms
 
-from versiontree.jobs.models.job import JobKind
+from versiontree.jobs.models import JobKind
 from versiontree.tree.training_fields import LABELS, PET, knob_fields, knobs_chosen
 from versiontree.tree.training_settings import KNOBS
 

@@ -1,7 +1,7 @@
 """What a version has to say of itself."""
 
 from versiontree.tree.models import Version
-from versiontree.tree.selectors.remarks import version_warnings
+from versiontree.tree.selectors.versions import version_warnings
 
 
 def test_every_warning_is_told_once() -> None:

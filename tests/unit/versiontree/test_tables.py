@@ -7,8 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tenants.base.errors import HmiError
-from versiontree.jobs.models import Job
-from versiontree.jobs.models.job import ACTIVE, LEGAL, STATUS_STYLE, TERMINAL, JobKind, JobState
+from versiontree.jobs.models import ACTIVE, LEGAL, STATUS_STYLE, TERMINAL, Job, JobKind, JobState
 from versiontree.tree.models.version import (
     LEGAL_VERSION_TRANSITIONS,
     MAIN_ROLE,

@@ -1,5 +1,5 @@
 """The admin pages of the application; Django finds them here."""
 
-from versiontree.jobs.admin import jobs, shards
+from versiontree.jobs.admin import jobs
 
-__all__ = ["jobs", "shards"]
+__all__ = ["jobs"]

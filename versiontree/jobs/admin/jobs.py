@@ -17,11 +17,9 @@ from unfold.decorators import display
 
 from tenants.base.admin.base import Listing, NotByHand, ReadOnly, acting, linked, linked_list, to_the_second
 from tenants.base.admin.confirm import typed_name
-from versiontree.jobs.models import Job, JobEvent
-from versiontree.jobs.models.job import STATUS_STYLE, JobState
-from versiontree.jobs.selectors.queue import queue_places
-from versiontree.jobs.services.priorities import PLACES, job_prioritise, job_requeue
-from versiontree.jobs.services.requests import job_cancel, job_retry
+from versiontree.jobs.models import STATUS_STYLE, Job, JobEvent, JobShard, JobState
+from versiontree.jobs.selectors import queue_places
+from versiontree.jobs.services.requests import PLACES, job_cancel, job_prioritise, job_requeue, job_retry
 from versiontree.tree.admin.base import Serviced, colours
 from versiontree.tree.admin.facts import folded, on_a_line
 
@@ -252,3 +250,18 @@ class JobEventAdmin(ReadOnly):
     def to_job(self, event: JobEvent) -> SafeString:
         """What it happened to."""
         return linked(event.job)
+
+
+@admin.register(JobShard)
+class JobShardAdmin(ReadOnly):
+    """Which part of which job is done, by whom, and what became of it."""
+
+    list_display = ("to_job", "stage", "number", "state", "worker", "attempts", "error_code")
+    list_filter = ("state", "stage")
+    list_select_related = ("job",)
+    search_fields = ("job__id", "worker", "error_code")
+
+    @admin.display(description="Job", ordering="job")
+    def to_job(self, shard: JobShard) -> SafeString:
+        """What it is a part of."""
+        return linked(shard.job)

@@ -7,12 +7,13 @@ from drf_spectacular.utils import extend_schema
 from rest_framework.generics import GenericAPIView
 from rest_framework.request import Request
 from rest_framework.response import Response
+from rest_framework.serializers import Serializer
 
+from tenants.accounts.api.access import StaffView, TenantView
 from tenants.accounts.models import Tenant
 from tenants.accounts.permissions import request_actor
 from tenants.base.api.conditional import ConditionalView
 from tenants.base.api.paging import LinkedPages
-from versiontree.jobs.api.access import OwnerView, PlatformView, queried
 from versiontree.jobs.api.serializers import (
     EventsQuerySerializer,
     JobEventSerializer,
@@ -20,8 +21,40 @@ from versiontree.jobs.api.serializers import (
     JobsQuerySerializer,
 )
 from versiontree.jobs.models import Job
-from versiontree.jobs.selectors.jobs import job_detail, job_events, jobs_found
+from versiontree.jobs.selectors import job_detail, job_events, jobs_found
 from versiontree.jobs.services.requests import job_cancel, job_retry
+
+
+class OwnerView(TenantView):
+    """In a tenant: a key with the scope ``manage``, or a member who reads as viewer, writes as developer."""
+
+    @property
+    def owner(self) -> Tenant | None:
+        """Whose rows."""
+        return self.tenant
+
+
+class PlatformView(StaffView):
+    """On the platform: staff, signed in."""
+
+    @property
+    def owner(self) -> Tenant | None:
+        """Nobody's: the platform's."""
+        return None
+
+
+def asked(serializer: type[Serializer[Any]], request: Request) -> dict[str, Any]:
+    """The body, checked for its shape."""
+    body = serializer(data=request.data)
+    body.is_valid(raise_exception=True)
+    return dict(body.validated_data)
+
+
+def queried(serializer: type[Serializer[Any]], request: Request) -> dict[str, Any]:
+    """The query string, checked for its shape."""
+    query = serializer(data=request.query_params)
+    query.is_valid(raise_exception=True)
+    return dict(query.validated_data)
 
 
 class _Job(GenericAPIView[Any]):

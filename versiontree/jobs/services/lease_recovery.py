@@ -15,11 +15,8 @@ from django.utils import timezone
 from tenants.base.errors import ErrorCode
 from versiontree.artifact_store import ArtifactStore
 from versiontree.jobs.hooks import job_owner
-from versiontree.jobs.models import Job, JobEvent
-from versiontree.jobs.models.job import JobState
-from versiontree.jobs.services.chain import chain_break
-from versiontree.jobs.services.dispatch import job_dispatch
-from versiontree.jobs.services.transitions import job_move
+from versiontree.jobs.models import Job, JobEvent, JobState
+from versiontree.jobs.services.transitions import chain_break, job_dispatch, job_move
 
 log = logging.getLogger(__name__)
 

@@ -1,18 +1,100 @@
-"""What people ask of jobs: stop, and try again."""
+"""Who comes first: moving a job in the queue, and putting a running one back into it.
+
+Messages lie in one list of the broker for each of the places (``tenants.base.dispatch``), first come first
+served. So a job that is moved is queued anew: it stands behind those that had its new place before.
+"""
 
 from typing import Final
+from uuid import UUID
 
 from django.db import transaction
+from django.db.models import F, Q
 from django.utils import timezone
 
 from tenants.audit.services import Actor, audit_record
 from tenants.base.errors import ErrorCode, HmiError
 from versiontree.jobs.hooks import job_owner
-from versiontree.jobs.models import Job, JobEvent
-from versiontree.jobs.models.job import JobState
-from versiontree.jobs.services.chain import chain_break, chain_reset
-from versiontree.jobs.services.dispatch import job_dispatch
-from versiontree.jobs.services.transitions import job_move
+from versiontree.jobs.models import Job, JobEvent, JobState
+from versiontree.jobs.services.transitions import chain_break, chain_reset, job_dispatch, job_move
+
+PLACES: Final = {"first": 0, "usual": 3, "later": 6, "last": 9}
+"""The places that a job can be given, by what people call them: one for each of the broker's lists."""
+
+
+@transaction.atomic
+def job_prioritise(*, job: Job, priority: int, actor: Actor) -> Job:
+    """Give a job that has not begun another place in the queue: one of ``PLACES``.
+
+    Raises ``invalid_field`` (no such place), ``invalid_transition`` (it runs or has ended).
+    """
+    if priority not in PLACES.values():
+        places = ", ".join(f"{number} ({word})" for word, number in PLACES.items())
+        raise HmiError(
+            ErrorCode.INVALID_FIELD, f"{priority} is no place in the queue: {places}.", param="priority"
+        )
+    job_owner().lock(version_id=job.version_id)
+    now = timezone.now()
+    here = Job.unscoped.filter(pk=job.pk)
+    queued = here.filter(state=JobState.QUEUED).update(priority=priority, queued_at=now, nudged_at=now)
+    if not queued and not here.filter(state=JobState.WAITING).update(priority=priority):
+        raise _illegal(job, "moved in the queue")
+    message = f"{actor or 'The system'} gave it another place in the queue."
+    JobEvent.unscoped.create(job=job, kind="priority", message=message, data={"priority": priority})
+    if queued:
+        job_dispatch(job_id=job.pk, priority=priority)
+    detail = {"priority": priority}
+    audit_record(verb="job.prioritise", subject=str(job.pk), tenant=job.tenant, actor=actor, detail=detail)
+    return Job.unscoped.get(pk=job.pk)
+
+
+@transaction.atomic
+def job_requeue(*, job: Job, actor: Actor) -> Job:
+    """Have a job run again from the queue: a running one is taken from its worker, which finds that out with
+    its next heartbeat; one that failed or was cancelled is retried; a queued one is announced again.
+
+    Raises ``invalid_transition`` for one that waits for another, succeeded or is being cancelled, and what
+    ``job_retry`` raises.
+    """
+    job_owner().lock(version_id=job.version_id)
+    state = Job.unscoped.get(pk=job.pk).state
+    if state in (JobState.FAILED, JobState.CANCELLED):
+        return job_retry(job=job, actor=actor)
+    if state == JobState.RUNNING:
+        _take_back(job, actor)
+    elif state != JobState.QUEUED:
+        raise _illegal(job, "put back in the queue")
+    job_dispatch(job_id=job.pk, priority=job.priority)
+    audit_record(verb="job.requeue", subject=str(job.pk), tenant=job.tenant, actor=actor)
+    return Job.unscoped.get(pk=job.pk)
+
+
+def message_is_stale(*, job_id: UUID, priority: int | None) -> bool:
+    """Whether a message of this priority is from before the job was moved in the queue: then there is another
+    for it. None is of a message that does not say."""
+    if priority is None:
+        return False
+    return Job.unscoped.filter(pk=job_id, state=JobState.QUEUED).exclude(priority=priority).exists()
+
+
+def _take_back(job: Job, actor: Actor) -> None:
+    taken = job_move(
+        job_id=job.pk,
+        from_states=[JobState.RUNNING],
+        to=JobState.QUEUED,
+        where=Q(cancel_requested_at=None),
+        message=f"Put back in the queue by {actor or 'the system'}.",
+        attempt=F("attempt") - 1,
+    )
+    if not taken:
+        raise _illegal(job, "put back in the queue while it is being cancelled")
+
+
+def _illegal(job: Job, verb: str) -> HmiError:
+    state = Job.unscoped.get(pk=job.pk).get_state_display().lower()
+    return HmiError(
+        ErrorCode.INVALID_TRANSITION, f"A job that is {state} cannot be {verb}.", details={"state": state}
+    )
+
 
 RETRIED: Final = (JobState.FAILED, JobState.CANCELLED)
 
@@ -78,10 +160,3 @@ def _ask_to_stop(job: Job, actor: Actor) -> None:
         JobEvent.unscoped.create(job=job, kind="cancel_requested", message=message)
     elif not running.exists():
         raise _illegal(job, "cancelled")
-
-
-def _illegal(job: Job, verb: str) -> HmiError:
-    state = Job.unscoped.get(pk=job.pk).get_state_display().lower()
-    return HmiError(
-        ErrorCode.INVALID_TRANSITION, f"A job that is {state} cannot be {verb}.", details={"state": state}
-    )

@@ -18,9 +18,7 @@ from django.utils import timezone
 
 from tenants.base.dispatch import BROKER_OPTIONS, TRAINING_QUEUE
 from versiontree.jobs.errors import LeaseLost
-from versiontree.jobs.models import Job, JobShard
-from versiontree.jobs.models.job import JobState
-from versiontree.jobs.models.shard import MAX_ATTEMPTS, ShardState
+from versiontree.jobs.models import MAX_ATTEMPTS, Job, JobShard, JobState, ShardState
 
 log = logging.getLogger(__name__)
 

@@ -1,14 +1,17 @@
 """Compare-and-set: whoever updates exactly one row owns the next step. The event goes in with it."""
 
 from collections.abc import Iterable
-from typing import Any
+from typing import Any, Final
 from uuid import UUID
 
+from django.db import transaction
 from django.db.models import Q
 from django.utils import timezone
 
+from tenants.base.dispatch import TRAINING_QUEUE, dispatch
+from tenants.base.errors import ErrorCode
 from versiontree.jobs.hooks import job_owner
-from versiontree.jobs.models.job import LEGAL, TERMINAL, Job, JobEvent, JobState
+from versiontree.jobs.models import LEGAL, TERMINAL, Job, JobEvent, JobState
 
 _FORGET_ERROR = {"error_code": "", "error_message": "", "traceback": ""}
 
@@ -59,3 +62,57 @@ def _on_entering(state: JobState) -> dict[str, Any]:
     if state == JobState.QUEUED:
         changes |= {"queued_at": now, "nudged_at": now, "nudges": 0}
     return changes
+
+
+def chain_advance(*, job: Job) -> None:
+    """After a success: queue the jobs that waited for this one; when none is left the version is finished."""
+    for follower in Job.unscoped.filter(after=job, state=JobState.WAITING):
+        if job_move(job_id=follower.pk, from_states=[JobState.WAITING], to=JobState.QUEUED):
+            job_dispatch(job_id=follower.pk, priority=follower.priority)
+    of_version = Job.unscoped.filter(version=job.version_id)
+    if not of_version.exclude(state=JobState.SUCCEEDED).exists():
+        metrics = dict(of_version.values_list("kind", "metrics"))
+        job_owner().finish(version_id=job.version_id, metrics=metrics)
+
+
+def chain_break(*, job: Job, reason: str) -> None:
+    """After a failure or a cancel: cancel the jobs that waited for this one; the version has failed."""
+    for follower in Job.unscoped.filter(after=job):
+        cancelled = job_move(
+            job_id=follower.pk,
+            from_states=[JobState.WAITING],
+            to=JobState.CANCELLED,
+            message=reason,
+            error_code=ErrorCode.JOB_CANCELLED,
+            error_message=reason,
+        )
+        if cancelled:
+            chain_break(job=follower, reason=reason)
+    job_owner().fail(version_id=job.version_id)
+
+
+def chain_reset(*, job: Job) -> None:
+    """After a retry: the jobs behind this one wait again; the version is being built again."""
+    for follower in Job.unscoped.filter(after=job):
+        if job_move(job_id=follower.pk, from_states=[JobState.CANCELLED], to=JobState.WAITING, attempt=0):
+            chain_reset(job=follower)
+    job_owner().reopen(version_id=job.version_id)
+
+
+RUN_JOB_TASK: Final = "workers.run_job"
+
+
+def job_dispatch(*, job_id: UUID, priority: int) -> None:
+    """Send the job's id to the training queue once the transaction is committed."""
+    transaction.on_commit(
+        lambda: dispatch(RUN_JOB_TASK, str(job_id), queue=TRAINING_QUEUE, priority=priority)
+    )
+
+
+WAITING_FOR_TURN: Final = "waiting for another job on this machine"
+
+
+def job_set_waiting(*, job_id: UUID) -> bool:
+    """Say so on the job's row; False when it is no longer queued, so that there is nothing to wait for."""
+    queued = Job.unscoped.filter(pk=job_id, state=JobState.QUEUED)
+    return bool(queued.update(stage=WAITING_FOR_TURN))

@@ -12,15 +12,15 @@ from rest_framework.response import Response
 
 from tenants.accounts.models import Role, Tenant
 from tenants.accounts.permissions import request_actor
-from tenants.base.api.multipart import FormParser
+from tenants.base.api.inputs import FormParser
 from tenants.base.upload_concurrency import FILES
-from versiontree.jobs.api.access import OwnerView, PlatformView, asked, queried
+from versiontree.jobs.api.jobs import OwnerView, PlatformView, asked, queried
 from versiontree.transfer.api.serializers import (
     ExportQuerySerializer,
     ImportAdapterSerializer,
     ImportSerializer,
 )
-from versiontree.transfer.archive.download import zip_response
+from versiontree.transfer.archive.sources import zip_response
 from versiontree.transfer.archive.trial_load import FORMATS
 from versiontree.transfer.services.adapter_import import adapter_import
 from versiontree.transfer.services.version_export import adapter_download, version_download

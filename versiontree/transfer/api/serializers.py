@@ -7,7 +7,7 @@ from typing import Any
 
 from rest_framework import serializers
 
-from tenants.base.api.strict_input import StrictInput
+from tenants.base.api.inputs import StrictInput
 from versiontree.transfer.archive.trial_load import FORMATS
 
 

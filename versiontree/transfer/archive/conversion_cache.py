@@ -13,7 +13,7 @@ from contextlib import closing, suppress
 from pathlib import Path
 from typing import IO, Any, Final
 
-from tenants.base.workspaces import INCOMING
+from tenants.base.disk import INCOMING
 from versiontree.artifact_store import ArtifactStore
 
 RULES: Final = 1

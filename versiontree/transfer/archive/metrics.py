@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Any, Final
 
-from versiontree.jobs.models.job import JobKind
+from versiontree.jobs.models import JobKind
 from versiontree.transfer.archive.layout import Node, refused
 from versiontree.tree.job_reports import is_number
 from versiontree.tree.table_chains import COMPACTS

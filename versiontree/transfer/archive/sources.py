@@ -12,26 +12,47 @@ import zipfile
 import zlib
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Final, Protocol
+
+from django.http import StreamingHttpResponse
 
 from tenants.base.errors import ErrorCode, HmiError
 from versiontree.transfer.archive.layout import refused
 
 MOST_FILES: Final = 4096
+
+
 LONGEST_NAME: Final = 512
+
+
 DEEPEST: Final = 16
+
+
 DIRECTORY_BYTES: Final = 1024**2
 """What one read of the directory of a zip file may take: it stands in memory, some fifteen times as large."""
+
+
 MOST_TIMES: Final = 100
 """How many times as large as it is a zip file may unpack to: zeros shrink to a thousandth, weights hardly,
 and weights that were padded with zeros lie between."""
+
+
 UNPACKED_ANYHOW: Final = 8 * 1024**2
 """Bytes that a small one may unpack to: JSON shrinks more than weights do."""
+
+
 LONGEST_REASON: Final = 200
 """Readers of zip files quote what they stumbled over, however long."""
+
+
 _PART: Final = re.compile(r"(?!\.\.?\Z)[A-Za-z0-9_.+-]{1,200}\Z")
+
+
 _READABLE: Final = {zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED}
+
+
 _BROKEN: Final = (
     zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError, RuntimeError, ValueError, KeyError,
     IndexError, OverflowError, struct.error, OSError,
@@ -180,3 +201,19 @@ def _named(files: Iterable[tuple[str, int]]) -> dict[str, int]:
     if both := sorted(folders & sizes.keys()):
         raise refused(f"{both[0]} is a file and a folder.")
     return sizes
+
+
+@dataclass(frozen=True, slots=True)
+class Download:
+    """A zip file under way: what it should be called, and its bytes."""
+
+    name: str
+    chunks: Iterator[bytes]
+
+
+def zip_response(download: Download) -> StreamingHttpResponse:
+    """The answer that a browser saves as a file."""
+    answer = StreamingHttpResponse(download.chunks, content_type="application/zip")
+    answer["Content-Disposition"] = f'attachment; filename="{download.name}"'
+    answer["X-Accel-Buffering"] = "no"
+    return answer

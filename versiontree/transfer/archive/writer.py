@@ -23,7 +23,7 @@ from versiontree.transfer.archive.layout import (
 )
 from versiontree.transfer.archive.model_card import model_card
 from versiontree.tree.models.version import VersionKind
-from versiontree.tree.selectors.lineage import Step
+from versiontree.tree.selectors.dependents import LineageStep
 from versiontree.tree.table_chains import COMPACTS, compacted_by
 
 CHUNK: Final = 1024**2
@@ -40,7 +40,7 @@ class Member:
     content: bytes | Path
 
 
-def archive_members(store: ArtifactStore, steps: Sequence[Step], *, branch: bool) -> list[Member]:
+def archive_members(store: ArtifactStore, steps: Sequence[LineageStep], *, branch: bool) -> list[Member]:
     """The files of the archive of a version, the manifest first; `steps` lead from it to its root."""
     told, nodes = _told(steps)
     members = [member_of(CARD, model_card(nodes).encode()), member_of(CONFIG, _json(config_json(nodes)))]
@@ -55,12 +55,12 @@ def archive_members(store: ArtifactStore, steps: Sequence[Step], *, branch: bool
     return [member_of(MANIFEST, _json(manifest_json(Contents(nodes, branch, files)))), *members]
 
 
-def archive_card(steps: Sequence[Step]) -> str:
+def archive_card(steps: Sequence[LineageStep]) -> str:
     """The model card of a version; `steps` lead from it to its root."""
     return model_card(_told(steps)[1])
 
 
-def _told(steps: Sequence[Step]) -> tuple[list[Step], tuple[Node, ...]]:
+def _told(steps: Sequence[LineageStep]) -> tuple[list[LineageStep], tuple[Node, ...]]:
     """What an archive tells of: the version, then the domains and the root it stands on."""
     told = [steps[0], *(step for step in steps[1:] if step.version.kind != VersionKind.HPLM)]
     places = {step.version.pk: place for place, step in enumerate(told)}
@@ -131,7 +131,7 @@ def _chunks(member: Member) -> Iterator[bytes]:
         raise ArtifactDamaged(f"{member.name} was changed on disk.")
 
 
-def _node(step: Step, places: Mapping[int, int]) -> Node:
+def _node(step: LineageStep, places: Mapping[int, int]) -> Node:
     version = step.version
     hplm, domain, root = version.hplm, version.domain, version.root
     of_root = version.kind == VersionKind.ROOT

@@ -16,12 +16,12 @@ from tenants.usage.services.quotas import quota_check_storage
 from versiontree.artifact_store import ArtifactStore, StoredArtifact
 from versiontree.names import require_slug
 from versiontree.transfer.archive.adapter import adapter_open, largest_adapter
-from versiontree.transfer.archive.concurrency import Turn, machine_turn
+from versiontree.transfer.archive.import_lock import LockedWork, import_lock
 from versiontree.transfer.archive.trial_load import Carrying, adapter_carry, folder_text
 from versiontree.tree.models import Hplm, Version
 from versiontree.tree.models.artifact import Role
 from versiontree.tree.models.version import VersionKind
-from versiontree.tree.selectors.lineage import lineage_of
+from versiontree.tree.selectors.dependents import lineage_of
 from versiontree.tree.selectors.versions import artifact_bytes
 from versiontree.tree.services.licences import licence_check
 from versiontree.tree.services.quota_reservations import quota_reserve_hplm, quota_reserve_version
@@ -63,7 +63,7 @@ def adapter_import(
         require_slug(of)
     store = ArtifactStore(Path(settings.HMI_ARTIFACT_ROOT))
     largest = min(settings.HMI_IMPORT_MAX_BYTES, largest_adapter(root_config(parent)))
-    with machine_turn(Turn.IMPORT, tenant), adapter_open(archive, most_bytes=largest) as opened:
+    with import_lock(LockedWork.IMPORT, tenant), adapter_open(archive, most_bytes=largest) as opened:
         with transaction.atomic():
             _prepare(of, tenant, parent, terms, actor, task="classification", adding=opened.size)
             transaction.set_rollback(True)

@@ -10,11 +10,10 @@ from typing import Final
 from uuid import UUID, uuid4
 
 from tenants.base import hooks
-from tenants.base.advisory_lock import alone
-from tenants.base.disk import disk_full_errors, free_space_check
+from tenants.base.advisory_lock import advisory_lock
+from tenants.base.disk import disk_full_errors, free_space_check, sync
 from tenants.base.errors import HmiError
 from tenants.base.hooks import TakeoutPart as Part
-from tenants.base.workspaces import sync
 from tenants.datasets.selectors.uploads import storage_used
 from versiontree.artifact_store import ArtifactDamaged
 from versiontree.transfer.models import Takeout
@@ -51,7 +50,7 @@ Times are UTC. In CSV files a text that begins like a formula has an apostrophe 
 
 def takeout_run(*, takeout_id: UUID) -> None:
     """Make the file, unless the takeout is gone, has ended, or somebody is at it."""
-    with alone(f"takeout {takeout_id}") as ours:
+    with advisory_lock(f"takeout {takeout_id}") as ours:
         takeout = takeout_begin(takeout_id=takeout_id) if ours else None
         if takeout is None:
             return

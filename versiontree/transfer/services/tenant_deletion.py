@@ -14,13 +14,12 @@ from tenants.accounts.services.tenant_deletion import (
     tenant_rows_delete,
     tenants_being_deleted,
 )
-from tenants.base.advisory_lock import alone
-from tenants.base.dependents import has_dependents
+from tenants.base.advisory_lock import advisory_lock
 from tenants.base.dispatch import UPLOADS_QUEUE, dispatch
 from tenants.base.errors import HmiError
+from tenants.base.hooks import has_dependents
 from tenants.datasets.services.intake import tenant_files_delete
-from versiontree.jobs.models import Job
-from versiontree.jobs.models.job import ACTIVE
+from versiontree.jobs.models import ACTIVE, Job
 from versiontree.jobs.services.requests import job_cancel
 from versiontree.transfer.services.takeouts import takeout_files_delete
 from versiontree.tree.models import Alias, AliasMove, Artifact, Version
@@ -53,7 +52,7 @@ def tenants_delete() -> None:
 
 def tenant_delete_step(*, tenant: Tenant) -> bool:
     """Delete what is left of the tenant; false while jobs of it are being stopped, or another is at it."""
-    with alone(f"leaving {tenant.pk}") as ours:
+    with advisory_lock(f"leaving {tenant.pk}") as ours:
         if not ours or not _jobs_ended(tenant):
             return False
         _stop_serving(tenant)

@@ -15,7 +15,6 @@ from tenants.base.disk import disk_full_errors, free_space_check
 from tenants.base.errors import ErrorCode, HmiError
 from tenants.base.upload_concurrency import release_database
 from versiontree.artifact_store import ArtifactDamaged, ArtifactStore
-from versiontree.transfer.archive.concurrency import Turn, machine_turn
 from versiontree.transfer.archive.conversion_cache import (
     ADAPTER,
     REFUSAL,
@@ -24,8 +23,9 @@ from versiontree.transfer.archive.conversion_cache import (
     conversion_keep,
     conversion_key,
 )
-from versiontree.transfer.archive.download import Download
+from versiontree.transfer.archive.import_lock import LockedWork, import_lock
 from versiontree.transfer.archive.layout import CARD
+from versiontree.transfer.archive.sources import Download
 from versiontree.transfer.archive.trial_load import FORMATS, Leaving, adapter_leave, folder_text
 from versiontree.transfer.archive.writer import (
     Member,
@@ -39,7 +39,7 @@ from versiontree.transfer.archive.writer import (
 from versiontree.tree.models import Version
 from versiontree.tree.models.artifact import Role
 from versiontree.tree.models.version import VersionKind, VersionState
-from versiontree.tree.selectors.lineage import lineage_of
+from versiontree.tree.selectors.dependents import lineage_of
 
 ZIP: Final = ".zip"
 SPACE_TIMES: Final = 5
@@ -95,7 +95,7 @@ def adapter_download(*, version: Version, form: str, actor: Actor) -> Download:
     key = conversion_key(format=form, hplm=hplm.digest, root=root.digest, card=card)
     made = conversion_find(store, key)
     if made is None:
-        with machine_turn(Turn.CONVERSION, version.tenant):
+        with import_lock(LockedWork.CONVERSION, version.tenant):
             free_space_check(store.root, SPACE_TIMES * hplm.size)
             release_database()
             made = _converted(store, hplm.digest, root.digest, form, card, key)

@@ -16,7 +16,7 @@ from tenants.base.scope import platform_scope
 from tenants.base.upload_concurrency import release_database
 from versiontree.artifact_store import ArtifactStore
 from versiontree.names import require_slug
-from versiontree.transfer.archive.concurrency import Turn, machine_turn
+from versiontree.transfer.archive.import_lock import LockedWork, import_lock
 from versiontree.transfer.archive.layout import Contents, Node, refused
 from versiontree.transfer.archive.reader import Archive, archive_open, unpacked
 from versiontree.transfer.archive.trial_load import Trial, artifacts_try, folder_text
@@ -57,7 +57,7 @@ def version_import(
     if name is not None:
         require_slug(name)
     with (
-        machine_turn(Turn.IMPORT, tenant),
+        import_lock(LockedWork.IMPORT, tenant),
         archive_open(archive, most_bytes=settings.HMI_IMPORT_MAX_BYTES) as opened,
     ):
         contents = opened.contents

@@ -2,11 +2,8 @@
 
 from versiontree.tree.admin import (
     base,
-    coverage,
     creation,
-    evaluations,
     facts,
-    fine_tunings,
     forms,
     hplms,
     owners,
@@ -15,17 +12,4 @@ from versiontree.tree.admin import (
     versions,
 )
 
-__all__ = [
-    "base",
-    "coverage",
-    "creation",
-    "evaluations",
-    "facts",
-    "fine_tunings",
-    "forms",
-    "hplms",
-    "owners",
-    "service_forms",
-    "standing",
-    "versions",
-]
+__all__ = ["base", "creation", "facts", "forms", "hplms", "owners", "service_forms", "standing", "versions"]

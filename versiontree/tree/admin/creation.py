@@ -15,7 +15,7 @@ from versiontree.tree.admin.facts import jobs_told, listed, standing_on
 from versiontree.tree.admin.service_forms import ServiceForm
 from versiontree.tree.models import Version
 from versiontree.tree.models.version import VersionKind, VersionState
-from versiontree.tree.selectors.remarks import version_warnings
+from versiontree.tree.selectors.versions import version_warnings
 from versiontree.tree.training_fields import Knobbed
 
 

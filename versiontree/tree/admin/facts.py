@@ -4,15 +4,25 @@ import json
 from collections.abc import Iterable
 from typing import Any, Final
 
+from django.contrib import admin
 from django.utils.html import format_html, format_html_join
 from django.utils.safestring import SafeString, mark_safe
 from django.utils.text import Truncator
+from unfold.contrib.filters.admin import AutocompleteSelectFilter
 
-from tenants.base.admin.base import LINK_STYLE, json_block, linked, linked_list, opening
-from versiontree.jobs.models import Job
-from versiontree.jobs.models.job import JobState
+from tenants.base.admin.base import (
+    LINK_STYLE,
+    NotByHand,
+    ReadOnly,
+    json_block,
+    linked,
+    linked_list,
+    opening,
+    pretty_json,
+)
+from versiontree.jobs.models import Job, JobState
 from versiontree.tree.admin.standing import asking_for
-from versiontree.tree.models import Domain, Hplm, Root
+from versiontree.tree.models import Coverage, Domain, Evaluation, FineTuning, Hplm, Root
 from versiontree.tree.selectors.dependents import dependents_of
 from versiontree.tree.selectors.versions import versions_of
 
@@ -86,3 +96,60 @@ def _told(job: Job) -> SafeString:
 
 def _lines(lines: Iterable[SafeString]) -> SafeString:
     return format_html_join(mark_safe("<br>"), "{}", ((line,) for line in lines))
+
+
+@admin.register(Coverage)
+class CoverageAdmin(NotByHand):
+    """What was measured; what is deleted is measured again when its page is looked at."""
+
+    list_display = ("version", "corpus", "dataset", "tenant", "trigrams", "bigrams", "unigrams", "fault")
+    list_select_related = (
+        "tenant",
+        "corpus__tenant",
+        "dataset__tenant",
+        "version__root",
+        "version__domain__root",
+        "version__hplm__tenant",
+    )
+    search_fields = ("corpus__name", "dataset__name", "tenant__slug")
+
+
+@admin.register(Evaluation)
+class EvaluationAdmin(ReadOnly):
+    """Which answers are kept; the page of the version shows them."""
+
+    list_display = ("version", "dataset", "tenant", "artifact", "made_at")
+    list_filter = (("tenant", AutocompleteSelectFilter), "made_at")
+    list_filter_submit = True
+    list_select_related = (
+        "tenant",
+        "artifact",
+        "version__hplm__tenant",
+        "version__root",
+        "version__domain__root",
+    )
+    search_fields = ("dataset", "test", "tenant__slug", "version__hplm__name")
+
+
+@admin.register(FineTuning)
+class FineTuningAdmin(ReadOnly):
+    """Those of the OpenAI conventions, or why they came to nothing."""
+
+    list_display = ("name", "model", "tenant", "state", "attempts", "created_at", "finished_at")
+    list_filter = ("state", ("tenant", AutocompleteSelectFilter), "created_at")
+    list_filter_submit = True
+    list_select_related = ("tenant",)
+    search_fields = ("name", "model", "tenant__slug")
+    exclude = ("asked", "options", "settings", "error")
+    readonly_fields = ("sent", "why")
+    show_full_result_count = False
+
+    @admin.display(description="As it was sent")
+    def sent(self, tuning: Any) -> SafeString:
+        """The request's body."""
+        return pretty_json(tuning.asked)
+
+    @admin.display(description="Why it failed")
+    def why(self, tuning: Any) -> SafeString:
+        """The error as the tenant got it."""
+        return pretty_json(tuning.error)

@@ -17,7 +17,7 @@ from unfold.widgets import (
 
 from tenants.datasets.admin.uploads import PLATFORM
 from tenants.datasets.models import Corpus, Dataset
-from versiontree.jobs.models.job import JobKind
+from versiontree.jobs.models import JobKind
 from versiontree.tree.admin.service_forms import DATASET, UNFOLD, ServiceForm, TrainingForm
 from versiontree.tree.models import Alias, Domain, Hplm, Root, Version
 from versiontree.tree.models.version import VersionKind, VersionState

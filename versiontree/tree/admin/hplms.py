@@ -16,8 +16,8 @@ from versiontree.tree.admin.forms import AliasForm, HplmForm, HplmUpdateForm
 from versiontree.tree.admin.standing import StandingOn
 from versiontree.tree.models import Alias, AliasMove, Hplm
 from versiontree.tree.models.version import VersionKind
+from versiontree.tree.services.artifact_refs import hplm_pin, hplm_unpin
 from versiontree.tree.services.hplms import hplm_delete
-from versiontree.tree.services.pinning import hplm_pin, hplm_unpin
 
 
 class AliasInline(Listing):

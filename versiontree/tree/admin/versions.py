@@ -17,13 +17,13 @@ from tenants.base.admin.base import Listing, Narrowed, NotByHand, ReadOnly, acti
 from tenants.base.errors import HmiError
 from versiontree.artifact_store import ArtifactStore
 from versiontree.jobs.models import Job
-from versiontree.transfer.archive.download import zip_response
+from versiontree.transfer.archive.sources import zip_response
 from versiontree.transfer.services.version_export import version_download
 from versiontree.tree.admin.base import STATE_COLOURS, Serviced
 from versiontree.tree.admin.facts import folded
 from versiontree.tree.models import Artifact, Version, VersionArtifact
 from versiontree.tree.models.version import VersionKind, VersionState
-from versiontree.tree.selectors.remarks import version_warnings
+from versiontree.tree.selectors.versions import version_warnings
 from versiontree.tree.services.version_completion import version_retry
 
 

@@ -11,7 +11,7 @@ from rest_framework.response import Response
 from tenants.accounts.models import Tenant
 from tenants.accounts.permissions import request_actor
 from tenants.base.api.conditional import ConditionalView
-from versiontree.jobs.api.access import OwnerView, PlatformView, asked
+from versiontree.jobs.api.jobs import OwnerView, PlatformView, asked
 from versiontree.tree.api.serializers import (
     DomainCreateSerializer,
     DomainGrowSerializer,

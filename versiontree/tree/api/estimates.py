@@ -14,7 +14,7 @@ from tenants.accounts.models import Tenant
 from tenants.accounts.permissions import request_actor
 from tenants.datasets.models import Corpus
 from tenants.datasets.selectors.uploads import dataset_of
-from versiontree.jobs.api.access import OwnerView, PlatformView, asked
+from versiontree.jobs.api.jobs import OwnerView, PlatformView, asked
 from versiontree.tree.api.serializers import (
     DomainCreateSerializer,
     DomainUpdateSerializer,

@@ -11,8 +11,10 @@ from rest_framework.response import Response
 from tenants.accounts.models import Tenant
 from tenants.datasets.formats.fit import TooLong
 from tenants.datasets.models import Corpus, Dataset
-from tenants.datasets.selectors.uploads import dataset_of
-from versiontree.jobs.api.access import OwnerView, PlatformView, queried
+from tenants.datasets.selectors.uploads import corpus_of, dataset_of
+from versiontree.jobs.api.jobs import OwnerView, PlatformView, queried
+from versiontree.tree.models import Coverage
+from versiontree.tree.selectors.coverage import coverage_ask, coverages_of
 from versiontree.tree.selectors.versions import corpus_usable_by
 from versiontree.tree.tokenizer_fit import corpus_fit, dataset_fit, root_to_fit
 
@@ -96,3 +98,52 @@ class DatasetFitView(OwnerView):
         dataset = dataset_of(self.tenant, dataset_id)
         root = root_to_fit(queried(FitQuerySerializer, request)["root"])
         return Response(FitSerializer(dataset_fit(root, dataset)).data)
+
+
+class MeasuredSerializer(serializers.ModelSerializer[Coverage]):
+    """Fragments of the upload, drawn evenly, by what the version's tables have for them: the whole fragment,
+    a part, or one token. ``fault`` says why that could not be found out."""
+
+    version = serializers.IntegerField(source="version_id", read_only=True)
+    name = serializers.CharField(source="version.__str__", read_only=True)
+
+    class Meta:
+        model = Coverage
+        fields = ("version", "name", "fragments", "trigrams", "bigrams", "unigrams", "fault", "measured_at")
+        read_only_fields = fields
+
+
+class CoverageSerializer(serializers.Serializer[Any]):
+    """What is known; ``waiting`` are versions that a worker measures now: ask again in a moment."""
+
+    measured = MeasuredSerializer(many=True)
+    waiting = serializers.ListField(child=serializers.IntegerField())
+
+
+class _Coverage(OwnerView):
+    serializer_class = CoverageSerializer
+    queryset = Coverage.unscoped.none()
+
+    def told(self, upload: Corpus | Dataset) -> Response:
+        """What is known of it; the rest is asked for."""
+        measured, waiting = coverages_of(self.tenant, upload)
+        if waiting:
+            coverage_ask(upload)
+        told = {"measured": measured, "waiting": [version.pk for version in waiting]}
+        return Response(CoverageSerializer(told).data)
+
+
+class CorpusCoverageView(_Coverage):
+    """How much of a corpus the tables of each root and domain hold."""
+
+    @extend_schema(responses=CoverageSerializer)
+    def get(self, request: Request, corpus_id: int, **_: Any) -> Response:
+        return self.told(corpus_of(self.tenant, corpus_id))
+
+
+class DatasetCoverageView(_Coverage):
+    """How much of a dataset the tables of each root and domain hold."""
+
+    @extend_schema(responses=CoverageSerializer)
+    def get(self, request: Request, dataset_id: int, **_: Any) -> Response:
+        return self.told(dataset_of(self.tenant, dataset_id))

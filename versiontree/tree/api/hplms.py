@@ -10,9 +10,9 @@ from rest_framework.response import Response
 
 from tenants.accounts.permissions import request_actor
 from tenants.base.api.conditional import ConditionalView
-from tenants.base.api.serializers import WordsQuerySerializer
+from tenants.base.api.inputs import WordsQuerySerializer
 from tenants.datasets.selectors.uploads import dataset_of
-from versiontree.jobs.api.access import OwnerView, asked, queried
+from versiontree.jobs.api.jobs import OwnerView, asked, queried
 from versiontree.tree.api.serializers import (
     AliasMoveSerializer,
     AliasPutSerializer,
@@ -35,9 +35,8 @@ from versiontree.tree.selectors.versions import (
     versions_of,
 )
 from versiontree.tree.services.aliases import alias_move, alias_remove, aliases_hold
-from versiontree.tree.services.descriptions import hplm_describe
 from versiontree.tree.services.hplms import hplm_create, hplm_delete, hplm_update
-from versiontree.tree.services.licences import hplm_licence
+from versiontree.tree.services.licences import hplm_describe, hplm_licence
 
 
 class HplmsView(OwnerView):

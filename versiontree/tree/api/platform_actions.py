@@ -10,16 +10,16 @@ from rest_framework.response import Response
 
 from tenants.accounts.permissions import request_actor
 from tenants.accounts.selectors import tenant_by_slug
-from tenants.base.api.strict_input import StrictInput
-from versiontree.jobs.api.access import PlatformView, asked
+from tenants.base.api.inputs import StrictInput
+from versiontree.jobs.api.jobs import PlatformView, asked
 from versiontree.jobs.api.serializers import JobSerializer
 from versiontree.jobs.models import Job
-from versiontree.jobs.selectors.jobs import job_of_anybody
-from versiontree.jobs.services.priorities import PLACES, job_prioritise, job_requeue
+from versiontree.jobs.selectors import job_of_anybody
+from versiontree.jobs.services.requests import PLACES, job_prioritise, job_requeue
 from versiontree.tree.api.serializers import DomainSerializer, HplmSerializer
 from versiontree.tree.models import Domain, Hplm
 from versiontree.tree.selectors.versions import domain_of, hplm_of
-from versiontree.tree.services.pinning import hplm_pin, hplm_unpin
+from versiontree.tree.services.artifact_refs import hplm_pin, hplm_unpin
 from versiontree.tree.services.publishing import domain_publish, domain_retire
 
 

@@ -9,7 +9,7 @@ from typing import Any
 from drf_spectacular.utils import extend_schema_field, extend_schema_serializer
 from rest_framework import serializers
 
-from tenants.base.api.strict_input import StrictInput
+from tenants.base.api.inputs import StrictInput
 from versiontree.jobs.api.serializers import JobLineSerializer
 from versiontree.tree.models import Alias, AliasMove, Domain, Hplm, Root, Version
 from versiontree.tree.training_settings import DEFAULT_ALPHA, DEFAULT_VECTORS

@@ -10,7 +10,7 @@ from rest_framework.response import Response
 from tenants.accounts.permissions import request_actor
 from tenants.base.api.conditional import ConditionalView
 from tenants.base.api.paging import LinkedPages
-from versiontree.jobs.api.access import OwnerView, PlatformView, asked, queried
+from versiontree.jobs.api.jobs import OwnerView, PlatformView, asked, queried
 from versiontree.tree.api.serializers import (
     NodeSerializer,
     RootRegisterSerializer,

@@ -2,12 +2,10 @@
 
 from versiontree.tree.models.alias import Alias, AliasMove
 from versiontree.tree.models.artifact import Artifact, VersionArtifact
-from versiontree.tree.models.coverage import Coverage
-from versiontree.tree.models.domain import Domain
-from versiontree.tree.models.evaluation import Evaluation
+from versiontree.tree.models.coverage import Coverage, Evaluation
+from versiontree.tree.models.domain import Domain, Root
 from versiontree.tree.models.fine_tuning import FineTuning, FineTuningState
 from versiontree.tree.models.hplm import Hplm
-from versiontree.tree.models.root import Root
 from versiontree.tree.models.version import Version
 
 __all__ = [

@@ -8,9 +8,8 @@ from django.db.models import Q
 from tree_queries.fields import TreeNodeForeignKey
 
 from tenants.base.managers import TenantScopedManager
-from versiontree.tree.models.domain import Domain
+from versiontree.tree.models.domain import Domain, Root
 from versiontree.tree.models.hplm import Hplm
-from versiontree.tree.models.root import Root
 
 
 class VersionKind(models.TextChoices):

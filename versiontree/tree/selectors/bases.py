@@ -13,7 +13,10 @@ from versiontree.tree.models.version import VersionState
 from versiontree.tree.selectors.versions import domains_visible_to, hplms_of, roots_all, versions_of
 
 _SLUG: Final = r"[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?"
+
+
 _NAME: Final = re.compile(rf"(?:(?P<above>{_SLUG})/)?(?P<name>{_SLUG})(?::(?P<number>[1-9][0-9]{{0,8}}))?")
+
 
 Base = Root | Domain | Hplm
 

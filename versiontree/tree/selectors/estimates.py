@@ -13,9 +13,8 @@ from django.conf import settings as site
 
 from tenants.base.errors import HmiError
 from tenants.datasets.models import Corpus, Dataset, Split
-from versiontree.jobs.models import Job
-from versiontree.jobs.models.job import JobKind
-from versiontree.jobs.selectors.queue import Queue, queue_standing
+from versiontree.jobs.models import Job, JobKind
+from versiontree.jobs.selectors import Queue, queue_standing
 from versiontree.tree.job_reports import mapping_of
 from versiontree.tree.models import Version
 from versiontree.tree.selectors.past_jobs import (

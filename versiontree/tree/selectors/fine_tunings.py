@@ -9,8 +9,7 @@ from django.db.models import QuerySet
 
 from tenants.accounts.models import Tenant
 from tenants.base.errors import not_found
-from versiontree.jobs.models import Job, JobEvent
-from versiontree.jobs.models.job import JobKind, JobState
+from versiontree.jobs.models import Job, JobEvent, JobKind, JobState
 from versiontree.tree.models import FineTuning, FineTuningState, Hplm, Version
 from versiontree.tree.models.version import VersionState
 

@@ -9,8 +9,8 @@ from typing import Any, Final, Self
 
 from tenants.base.scope import platform_scope
 from tenants.datasets.models import Corpus, DatasetSplit
-from versiontree.jobs.models.job import JobKind
-from versiontree.jobs.selectors.durations import _succeeded
+from versiontree.jobs.models import JobKind
+from versiontree.jobs.selectors import _succeeded
 from versiontree.tree.models.version import VersionKind
 
 LOOKED_AT: Final = 100

@@ -1,8 +1,8 @@
 """Reads. Each says whose rows it returns; ``tenant=None`` is the platform; foreign means not found."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from django.db.models import Model, Prefetch, Q, QuerySet, Sum
 from tree_queries.query import TreeQuerySet
@@ -227,3 +227,15 @@ def _links_upwards(version: Version) -> list[VersionArtifact]:
     distance = {pk: steps for steps, pk in enumerate(reversed(path))}
     links = VersionArtifact.unscoped.filter(version__in=path).select_related("artifact", "version")
     return sorted(links, key=lambda link: distance[link.version_id])
+
+
+def version_warnings(version: Version) -> list[str]:
+    """The warnings of the version's data and of its jobs, once each."""
+    sources: Iterable[Any] = (version.config, *version.metrics.values())
+    found = [warning for source in sources if isinstance(source, Mapping) for warning in _told(source)]
+    return list(dict.fromkeys(found))
+
+
+def _told(source: Mapping[str, Any]) -> Sequence[str]:
+    warnings = source.get("warnings") or []
+    return [str(warning) for warning in warnings] if isinstance(warnings, list) else []

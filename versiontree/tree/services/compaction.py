@@ -12,9 +12,9 @@ from django.db import transaction
 
 from tenants.audit.services import Actor, audit_record
 from tenants.base.errors import HmiError, not_found
-from versiontree.jobs.models.job import JobKind
+from versiontree.jobs.models import JobKind
 from versiontree.tree.models import Domain, Version
-from versiontree.tree.services.domain_heads import domain_head, domain_tables
+from versiontree.tree.services.domains import domain_head, domain_tables
 from versiontree.tree.services.quota_reservations import quota_reserve_version
 from versiontree.tree.services.settings_inheritance import config_inherited
 from versiontree.tree.services.version_create import JobPlan, version_create

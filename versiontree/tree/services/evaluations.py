@@ -9,8 +9,7 @@ from tenants.accounts.models import Tenant
 from tenants.audit.services import Actor, audit_record
 from tenants.base.errors import ErrorCode, HmiError, not_found
 from tenants.datasets.models import Dataset, Split
-from versiontree.jobs.models import Job
-from versiontree.jobs.models.job import ACTIVE, JobKind
+from versiontree.jobs.models import ACTIVE, Job, JobKind
 from versiontree.tree.models import Artifact, Evaluation, Hplm, Version
 from versiontree.tree.models.version import VersionState
 from versiontree.tree.services.quota_reservations import quota_reserve_jobs

@@ -17,7 +17,7 @@ from django.utils import timezone
 
 from tenants.accounts.models import ApiKey, Tenant
 from tenants.audit.services import Actor, audit_record, person
-from tenants.base.advisory_lock import alone
+from tenants.base.advisory_lock import advisory_lock
 from tenants.base.dispatch import UPLOADS_QUEUE, dispatch
 from tenants.base.errors import ErrorCode, HmiError
 from tenants.datasets.formats.conversations import columns_of, is_conversation, task_of, write_texts
@@ -31,7 +31,7 @@ from tenants.datasets.services.datasets import dataset_delete, dataset_upload
 from tenants.datasets.services.files import file_kept
 from tenants.datasets.storage import Kept, measure, upload_store, verify
 from tenants.usage.services.quotas import quota_lock
-from versiontree.jobs.models.job import ACTIVE, JobKind
+from versiontree.jobs.models import ACTIVE, JobKind
 from versiontree.jobs.services.requests import job_cancel
 from versiontree.names import require_slug
 from versiontree.tree.models import FineTuning, FineTuningState, Hplm, Version
@@ -110,7 +110,7 @@ def fine_tuning_create(
 
 def fine_tuning_begin(*, fine_tuning_id: UUID) -> None:
     """Make a dataset of the files, and plant the version, unless somebody is at it or nobody wants it."""
-    with alone(f"fine-tuning {fine_tuning_id}") as ours:
+    with advisory_lock(f"fine-tuning {fine_tuning_id}") as ours:
         waiting = FineTuning.unscoped.filter(pk=fine_tuning_id, state=FineTuningState.VALIDATING)
         if not ours or not waiting.update(attempts=F("attempts") + 1):
             return

@@ -22,11 +22,10 @@ from django.conf import settings
 from django.db import transaction
 from django.utils import timezone
 
-from tenants.base.workspaces import INCOMING
+from tenants.base.disk import INCOMING
 from versiontree.artifact_store import KINDS, ArtifactStore
-from versiontree.jobs.models import Job
-from versiontree.jobs.models.job import ACTIVE
-from versiontree.jobs.staging import staged_jobs
+from versiontree.jobs.errors import staged_jobs
+from versiontree.jobs.models import ACTIVE, Job
 from versiontree.tree.models import Artifact, Evaluation, Version, VersionArtifact
 from versiontree.tree.models.artifact import Role
 from versiontree.tree.models.version import VersionState

@@ -10,10 +10,10 @@ from django.utils import timezone
 from tenants.accounts.models import Tenant
 from tenants.audit.services import Actor, audit_record
 from tenants.base.errors import ErrorCode, HmiError
-from versiontree.jobs.models.job import JobKind
+from versiontree.jobs.models import JobKind
 from versiontree.tree.models import Domain, Version, VersionArtifact
 from versiontree.tree.models.artifact import Role
-from versiontree.tree.services.domain_heads import domain_head
+from versiontree.tree.services.domains import domain_head
 from versiontree.tree.services.quota_reservations import quota_reserve_version
 from versiontree.tree.services.settings_inheritance import config_inherited
 from versiontree.tree.services.version_create import JobPlan, version_create
@@ -21,8 +21,12 @@ from versiontree.tree.training_settings import settings_check
 
 DEFAULTS: Final = {"minimum_count": 20, "minimum_tenants": 3, "most": 100_000}
 """A fragment that few tenants have might say whose text it is from, so it stays out of what all read."""
+
+
 SEVERAL: Final = 2
 """Less than this nobody may ask for where all read what is added."""
+
+
 STOPPED_LATELY: Final = timedelta(minutes=10)
 """Long enough for what keeps the counts in step with the database to have come by."""
 

@@ -8,11 +8,10 @@ from django.utils import timezone
 
 from tenants.accounts.models import Tenant
 from tenants.audit.services import Actor, audit_record, person
-from tenants.base.dependents import has_dependents
 from tenants.base.errors import ErrorCode, HmiError, not_found
+from tenants.base.hooks import has_dependents
 from tenants.datasets.models import Dataset
-from versiontree.jobs.models import Job
-from versiontree.jobs.models.job import ACTIVE, JobKind
+from versiontree.jobs.models import ACTIVE, Job, JobKind
 from versiontree.names import require_slug
 from versiontree.tree.models import Alias, AliasMove, FineTuning, Hplm, Version
 from versiontree.tree.models.alias import DEFAULT_ALIAS

@@ -4,10 +4,9 @@ from django.db import transaction
 from django.utils import timezone
 
 from tenants.audit.services import Actor, audit_record
-from tenants.base.dependents import has_dependents
 from tenants.base.errors import ErrorCode, HmiError, not_found
-from versiontree.jobs.models import Job
-from versiontree.jobs.models.job import ACTIVE
+from tenants.base.hooks import has_dependents
+from versiontree.jobs.models import ACTIVE, Job
 from versiontree.tree.models import Domain, Version
 from versiontree.tree.models.version import VersionState
 from versiontree.tree.selectors.dependents import dependents_of

@@ -18,8 +18,7 @@ from tenants.usage.services.quotas import (
     quota_check_storage,
     quota_lock,
 )
-from versiontree.jobs.models import Job
-from versiontree.jobs.models.job import ACTIVE
+from versiontree.jobs.models import ACTIVE, Job
 from versiontree.tree.models import FineTuning, FineTuningState, Hplm
 from versiontree.tree.selectors.versions import artifact_bytes
 

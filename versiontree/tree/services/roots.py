@@ -8,7 +8,7 @@ from django.db import IntegrityError, transaction
 from tenants.audit.services import Actor, audit_record, person
 from tenants.base.errors import ErrorCode, HmiError
 from tenants.datasets.models import Corpus
-from versiontree.jobs.models.job import JobKind
+from versiontree.jobs.models import JobKind
 from versiontree.names import require_slug
 from versiontree.tree.checkpoints import checkpoint_source
 from versiontree.tree.models import Root, Version

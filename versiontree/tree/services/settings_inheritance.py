@@ -5,7 +5,7 @@ from typing import Any, Final
 
 from tenants.base.errors import HmiError
 from tenants.datasets.models import Task
-from versiontree.jobs.models.job import JobKind
+from versiontree.jobs.models import JobKind
 from versiontree.tree.models import Version
 from versiontree.tree.table_chains import COMPACTS
 from versiontree.tree.training_settings import KNOBS, Setting, settings_check

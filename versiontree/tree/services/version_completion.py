@@ -13,13 +13,12 @@ from tenants.audit.services import Actor
 from tenants.base.errors import ErrorCode, HmiError, not_found
 from versiontree.artifact_store import ArtifactDamaged, ArtifactStore, StoredArtifact
 from versiontree.jobs.hooks import JobOwner
-from versiontree.jobs.models import Job
-from versiontree.jobs.models.job import JobState
+from versiontree.jobs.models import Job, JobState
 from versiontree.jobs.services.requests import RETRIED, job_retry
-from versiontree.tree.models import Alias, Artifact, Hplm, Version, VersionArtifact
+from versiontree.tree.models import Alias, Artifact, Hplm, VersionArtifact
 from versiontree.tree.models.alias import DEFAULT_ALIAS
 from versiontree.tree.models.artifact import Role
-from versiontree.tree.models.version import MAIN_ROLE, REQUIRED_ROLES, VersionKind, VersionState
+from versiontree.tree.models.version import MAIN_ROLE, REQUIRED_ROLES, Version, VersionKind, VersionState
 from versiontree.tree.services.aliases import alias_point, aliases_hold
 from versiontree.tree.services.artifact_refs import artifact_refs_lock
 from versiontree.tree.services.evaluations import evaluation_keep

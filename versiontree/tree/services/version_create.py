@@ -28,9 +28,8 @@ from tenants.accounts.models import Tenant
 from tenants.audit.services import Actor, person
 from tenants.base.errors import ErrorCode, HmiError, not_found
 from tenants.datasets.models import Corpus, Dataset
-from versiontree.jobs.models import Job, JobEvent
-from versiontree.jobs.models.job import PRIORITY, JobKind, JobState
-from versiontree.jobs.services.dispatch import job_dispatch
+from versiontree.jobs.models import PRIORITY, Job, JobEvent, JobKind, JobState
+from versiontree.jobs.services.transitions import job_dispatch
 from versiontree.tree.models import Domain, Hplm, Root, Version
 from versiontree.tree.models.version import VersionKind, VersionState
 

@@ -6,8 +6,7 @@ from uuid import UUID
 
 from tenants.webhooks.models import EventKind
 from tenants.webhooks.services.events import endpoints_for, event_create, links_of
-from versiontree.jobs.models import Job
-from versiontree.jobs.models.job import JobState
+from versiontree.jobs.models import Job, JobState
 from versiontree.tree.models import Hplm, Version
 
 TOLD: Final[Mapping[JobState, EventKind]] = {

@@ -3,17 +3,84 @@
 from collections.abc import Iterable
 from dataclasses import dataclass
 from itertools import takewhile
+from statistics import median
+from typing import Any, Final
 from uuid import UUID
 from zlib import crc32
 
-from django.db.models import Max
+from django.db.models import DurationField, ExpressionWrapper, F, Max, Q, QuerySet
 
+from tenants.accounts.models import Tenant
+from tenants.base.errors import not_found
 from tenants.base.scope import platform_scope
-from versiontree.jobs.models import Job, JobEvent
-from versiontree.jobs.models.job import JobState
-from versiontree.jobs.selectors.durations import usual_seconds
+from versiontree.jobs.models import Job, JobEvent, JobKind, JobState
+
+LATELY: Final = 20
+
+
+def usual_seconds(kinds: Iterable[str]) -> dict[str, float]:
+    """What the last jobs of each of these kinds took, the median; without those of which there are none."""
+    found = {}
+    with platform_scope():
+        for kind in dict.fromkeys(kinds):
+            if times := list(_succeeded(JobKind(kind)).values_list("took", flat=True)[:LATELY]):
+                found[kind] = median(took.total_seconds() for took in times)
+    return found
+
+
+def _succeeded(kind: JobKind) -> QuerySet[Any]:
+    """The newest first, with how long each ``took``; what was tried more than once also waited."""
+    done = Job.unscoped.filter(kind=kind, state=JobState.SUCCEEDED, attempt=1)
+    took = ExpressionWrapper(F("finished_at") - F("started_at"), output_field=DurationField())
+    timed = done.filter(started_at__isnull=False, finished_at__isnull=False).annotate(took=took)
+    return timed.order_by("-finished_at")
+
+
+def jobs_of(tenant: Tenant | None) -> QuerySet[Job]:
+    """The tenant's jobs (None: the platform's), newest first, with their versions."""
+    return Job.unscoped.filter(tenant=tenant).select_related(
+        "version__root", "version__domain__root", "version__hplm__tenant", "tenant", "after"
+    )
+
+
+def job_detail(tenant: Tenant | None, job_id: UUID | str) -> Job:
+    """One of the owner's jobs, or ``not_found``."""
+    try:
+        wanted = UUID(str(job_id))
+    except ValueError as error:
+        raise not_found("job", param="job") from error
+    return _found(jobs_of(tenant).filter(pk=wanted).first())
+
+
+def job_of_anybody(job_id: UUID) -> Job:
+    """For staff: a job, whoever's, or ``not_found``."""
+    return _found(Job.unscoped.select_related("tenant").filter(pk=job_id).first())
+
+
+def job_events(job: Job, *, after: int = 0) -> QuerySet[JobEvent]:
+    """What happened to the job since the event with this id, oldest first."""
+    return JobEvent.unscoped.filter(job=job, pk__gt=after).order_by("pk")
+
+
+def jobs_found(tenant: Tenant | None, *, words: str = "", kind: str = "") -> QuerySet[Job]:
+    """The tenant's jobs (None: the platform's), newest first: those of a kind, those with these words in the
+    name of what they are for."""
+    found = jobs_of(tenant).filter(kind=kind) if kind else jobs_of(tenant)
+    for word in words.split():
+        of_hplm, of_domain = Q(version__hplm__name__icontains=word), Q(version__domain__name__icontains=word)
+        found = found.filter(of_hplm | of_domain)
+    return found
+
+
+def _found(job: Job | None) -> Job:
+    if job is None:
+        raise not_found("job")
+    return job
+
 
 _ORDER = ("priority", "queued_at", "pk")
+
+
 _TOLD = ("state", "stage", "progress", "eta_seconds", "attempt", "heartbeat_at", "cancel_requested_at")
 
 

@@ -27,7 +27,7 @@ _LOCK: Final = "hhqqi4x"
 """`struct flock` of Linux on 64 bits: type, from where, start, length, process."""
 
 
-class Turn(StrEnum):
+class LockedWork(StrEnum):
     """What is done in turns. Each kind has its own."""
 
     IMPORT = "import"
@@ -35,7 +35,7 @@ class Turn(StrEnum):
 
 
 @contextmanager
-def machine_turn(kind: Turn, tenant: Tenant | None) -> Iterator[None]:
+def import_lock(kind: LockedWork, tenant: Tenant | None) -> Iterator[None]:
     """Hold the tenant's turn (None: the platform's), and one of this machine's.
 
     Raises ``queue_full`` while the tenant has one already, or all are taken; nobody waits in here.
@@ -67,7 +67,7 @@ def _full(message: str, limit: int) -> HmiError:
     return HmiError(ErrorCode.QUEUE_FULL, message, details={"limit": limit}, retry_after=RETRY_AFTER_S)
 
 
-def _lock_file(kind: Turn) -> Path:
+def _lock_file(kind: LockedWork) -> Path:
     """In this machine's own temporary folder, because the artifact store may be shared by many machines."""
     site = hashlib.sha256(str(Path(settings.HMI_ARTIFACT_ROOT).resolve()).encode()).hexdigest()[:12]
     return Path(tempfile.gettempdir()) / f"hmi-{kind}-{os.getuid()}-{site}.lock"

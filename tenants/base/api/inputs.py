@@ -1,15 +1,52 @@
 """What a client sends: nothing beyond what is known. Passed over, a misspelt field would go unnoticed."""
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from difflib import get_close_matches
-from typing import Any
+from typing import IO, Any
 
 from rest_framework import serializers
+from rest_framework.parsers import DataAndFiles, MultiPartParser
 from rest_framework.settings import api_settings
 
 from tenants.base.errors import ErrorCode, HmiError
+from tenants.base.upload_concurrency import receiving, release_database
+
+
+class FormParser(MultiPartParser):
+    """Reads a form in one of its sender's places (``receiving``), without a connection to the database: a
+    client may take minutes over its files. Raises ``queue_full``."""
+
+    def parse(
+        self,
+        stream: IO[bytes],
+        media_type: str | None = None,
+        parser_context: Mapping[str, Any] | None = None,
+    ) -> "DataAndFiles[Any, Any]":
+        """The fields and the files, which are in memory or on disk now."""
+        context = dict(parser_context or {})
+        with receiving(_sender(context["request"])):
+            release_database()
+            return super().parse(stream, media_type, context)
+
+
+def _sender(request: Any) -> int | str:
+    """The tenant. Where that is not known yet, as the form is read for its CSRF token: who is signed in."""
+    tenant = getattr(request, "tenant", None)
+    if tenant is not None:
+        return int(tenant.pk)
+    user = getattr(request._request, "user", None)
+    return f"user {user.pk}" if user is not None else "nobody"
+
+
+class WordsQuerySerializer(serializers.Serializer[Any]):
+    """Only what has these words in its name."""
+
+    words = serializers.CharField(required=False, default="")
+
 
 MAX_FIELD_SHOWN = 64
+
+
 NON_FIELD_ERRORS = str(api_settings.NON_FIELD_ERRORS_KEY)
 
 
