@@ -13,6 +13,7 @@ from django.conf import settings
 from django.db import InterfaceError, OperationalError, connection
 
 from tenants.base.child_process import WorkerStopping, is_stopping
+from tenants.base.machine_lock import machine_lock
 from versiontree.artifact_store import ArtifactStore, StoredArtifact
 from versiontree.jobs.errors import LeaseLost
 from versiontree.jobs.models import TERMINAL, Job, JobState
@@ -21,7 +22,6 @@ from versiontree.jobs.services.transitions import job_set_waiting
 from workers.failures import explain
 from workers.jobs.outcome import JobOutcome, plain
 from workers.lease import LEASE_S, LeaseKeeper
-from workers.node_lock import node_lock
 from workers.reporter import DatabaseReporter
 from workers.sharding import ShardWork, do_shards, worker_name
 from workers.training.progress import Cancelled
@@ -30,6 +30,8 @@ from workers.workspace import forget_staging, job_staging, job_workspace
 log = logging.getLogger(__name__)
 
 STORE_STAGE = "store artifacts"
+TRAINING = "training"
+"""The lock of this machine: one job at a time, or two would thrash its cores, memory and accelerator."""
 
 
 class JobModule(Protocol):
@@ -50,7 +52,7 @@ def run_job(job_id: UUID) -> None:
 
     Waits, with the job queued, while this machine is busy with another: a machine that is not may take it.
     """
-    with node_lock(partial(_still_wanted, job_id)) as mine:
+    with machine_lock(TRAINING, partial(_still_wanted, job_id)) as mine:
         if mine:
             _run(job_id)
         else:
@@ -59,7 +61,7 @@ def run_job(job_id: UUID) -> None:
 
 def help_job(job_id: UUID) -> None:
     """Do shards of a running job, unless this machine is busy, until none is left or the job is over."""
-    with node_lock() as mine:
+    with machine_lock(TRAINING) as mine:
         job = Job.unscoped.select_related("version").filter(pk=job_id, state=JobState.RUNNING).first()
         if not mine or job is None:
             return

@@ -1,11 +1,12 @@
 """One launcher at a time per HMI_HOME."""
 
-import fcntl
 import json
 import os
 from pathlib import Path
 from types import TracebackType
-from typing import Self, TextIO
+from typing import Self
+
+from filelock import FileLock, Timeout
 
 from hmi_site.embedded.process import ChildError
 
@@ -16,33 +17,27 @@ class HomeLock:
     def __init__(self, home: Path) -> None:
         self._home = home
         self._file = home / "up.lock"
-        self._stream: TextIO | None = None
+        self._lock = FileLock(self._file, mode=0o600, thread_local=False)
 
     def __enter__(self) -> Self:
         self._home.mkdir(parents=True, exist_ok=True)
-        stream = self._file.open("a+", encoding="utf-8")
         try:
-            fcntl.flock(stream, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            stream.close()
+            self._lock.acquire(blocking=False)
+        except Timeout:
             raise ChildError(self._refusal()) from None
-        self._stream = stream
         self.tell(url="")
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        if self._stream is not None:
-            self._stream.truncate(0)
-            self._stream.close()
+        if self._lock.is_locked:
+            self._file.write_text("", encoding="utf-8")
+            self._lock.release()
 
     def tell(self, *, url: str) -> None:
         """Write down where the site is."""
-        if self._stream is not None:
-            self._stream.truncate(0)
-            json.dump({"pid": os.getpid(), "url": url}, self._stream)
-            self._stream.flush()
+        self._file.write_text(json.dumps({"pid": os.getpid(), "url": url}), encoding="utf-8")
 
     def _refusal(self) -> str:
         try:
