@@ -16,8 +16,8 @@ from django.conf import settings
 from hmi_site.embedded.lifeline import SUPERVISED
 from hmi_site.embedded.process import Child
 from hmi_site.health import ready_workers
-from hmi_site.launcher.ports import LISTENER, Port
 from hmi_site.launcher.supervisor import Ready
+from hmi_site.launcher.web_server import LISTENER, Port
 from hmi_site.ready_file import READY_FILE
 
 TRAINING_NICENESS = 10
@@ -130,7 +130,7 @@ def web(port: Port) -> tuple[Child, Ready]:
     child = _python(
         "web",
         [
-            *("-m", "hmi_site.launcher.ports", "--interface", "asgi", "--no-ws"),
+            *("-m", "hmi_site.launcher.web_server", "--interface", "asgi", "--no-ws"),
             *("--host", port.address, "--port", str(port.number)),
             *("--http", "1"),  # of HTTP/2 each connection could have many slow readers
             *("--backpressure", str(_most_connections())),

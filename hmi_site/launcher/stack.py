@@ -22,9 +22,9 @@ from hmi_site.embedded.valkey import Valkey
 from hmi_site.launcher import children, migrations
 from hmi_site.launcher.interrupts import ChildEnded, Interrupts, Stopped, raising
 from hmi_site.launcher.lock import HomeLock
-from hmi_site.launcher.ports import choose_port
 from hmi_site.launcher.supervisor import FILE_NAME as RESTARTS
 from hmi_site.launcher.supervisor import READY_WITHIN_S, Service, Supervisor, wake_main_thread
+from hmi_site.launcher.web_server import choose_port
 from hmi_site.server_urls import EMBEDDED_ADMIN, EMBEDDED_DATABASE, EMBEDDED_ROLE, VALKEY_SOCKET
 from versiontree.tree.serving_manifest import manifest_publish
 

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from hmi_site.launcher.ports import choose_port
+from hmi_site.launcher.web_server import choose_port
 from tests.integration.serving_faults.servers import Web
 from tests.integration.world import World, make_world
 

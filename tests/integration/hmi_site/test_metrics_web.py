@@ -10,7 +10,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from pytest_django import Settings
 
 from hmi_site.launcher import children
-from hmi_site.launcher.ports import choose_port
+from hmi_site.launcher.web_server import choose_port
 from tests.services import running
 
 TOKEN = "a token that only Prometheus has"

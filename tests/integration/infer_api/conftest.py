@@ -14,7 +14,7 @@ from redis import Redis
 from rest_framework.test import APIClient
 
 from hmi_site.launcher import children
-from hmi_site.launcher.ports import choose_port
+from hmi_site.launcher.web_server import choose_port
 from inference.api.client import close_gateway
 from inference.queueing import keys
 from tenants.accounts.models import Tenant, User

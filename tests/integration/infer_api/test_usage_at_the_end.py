@@ -9,7 +9,7 @@ from pytest_django import Settings
 
 from hmi_site.embedded.process import Child
 from hmi_site.launcher import children
-from hmi_site.launcher.ports import choose_port
+from hmi_site.launcher.web_server import choose_port
 from tenants.usage.models import UsageDay
 from tests.integration.infer_api.conftest import Served
 from tests.processes import InferenceWorker

@@ -14,7 +14,7 @@ import pytest
 import torch
 from django.conf import settings
 
-from hmi_site.launcher.ports import choose_port
+from hmi_site.launcher.web_server import choose_port
 from hmi_site.server_urls import EMBEDDED_ROLE
 from inference.hplm.hplm import Hplm
 from inference.hplm.plot import PlotChain, PlotTable

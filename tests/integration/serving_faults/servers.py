@@ -12,7 +12,7 @@ from hmi_site.embedded.postgres import Postgres
 from hmi_site.embedded.process import Child
 from hmi_site.embedded.valkey import Valkey
 from hmi_site.launcher import children
-from hmi_site.launcher.ports import Port, choose_port
+from hmi_site.launcher.web_server import Port, choose_port
 from hmi_site.server_urls import EMBEDDED_ROLE, embedded_redis_url
 from tests.services import start, throwaway_postgres
 

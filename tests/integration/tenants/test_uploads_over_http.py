@@ -14,7 +14,7 @@ from django.conf import settings as django_settings
 from tusclient.client import TusClient
 from tusclient.exceptions import TusCommunicationError, TusUploadFailed
 
-from hmi_site.launcher.ports import choose_port
+from hmi_site.launcher.web_server import choose_port
 from tenants.datasets.models import Upload
 from tenants.datasets.selectors.uploads import storage_used
 from tests.integration.serving_faults.servers import Web

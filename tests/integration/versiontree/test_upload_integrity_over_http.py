@@ -8,7 +8,7 @@ import httpx
 import pytest
 from django.conf import settings as django_settings
 
-from hmi_site.launcher.ports import choose_port
+from hmi_site.launcher.web_server import choose_port
 from tenants.accounts.services.api_keys import api_key_create
 from tenants.datasets.models import File
 from tenants.datasets.storage import stored_path

@@ -13,7 +13,7 @@ from hmi_site import secret_key
 from hmi_site.embedded.process import Child, ChildError, describe_exit
 from hmi_site.launcher.children import training_threads, usable_cpus
 from hmi_site.launcher.lock import HomeLock
-from hmi_site.launcher.ports import choose_port
+from hmi_site.launcher.web_server import choose_port
 from tests.processes import wait_until
 
 

@@ -1,4 +1,4 @@
-"""Choosing the web port."""
+"""The web server, granian, on a socket that the launcher has opened; which port that is."""
 
 import errno
 import os
