@@ -6,7 +6,7 @@ RUN := .venv/bin/python
 SOURCES := hmi_site tenants versiontree inference workers frontend hmi_client benchmarks demo tests manage.py requirements
 
 .DEFAULT_GOAL := help
-.PHONY: help setup up demo test unit slow lint format types reference screenshots clean
+.PHONY: help setup up demo test unit slow lint format types screenshots clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -45,9 +45,6 @@ format: setup ## let ruff format and sort
 
 types: setup ## strict type check
 	@$(RUN) -m mypy
-
-reference: setup ## the generated pages of docs/; ARGS=--release keeps the API as this version has it
-	@$(RUN) -W ignore manage.py reference $(ARGS)
 
 screenshots: setup ## pictures of every page, into var/screenshots; those of the README into docs/images
 	@HMI_SCREENSHOTS=var/screenshots $(RUN) -m pytest tests/e2e/test_gallery.py $(ARGS)

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import hmi_client
 from hmi_client import responses
-from hmi_site.reference.files import document_now
+from hmi_site.reference.releases import document_now
 
 CHECKOUT = Path(__file__).resolve().parents[3]
 NAMES = {

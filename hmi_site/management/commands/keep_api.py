@@ -1,4 +1,4 @@
-"""`manage.py reference`: the generated pages of the documentation, and the API of a release."""
+"""`manage.py keep_api`: keep the description of the API as that of this release."""
 
 import json
 from typing import Any
@@ -6,29 +6,20 @@ from typing import Any
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 
 from hmi_site.reference.breaking import breaking_changes
-from hmi_site.reference.files import document_now, document_of_release, documents_kept, pages_now
+from hmi_site.reference.releases import document_now, document_of_release, documents_kept
 
 
 class Command(BaseCommand):
-    """Writes `docs/reference.md` and `docs/command.md`. With `--release` also keeps the description of the
-    API as that of this version, with which later ones are compared."""
+    """Writes `docs/api/openapi-VERSION.json`, with which the API of later versions is compared."""
 
-    help = "Write the generated pages of the documentation; --release keeps the API as this version has it."
+    help = "Keep the description of the API as that of this version, for comparison with later ones."
 
     def add_arguments(self, parser: CommandParser) -> None:
-        parser.add_argument("--release", action="store_true", help="keep the description of the API")
         parser.add_argument(
             "--break-clients", action="store_true", help="keep it although clients of before cannot go on"
         )
 
-    def handle(self, *_: Any, **options: Any) -> None:
-        for path, content in pages_now().items():
-            path.write_text(content, encoding="utf-8")
-            self.stdout.write(f"wrote {path}")
-        if options["release"]:
-            self._keep(break_clients=options["break_clients"])
-
-    def _keep(self, *, break_clients: bool) -> None:
+    def handle(self, *_: Any, break_clients: bool, **__: Any) -> None:
         document, target = document_now(), document_of_release()
         for kept in documents_kept():
             broken = breaking_changes(json.loads(kept.read_text(encoding="utf-8")), document)

@@ -1,4 +1,4 @@
-"""The generated files of the documentation, and the descriptions of the API that releases had."""
+"""The descriptions of the API that releases had: with them every later version is compared."""
 
 import json
 import tomllib
@@ -9,9 +9,6 @@ from typing import Any, Final
 from django.conf import settings
 from drf_spectacular.generators import SchemaGenerator
 
-from hmi_site.reference.api_page import api_page
-from hmi_site.reference.command_page import command_page
-
 KEPT: Final = "openapi-*.json"
 
 
@@ -19,12 +16,6 @@ def document_now() -> dict[str, Any]:
     """The OpenAPI document of the code as it is, as clients get it."""
     made = SchemaGenerator().get_schema(request=None, public=True)  # type: ignore[no-untyped-call]
     return dict(json.loads(json.dumps(made)))
-
-
-def pages_now() -> dict[Path, str]:
-    """Each page of the reference, and what ought to stand in it."""
-    docs = _docs()
-    return {docs / "reference.md": api_page(document_now()), docs / "command.md": command_page()}
 
 
 def documents_kept() -> Iterator[Path]:
