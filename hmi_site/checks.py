@@ -18,7 +18,6 @@ from tenants.base.row_security import policies_missing, role_bypass
 
 DEVICES = re.compile(r"auto|cpu|cuda(:\d+)?")
 KEY_LENGTH = 32
-LONGEST_KEY_CACHE_S = 60
 OLDEST_REDIS = 7
 PRIVILEGED_PORTS = 1024
 CONSOLE = ".console.EmailBackend"
@@ -47,18 +46,6 @@ def check_capacity(**_: Any) -> list[CheckMessage]:
             id="hmi.E002",
         )
     ]
-
-
-@register(Tags.security)
-def check_key_cache(**_: Any) -> list[CheckMessage]:
-    """A key that is revoked is refused within a minute, whatever else is set."""
-    if 0 <= settings.HMI_KEY_CACHE_S <= LONGEST_KEY_CACHE_S:
-        return []
-    problem = (
-        f"HMI_KEY_CACHE_S is {settings.HMI_KEY_CACHE_S}: keys would be taken for so long after their end."
-    )
-    hint = f"Use 0 to {LONGEST_KEY_CACHE_S} seconds."
-    return [Error(problem, hint=hint, id="hmi.E012")]
 
 
 @register()

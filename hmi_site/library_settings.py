@@ -36,10 +36,10 @@ HMI_SIGN_UP = env.flag("HMI_SIGN_UP", False)
 HMI_STAFF_TOTP = env.flag("HMI_STAFF_TOTP", False)
 
 
-HMI_LOCKOUT_FAILURES = env.integer("HMI_LOCKOUT_FAILURES", 5, minimum=1)
+HMI_LOCKOUT_FAILURES = 5
 
 
-HMI_LOCKOUT_MIN = env.integer("HMI_LOCKOUT_MIN", 15, minimum=1)
+HMI_LOCKOUT_MIN = 15
 
 
 _MAIL = mail_server(env.text("HMI_EMAIL_URL"))

@@ -31,7 +31,7 @@ HMI_HOST = env.text("HMI_HOST", "127.0.0.1")
 HMI_PORT = env.integer("HMI_PORT", 8000, minimum=1, maximum=65535)
 HMI_WEB_THREADS = env.integer("HMI_WEB_THREADS", 128, minimum=2, maximum=4096)
 # Pages that follow a job live; each holds a connection, but no thread.
-HMI_LIVE_STREAMS = env.integer("HMI_LIVE_STREAMS", 256, minimum=0, maximum=65536)
+HMI_LIVE_STREAMS = 256
 HMI_DEVICE = env.text("HMI_DEVICE", "auto")
 HMI_DTYPE = env.choice("HMI_DTYPE", "auto", ("auto", "bfloat16", "float16", "float32"))
 HMI_TRAIN_THREADS = env.integer("HMI_TRAIN_THREADS", 0, minimum=0)
@@ -39,20 +39,20 @@ HMI_TRAIN_THREADS = env.integer("HMI_TRAIN_THREADS", 0, minimum=0)
 HMI_INFER_CAPACITY = env.integer("HMI_INFER_CAPACITY", max(1, HMI_WEB_THREADS * 3 // 4), minimum=1)
 HMI_INFER_DEADLINE_S = env.decimal("HMI_INFER_DEADLINE_S", 30.0, minimum=0.001)
 # For how long what infer requests ask of the database each time is remembered; 0 asks it each time.
-HMI_KEY_CACHE_S = env.decimal("HMI_KEY_CACHE_S", 5.0, minimum=0.0, maximum=60.0)
-HMI_MODEL_CACHE_S = env.decimal("HMI_MODEL_CACHE_S", 1.0, minimum=0.0, maximum=60.0)
+HMI_KEY_CACHE_S = 5.0
+HMI_MODEL_CACHE_S = 1.0
 HMI_USAGE_INTERVAL_S = env.decimal("HMI_USAGE_INTERVAL_S", 1.0, minimum=0.0, maximum=60.0)
 # A minute, for a tenant whose quota says nothing else; 0 is no limit.
 HMI_RATE_REQUESTS = env.integer("HMI_RATE_REQUESTS", 60_000, minimum=0, maximum=MOST_A_MINUTE)
 HMI_RATE_TOKENS = env.integer("HMI_RATE_TOKENS", 60_000_000, minimum=0, maximum=MOST_A_MINUTE)
 HMI_RATE_MANAGE = env.integer("HMI_RATE_MANAGE", 3_000, minimum=0, maximum=MOST_A_MINUTE)
-HMI_MAX_INPUTS = env.integer("HMI_MAX_INPUTS", 256, minimum=1)
-HMI_MAX_INPUT_BYTES = env.integer("HMI_MAX_INPUT_BYTES", 2 * 1024**2, minimum=1)
+HMI_MAX_INPUTS = 256
+HMI_MAX_INPUT_BYTES = 2 * 1024**2
 HMI_MAX_BODY_BYTES = env.integer("HMI_MAX_BODY_BYTES", 16 * 1024**2, minimum=1)
 HMI_UPLOAD_MAX_BYTES = env.integer("HMI_UPLOAD_MAX_BYTES", 4 * 1024**3, minimum=1)
-HMI_UPLOAD_LIFE_H = env.decimal("HMI_UPLOAD_LIFE_H", 48.0, minimum=0.01)
-HMI_CHECK_INLINE_BYTES = env.integer("HMI_CHECK_INLINE_BYTES", 8 * 1024**2, minimum=0)
-HMI_CHECKS_AT_ONCE = env.integer("HMI_CHECKS_AT_ONCE", 10, minimum=1)
+HMI_UPLOAD_LIFE_H = 48.0
+HMI_CHECK_INLINE_BYTES = 8 * 1024**2
+HMI_CHECKS_AT_ONCE = 10
 HMI_IMPORT_MAX_BYTES = env.integer("HMI_IMPORT_MAX_BYTES", 16 * 1024**3, minimum=1)
 # What tries artifacts that came from elsewhere, in a process of its own: the web process loads no models.
 HMI_ARTIFACT_TRIAL = (sys.executable, "-m", "inference.hplm.trial_load")

@@ -139,7 +139,6 @@ def web(port: Port) -> tuple[Child, Ready]:
         ],
         HMI_PORT=str(port.number),
         HMI_WEB_THREADS=threads,
-        HMI_LIVE_STREAMS=str(settings.HMI_LIVE_STREAMS),
         HMI_DB_POOL=str(settings.HMI_DB_POOL or WEB_POOL),
         **RETURNS_MEMORY,
         **{LISTENER: str(port.listener.fileno()), READY_FILE: str(loaded)},

@@ -3,11 +3,8 @@
 from datetime import timedelta
 from typing import Any
 
-import pytest
 from django.utils import timezone
-from pytest_django import Settings
 
-from hmi_site.checks import check_key_cache
 from tenants.accounts.models import ApiKey
 from tenants.accounts.selectors import api_keys_ended, api_keys_working
 from tenants.accounts.services.api_keys import api_key_create, api_key_revoke, api_key_rotate
@@ -118,12 +115,3 @@ def test_owners_rotate_over_the_api_and_others_do_not(world: World) -> None:
     assert (made.json()["replaces"], shown["replaced_by"]) == (old.prefix, made.json()["prefix"])
     assert shown["expires_at"] is not None
     assert owner.post(address).json()["error"]["code"] == "conflict"
-
-
-@pytest.mark.parametrize("seconds", [61.0, -1.0])
-def test_a_key_is_not_remembered_for_longer_than_a_minute(settings: Settings, seconds: float) -> None:
-    settings.HMI_KEY_CACHE_S = seconds
-    (complaint,) = check_key_cache()
-    assert (complaint.id, bool(complaint.hint)) == ("hmi.E012", True)
-    settings.HMI_KEY_CACHE_S = 60.0
-    assert check_key_cache() == []

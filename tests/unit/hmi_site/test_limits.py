@@ -79,11 +79,21 @@ FIXED: dict[str, Any] = {
     "Request to a webhook": TOTAL_S,
     "Until a webhook that only fails is turned off": FAILING_FOR,
     "Log of what was sent to webhooks": KEPT,
+    "Pages that follow a job live": settings.HMI_LIVE_STREAMS,
+    "Until a revoked key or a suspended tenant is refused by the infer API": settings.HMI_KEY_CACHE_S,
+    "Until an alias that moved is followed": settings.HMI_MODEL_CACHE_S,
+    "Life of an upload after its last piece": settings.HMI_UPLOAD_LIFE_H * 3600,
+    "Uploads that are checked while the request waits": settings.HMI_CHECK_INLINE_BYTES,
+    "Checks of uploads that wait or run; fine-tunings whose files wait to be read": (
+        settings.HMI_CHECKS_AT_ONCE
+    ),
+    "Wrong passwords for one account from one address": settings.HMI_LOCKOUT_FAILURES,
+    "Wait after them": settings.HMI_LOCKOUT_MIN * 60,
+    "Inputs of an infer request": settings.HMI_MAX_INPUTS,
+    "One text of an infer request": settings.HMI_MAX_INPUT_BYTES,
 }
 TIMES = {"s": 1, "min": 60, "h": 3600, "days": 24 * 3600}
 UNITS = {"": 1, "%": 0.01, "GB": 10**9, "KiB": 2**10, "MiB": 2**20, "GiB": 2**30, **TIMES}
-OF_ITS_OWN = {"HMI_LOCKOUT_MIN": 60, "HMI_UPLOAD_LIFE_H": 3600}
-"""What a setting counts in, where that is not seconds, bytes or one by one."""
 
 
 def rows() -> Iterator[tuple[str, float, str]]:
@@ -106,7 +116,7 @@ def said(place: str) -> float:
 def _setting_or_quota(place: str) -> Any:
     name = re.findall(r"`(\w+)`", place)[0]
     if name.startswith("HMI_"):
-        return getattr(settings, name) * OF_ITS_OWN.get(name, 1)
+        return getattr(settings, name)
     return getattr(Quota(), name)
 
 
