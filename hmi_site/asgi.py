@@ -21,7 +21,7 @@ from hmi_site.warm_up import warm_up
 from inference.api.client import close_gateway
 from inference.api.soon import close_asker
 from inference.garbage import spare_garbage_collection
-from tenants.base.background_tasks import afterwards
+from tenants.base.background_tasks import background_tasks
 from tenants.usage.services.usage import usage_write
 
 FINISH_S = 5.0
@@ -38,7 +38,7 @@ def start() -> None:
 
 def end() -> None:
     """Granian's workers run nothing that is registered with `atexit`."""
-    afterwards.finish(FINISH_S)
+    background_tasks.finish(FINISH_S)
     usage_write()
     close_asker()
     close_gateway()

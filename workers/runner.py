@@ -140,10 +140,10 @@ def _ingest(
 
 def _follow_up(job: Job, outcome: JobOutcome) -> None:
     """What is to be done once the job is known to have succeeded; if it fails, it was not needed."""
-    if outcome.afterwards is None:
+    if outcome.on_success is None:
         return
     try:
-        outcome.afterwards()
+        outcome.on_success()
     except Exception:
         log.exception("Job %s succeeded, but what was to follow did not", job.pk)
 

@@ -71,11 +71,11 @@ def _field(name: str) -> str:
 def _offered(name: str, usual: str | None, examples: Mapping[str, str]) -> list[tuple[str, str]]:
     """What is read where nobody chooses stands first, and has no value: choosing it is choosing nothing."""
     none = "none" if name == "text_pair" else "Choose…"
-    first = ("", none if usual is None else _told(usual, examples))
-    return [first, *((column, _told(column, examples)) for column in examples if column != usual)]
+    first = ("", none if usual is None else _column_label(usual, examples))
+    return [first, *((column, _column_label(column, examples)) for column in examples if column != usual)]
 
 
-def _told(column: str, examples: Mapping[str, str]) -> str:
+def _column_label(column: str, examples: Mapping[str, str]) -> str:
     example = examples.get(column)
     return f"{column} ({example})" if example else column
 

@@ -13,7 +13,7 @@ from django.http import HttpRequest
 from frontend.invited import forget, openly_invited
 from tenants.accounts.models import User
 from tenants.accounts.services.invitations import invitation_accept
-from tenants.base.background_tasks import afterwards
+from tenants.base.background_tasks import background_tasks
 
 LABELS = {
     "login": "User name or e-mail address",
@@ -94,7 +94,7 @@ class ForgottenForm(Plain, account.ResetPasswordForm):
     address."""
 
     def save(self, request: HttpRequest, **kwargs: Any) -> str:
-        afterwards.do(lambda: super(ForgottenForm, self).save(request, **kwargs))
+        background_tasks.do(lambda: super(ForgottenForm, self).save(request, **kwargs))
         return str(self.cleaned_data["email"])
 
 

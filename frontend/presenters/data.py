@@ -109,7 +109,7 @@ def upload_rows(uploads: Iterable[Upload], checks: Mapping[UUID, UUID]) -> list[
     found = []
     for upload in uploads:
         with suppress(HmiError):
-            here = arrived(upload_store().arriving(upload.pk))
+            here = arrived(upload_store().incoming_path(upload.pk))
             share = here / upload.size_bytes if upload.size_bytes else 1.0
             about = (upload.filename, share, upload.size_bytes, upload.expires_at)
             found.append(UploadRow(upload.pk, *about, checks.get(upload.pk)))

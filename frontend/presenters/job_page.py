@@ -66,7 +66,7 @@ class Ready:
 
 def event_rows(events: Iterable[JobEvent]) -> list[EventRow]:
     """The rows of a list, in the order given."""
-    return [EventRow(event.pk, event.at, event.kind, _told(event)) for event in events]
+    return [EventRow(event.pk, event.at, event.kind, _event_text(event)) for event in events]
 
 
 def phases_of(job: Job, told: Iterable[JobEvent]) -> list[Phase]:
@@ -160,7 +160,7 @@ def _set(settings: Mapping[str, Any], name: str, knob: Knob) -> str:
     return f"{plain(knob.default)} (default)" if knob.default is not None else ""
 
 
-def _told(event: JobEvent) -> str:
+def _event_text(event: JobEvent) -> str:
     """The event's own words; a report of figures has none, so the figures speak."""
     if event.message or event.kind != "metrics":
         return event.message

@@ -52,7 +52,7 @@ def new(request: TenantRequest) -> HttpResponse:
         made = _create(request, form) if posted else None
         if made is not None:
             return go(request, "job", first_job_of(made).pk)
-        config = {} if form.errors else attempt(form, lambda: hplm_rehearse(**_asked(request, form))) or {}
+        config = {} if form.errors else attempt(form, lambda: hplm_rehearse(**_query(request, form))) or {}
         step = form.faulty(before=CreateStep.REVIEW) or step
         if step == CreateStep.REVIEW:
             return _review(request, form, config)
@@ -60,10 +60,10 @@ def new(request: TenantRequest) -> HttpResponse:
 
 
 def _create(request: TenantRequest, form: CreateForm) -> Version | None:
-    return attempt(form, lambda: hplm_create(**_asked(request, form)))
+    return attempt(form, lambda: hplm_create(**_query(request, form)))
 
 
-def _asked(request: TenantRequest, form: CreateForm) -> dict[str, Any]:
+def _query(request: TenantRequest, form: CreateForm) -> dict[str, Any]:
     """What the services are told."""
     return {"tenant": request.place.tenant, "actor": request.user, **_chosen(form)}
 

@@ -50,7 +50,7 @@ def answers(request: TenantRequest, name: str, number: int) -> HttpResponseBase:
     if evaluation is None:
         return show(request, "versions/answers.html", version=version, **_again(request, version))
     found, source = answers_of(evaluation), source_of(request.place.tenant, evaluation.test)
-    asked = _asked(request)
+    asked = _query(request)
     chosen = answers_chosen(found, **asked)
     if "csv" in request.GET:
         lines = csv_rows(found.task, chosen, rows_read(source, chosen))
@@ -136,7 +136,7 @@ def _version(request: TenantRequest, name: str, number: int) -> Version:
     return hplm_version(hplm_of(request.place.tenant, name), number)
 
 
-def _asked(request: TenantRequest) -> dict[str, Any]:
+def _query(request: TenantRequest) -> dict[str, Any]:
     """Which answers: the wrong ones unless `?wrong=0`, with an expected and a given label."""
     chosen = {key: request.GET.get(key, "") for key in ("gold", "predicted")}
     return {"wrong": request.GET.get("wrong", "1") != "0", **chosen}

@@ -41,7 +41,7 @@ def page(request: HttpRequest) -> HttpResponseBase:
     invitation_check_open(invitation=invitation)
     require_active(invitation.tenant)
     if request.method != "POST":
-        return render(request, "frontend/session/invitation.html", _told(request, invitation))
+        return render(request, "frontend/session/invitation.html", _context(request, invitation))
     if not isinstance(request.user, User):
         return redirect_to_login(reverse("frontend:invitation"))
     membership = invitation_accept(invitation=invitation, user=request.user)
@@ -50,7 +50,7 @@ def page(request: HttpRequest) -> HttpResponseBase:
     return redirect("frontend:home", invitation.tenant.slug)
 
 
-def _told(request: HttpRequest, invitation: Invitation) -> dict[str, object]:
+def _context(request: HttpRequest, invitation: Invitation) -> dict[str, object]:
     user = request.user
     fits = isinstance(user, User) and has_address(user, invitation.email)
     return {"invitation": invitation, "fits": fits, "page": reverse("frontend:invitation")}

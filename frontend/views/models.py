@@ -187,7 +187,7 @@ def about(request: TenantRequest, name: str) -> HttpResponse:
     hplm = hplm_of(request.place.tenant, name)
     said = {"description": hplm.description, "license": hplm.license}
     form = AboutForm(request.POST or None, initial=said)
-    if not form.is_valid() or attempt(form, lambda: _say(request, hplm, form)) is None:
+    if not form.is_valid() or attempt(form, lambda: _describe(request, hplm, form)) is None:
         return show(request, "models/about.html", hplm=hplm, form=form)
     return go(request, "model", hplm.name, said="That is what is told of it now.")
 
@@ -204,7 +204,7 @@ def card(request: TenantRequest, name: str, number: int) -> HttpResponse:
 
 
 @transaction.atomic
-def _say(request: TenantRequest, hplm: Hplm, form: AboutForm) -> Hplm:
+def _describe(request: TenantRequest, hplm: Hplm, form: AboutForm) -> Hplm:
     """What was changed, and only that."""
     cleaned = form.cleaned_data
     if "description" in form.changed_data:

@@ -97,7 +97,7 @@ def _store(request: TenantRequest, kind: CheckKind, form: UploadForm) -> HttpRes
     if check is None:
         return show(request, f"data/{kind}_new.html", form=form)
     if check.state == CheckState.REFUSED:
-        _say(form, check_refusal(check))
+        _show_refusal(form, check_refusal(check))
         columns = _columns(check)
         _forget_what_came_along(request, check)
         return show(request, f"data/{kind}_new.html", form=form, columns=columns)
@@ -142,7 +142,7 @@ def _begin(request: TenantRequest, kind: CheckKind, form: UploadForm, *, stores:
     )
 
 
-def _say(form: UploadForm, refusal: HmiError) -> None:
+def _show_refusal(form: UploadForm, refusal: HmiError) -> None:
     """Put a refusal beside its field."""
     form.add_error(refusal.param if refusal.param in form.fields else None, refusal.message)
 

@@ -88,8 +88,8 @@ def tell(request: HttpRequest, worker: str, what: str) -> HttpResponse:
     others = [name for name in _ready() if name != worker]
     if what == DRAIN and not others and not is_typed(request, worker):
         question = Question("drain", "Drain the last worker?", worker, f"No other takes requests. {LAST}")
-        return _asked(request, question, [worker])
-    _tell(request, [worker], what)
+        return _confirmation(request, question, [worker])
+    _send_orders(request, [worker], what)
     return redirect(WORKERS)
 
 
@@ -101,9 +101,9 @@ def drain_all(request: HttpRequest) -> HttpResponse:
     if not ready:
         messages.warning(request, "No inference worker takes requests.")
     elif is_typed(request, phrase):
-        _tell(request, ready, DRAIN)
+        _send_orders(request, ready, DRAIN)
     else:
-        return _asked(request, Question("drain", "Drain all workers?", phrase, LAST), ready)
+        return _confirmation(request, Question("drain", "Drain all workers?", phrase, LAST), ready)
     return redirect(WORKERS)
 
 
@@ -112,7 +112,7 @@ def _ready() -> list[str]:
     return [worker.name for worker in serving.workers if worker.state == "ready"] if serving else []
 
 
-def _tell(request: HttpRequest, names: list[str], what: str) -> None:
+def _send_orders(request: HttpRequest, names: list[str], what: str) -> None:
     for name in names:
         try:
             worker_order(worker=name, what=what, actor=acting(request))
@@ -123,7 +123,7 @@ def _tell(request: HttpRequest, names: list[str], what: str) -> None:
             messages.error(request, error.message)
 
 
-def _asked(request: HttpRequest, question: Question, names: list[str]) -> HttpResponse:
+def _confirmation(request: HttpRequest, question: Question, names: list[str]) -> HttpResponse:
     context = {**admin.site.each_context(request), "back": reverse(WORKERS)}
     return ask_for_name(request, question, lost=[Lost(name) for name in names], hidden=[], context=context)
 

@@ -88,7 +88,7 @@ def jobs_by_day() -> list[Bar]:
         Bar(
             f"{day:%-d %b}",
             tuple(ChartPart(found[state] / top, STATUS_STYLE[state][1]) for state in states if found[state]),
-            _said(day, {STATUS_STYLE[state][0].lower(): found[state] for state in states}),
+            _day_title(day, {STATUS_STYLE[state][0].lower(): found[state] for state in states}),
         )
         for day, found in counts.items()
     ]
@@ -104,7 +104,7 @@ def requests_by_day() -> list[Bar]:
     for day in days:
         asked, failed = found.get(day, (0, 0))
         parts = (ChartPart((asked - failed) / top, "primary"), ChartPart(failed / top, "danger"))
-        said = _said(day, {"answered": asked - failed, "failed": failed})
+        said = _day_title(day, {"answered": asked - failed, "failed": failed})
         bars.append(Bar(f"{day:%-d %b}", tuple(part for part in parts if part.share > 0), said))
     return bars
 
@@ -118,6 +118,6 @@ def _days() -> list[date]:
     return [today - timedelta(days=back) for back in reversed(range(DAYS))]
 
 
-def _said(day: date, counts: Mapping[str, int]) -> str:
+def _day_title(day: date, counts: Mapping[str, int]) -> str:
     told = [f"{count:,} {word}" for word, count in counts.items() if count]
     return f"{day:%-d %B}: {', '.join(told) or 'none'}"

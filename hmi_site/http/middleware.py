@@ -19,7 +19,7 @@ from inference.api.errors import speaks_json
 from inference.open_inference.bodies import speaks_oip
 from tenants.base.errors import ErrorCode, HmiError
 from tenants.base.scope import enter_platform, nobodys_scope
-from tenants.base.upload_concurrency import receiving, release_database
+from tenants.base.upload_concurrency import release_database, upload_slot
 
 GetResponse = Callable[[HttpRequest], HttpResponse]
 
@@ -65,7 +65,7 @@ class RequestGuard:
         if sender is None or request.content_type != FORM or getattr(view, "csrf_exempt", False):
             return None
         try:
-            with receiving(sender):
+            with upload_slot(sender):
                 release_database()
                 request.POST  # noqa: B018 - it is read here
         except HmiError as error:

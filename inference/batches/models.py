@@ -104,7 +104,7 @@ class Batch(models.Model):
     error_code = models.CharField(max_length=40, blank=True, default="")
     error_message = models.TextField(blank=True, default="")
     created_at = models.DateTimeField(auto_now_add=True, db_default=Now())
-    nudged_at = models.DateTimeField(null=True, blank=True)
+    dispatched_at = models.DateTimeField(null=True, blank=True)
     started_at = models.DateTimeField(null=True, blank=True)
     finished_at = models.DateTimeField(null=True, blank=True)
     expires_at = models.DateTimeField()
@@ -124,7 +124,9 @@ class Batch(models.Model):
         )
         indexes = (
             models.Index(
-                fields=("nudged_at",), condition=Q(state__in=("waiting", "running")), name="batches_at_work"
+                fields=("dispatched_at",),
+                condition=Q(state__in=("waiting", "running")),
+                name="batches_at_work",
             ),
         )
 

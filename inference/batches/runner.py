@@ -72,7 +72,7 @@ def _turn(batch: Batch, slice_s: float) -> bool:
             batch_rest(batch=batch)  # of a tenant that is suspended
             return False
     except (HmiError, OSError) as error:
-        batch_fail(batch=batch, error=_told(error))
+        batch_fail(batch=batch, error=_as_hmi_error(error))
     finally:
         usage_write()
     _keep(batch)
@@ -174,7 +174,7 @@ def _filed(batch: Batch, kind: str, file: File) -> None:
     batch_file(batch=batch, **{kind: file})
 
 
-def _told(error: HmiError | OSError) -> HmiError:
+def _as_hmi_error(error: HmiError | OSError) -> HmiError:
     """Raises what is nobody's to hear."""
     if isinstance(error, HmiError):
         return error

@@ -47,4 +47,4 @@ def _do(act: Callable[[], object]) -> None:
         connection.close()
 
 
-afterwards = BackgroundTasks()
+background_tasks = BackgroundTasks()

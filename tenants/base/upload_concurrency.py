@@ -67,7 +67,7 @@ _pieces = Places(PIECES_AT_ONCE, total=lambda: int(settings.HMI_WEB_THREADS) // 
 
 
 @contextmanager
-def receiving(sender: int | str) -> Iterator[None]:
+def upload_slot(sender: int | str) -> Iterator[None]:
     """Hold one of the sender's places: a tenant's, by its id. Raises ``queue_full`` while all are taken, or
     half of the web server's threads."""
     if not _pieces.take(sender):

@@ -56,7 +56,7 @@ class UploadStore:
         """Where the file with this checksum lies, or would."""
         return self.root / sha256[:2] / sha256
 
-    def arriving(self, key: object) -> Path:
+    def incoming_path(self, key: object) -> Path:
         """Where a file lies while it comes in piece by piece, and until something is made of it."""
         return self.root / ARRIVING / str(key)
 

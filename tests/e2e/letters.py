@@ -5,12 +5,12 @@ from urllib.parse import urlsplit
 
 from django.core import mail
 
-from tenants.base.background_tasks import afterwards
+from tenants.base.background_tasks import background_tasks
 
 
 def last_link() -> str:
     """Where the link of the newest message leads, as an address within the site."""
-    afterwards.finish()
+    background_tasks.finish()
     found = re.search(r"https?://\S+", str(mail.outbox[-1].body))
     assert found
     return urlsplit(found[0]).path

@@ -112,8 +112,8 @@ class Job(models.Model):
     error_code = models.CharField(max_length=40, blank=True, default="")
     error_message = models.TextField(blank=True, default="")
     traceback = models.TextField(blank=True, default="")
-    nudges = models.PositiveIntegerField(default=0)
-    nudged_at = models.DateTimeField(null=True, blank=True)
+    dispatches = models.PositiveIntegerField(default=0)
+    dispatched_at = models.DateTimeField(null=True, blank=True)
     created_by = models.ForeignKey(
         settings.AUTH_USER_MODEL, null=True, blank=True, on_delete=models.SET_NULL, related_name="+"
     )
@@ -151,7 +151,7 @@ class Job(models.Model):
         ]
         indexes = [
             models.Index(fields=["lease_until"], condition=Q(state="running"), name="job_running_lease"),
-            models.Index(fields=["nudged_at"], condition=Q(state="queued"), name="job_queued_nudge"),
+            models.Index(fields=["dispatched_at"], condition=Q(state="queued"), name="job_queued_nudge"),
             models.Index(fields=["tenant", "-created_at"], name="job_tenant_newest"),
             models.Index(
                 fields=["tenant"],

@@ -38,7 +38,7 @@ class Takeout(models.Model):
     written_bytes = models.PositiveBigIntegerField(default=0)
     error_message = models.TextField(blank=True, default="")
     created_at = models.DateTimeField(auto_now_add=True, db_default=Now())
-    nudged_at = models.DateTimeField(null=True)
+    dispatched_at = models.DateTimeField(null=True)
     finished_at = models.DateTimeField(null=True)
     expires_at = models.DateTimeField(null=True)
 

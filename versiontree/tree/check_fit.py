@@ -21,7 +21,7 @@ def checked_fit(check: UploadCheck, checked: Checked) -> dict[str, Any]:
         fit = files_fit(root.version, _parts(check, checked), task=check.options.get("task"))
     except HmiError:
         return {}
-    return {"fit": {"root": root.version.root.name, "why": root.why, **_told(fit)}}
+    return {"fit": {"root": root.version.root.name, "why": root.why, **_to_json(fit)}}
 
 
 def _parts(check: UploadCheck, checked: Checked) -> list[SampledPart]:
@@ -35,7 +35,7 @@ def _parts(check: UploadCheck, checked: Checked) -> list[SampledPart]:
     ]
 
 
-def _told(fit: TokenizerFit) -> dict[str, Any]:
+def _to_json(fit: TokenizerFit) -> dict[str, Any]:
     return {
         "rows": fit.of_rows,
         "rows_read": fit.rows,

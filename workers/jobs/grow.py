@@ -54,7 +54,7 @@ def run(job: Job, store: ArtifactStore, workspace: Path, reporter: Reporter) -> 
         {"plot": out},
         reused={"lower": shared_artifact(lower)},
         # All tenants' where all read the table; else only the owner's, whose alone were read.
-        afterwards=partial(_forget, tables, tenants if job.tenant_id else None),
+        on_success=partial(_forget, tables, tenants if job.tenant_id else None),
     )
 
 

@@ -16,13 +16,13 @@ class JobOutcome:
     """What goes into the job's row and its version.
 
     artifacts: finished folders by their role; reused: artifacts that the version shares with another one, by
-    theirs; afterwards: called once the job has succeeded for good.
+    theirs; on_success: called once the job has succeeded for good.
     """
 
     metrics: Mapping[str, Any]
     artifacts: dict[str, Path] = field(default_factory=dict)
     reused: dict[str, StoredArtifact] = field(default_factory=dict)
-    afterwards: Callable[[], None] | None = None
+    on_success: Callable[[], None] | None = None
 
 
 def plain(value: Any) -> Any:

@@ -91,7 +91,7 @@ def _tagged(row: dict[str, Any]) -> Example:
     return Example(words=tuple(map(str, words)), labels=tuple(map(str, tags)))
 
 
-def _asked(row: dict[str, Any]) -> Example:
+def _question(row: dict[str, Any]) -> Example:
     context = str(row["context"])
     answers = tuple(SpanAnswer(str(answer["text"]), int(answer["start"])) for answer in row["answers"])
     for answer in answers:
@@ -105,5 +105,5 @@ _READERS = {
     MULTILABEL: _labelled,
     REGRESSION: _valued,
     TAGGING: _tagged,
-    QUESTION_ANSWERING: _asked,
+    QUESTION_ANSWERING: _question,
 }

@@ -75,7 +75,7 @@ class Migration(migrations.Migration):
                         auto_now_add=True, db_default=django.db.models.functions.datetime.Now()
                     ),
                 ),
-                ("nudged_at", models.DateTimeField(blank=True, null=True)),
+                ("dispatched_at", models.DateTimeField(blank=True, null=True)),
                 ("started_at", models.DateTimeField(blank=True, null=True)),
                 ("finished_at", models.DateTimeField(blank=True, null=True)),
                 ("expires_at", models.DateTimeField()),
@@ -134,7 +134,7 @@ class Migration(migrations.Migration):
                 "indexes": [
                     models.Index(
                         condition=models.Q(("state__in", ("waiting", "running"))),
-                        fields=["nudged_at"],
+                        fields=["dispatched_at"],
                         name="batches_at_work",
                     )
                 ],

@@ -69,7 +69,7 @@ def batch_create(
         filename=file.filename,
         input=file,
         metadata=dict(metadata or {}),
-        nudged_at=now,
+        dispatched_at=now,
         expires_at=now + WINDOW,
         **_named(model, resolved),
     )
@@ -129,7 +129,7 @@ def batch_begin(*, batch_id: UUID) -> Batch | None:
     when there is nothing to do. Taken up too often without getting on, it fails."""
     now = timezone.now()
     _active(batch_id).filter(tenant__suspended_at=None).update(
-        state=BatchState.RUNNING, attempts=F("attempts") + 1, nudged_at=now
+        state=BatchState.RUNNING, attempts=F("attempts") + 1, dispatched_at=now
     )
     Batch.unscoped.filter(pk=batch_id, state=BatchState.RUNNING, started_at=None).update(started_at=now)
     batch = Batch.unscoped.select_related("tenant", "input").filter(pk=batch_id).first()
@@ -160,7 +160,7 @@ def batch_note(*, batch: Batch, **reached: int) -> bool:
         reached |= {"attempts": 1}
         for name, value in reached.items():
             setattr(batch, name, value)
-    return bool(running.update(nudged_at=timezone.now(), **reached))
+    return bool(running.update(dispatched_at=timezone.now(), **reached))
 
 
 def batch_check_room(*, batch: Batch) -> None:
@@ -181,7 +181,7 @@ def batch_check_room(*, batch: Batch) -> None:
 def batch_rest(*, batch: Batch) -> None:
     """Give it back, to be gone on with later."""
     running = Batch.unscoped.filter(pk=batch.pk, state=BatchState.RUNNING)
-    running.update(state=BatchState.WAITING, attempts=0, nudged_at=timezone.now())
+    running.update(state=BatchState.WAITING, attempts=0, dispatched_at=timezone.now())
 
 
 def batch_complete(*, batch: Batch) -> None:
@@ -216,12 +216,12 @@ def batches_dispatch_lost() -> None:
     """Ask again for all that nobody works at, and for those whose time is over."""
     now = timezone.now()
     _end(Batch.unscoped.filter(state__in=ACTIVE_BATCHES, expires_at__lte=now), BatchState.EXPIRED)
-    lost = Batch.unscoped.filter(nudged_at__lt=now - LOST_AFTER)
+    lost = Batch.unscoped.filter(dispatched_at__lt=now - LOST_AFTER)
     for key in list(lost.filter(state__in=ACTIVE_BATCHES).values_list("pk", flat=True)):
-        Batch.unscoped.filter(pk=key).update(nudged_at=now)
+        Batch.unscoped.filter(pk=key).update(dispatched_at=now)
         batch_dispatch(batch_id=key)
     for folder in _folders():
-        if lost.filter(pk=folder.name).exclude(state__in=ACTIVE_BATCHES).update(nudged_at=now):
+        if lost.filter(pk=folder.name).exclude(state__in=ACTIVE_BATCHES).update(dispatched_at=now):
             batch_dispatch(batch_id=UUID(folder.name))
 
 
@@ -248,7 +248,7 @@ def _end(batches: QuerySet[Batch], state: BatchState, **why: str) -> int:
     locked = batches.order_by("pk").select_for_update(no_key=True)
     ended = Batch.unscoped.filter(pk__in=list(locked.values_list("pk", flat=True)))
     now = timezone.now()
-    ended.update(state=state, finished_at=now, nudged_at=now, **why)
+    ended.update(state=state, finished_at=now, dispatched_at=now, **why)
     for batch in ended:
         batch_notify(batch=batch)
     return len(ended)

@@ -18,7 +18,7 @@ from rest_framework.status import is_success
 from rest_framework.views import APIView
 
 from tenants.accounts.permissions import request_actor
-from tenants.accounts.services.idempotency import InFlight, OtherBody, Told, Turn, answering_once
+from tenants.accounts.services.idempotency import InFlight, OtherBody, StoredResponse, Turn, answering_once
 from tenants.base.errors import ErrorCode, HmiError
 
 log = logging.getLogger(__name__)
@@ -98,7 +98,7 @@ def _keep(turn: Turn, response: Response) -> None:
     headers = {name: value for name, value in response.headers.items() if name != OF_THE_BODY}
     data = json.loads(JSONRenderer().render(response.data) or b"null")
     try:
-        turn.keep(Told(response.status_code, headers, data))
+        turn.keep(StoredResponse(response.status_code, headers, data))
     except DatabaseError as error:
         log.error("An answer could not be kept for its key: %s", error)
 

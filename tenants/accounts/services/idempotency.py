@@ -32,7 +32,7 @@ class OtherBody(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class Told:
+class StoredResponse:
     """An answer: its status, the headers that belong to it, and what its body says as JSON."""
 
     status: int
@@ -48,9 +48,9 @@ class Turn:
     place: str
     tenant: Tenant | None
     body: str
-    kept: Told | None
+    kept: StoredResponse | None
 
-    def keep(self, told: Told) -> None:
+    def keep(self, told: StoredResponse) -> None:
         """Have the same request answered so for a day, unless that is too much to keep."""
         written = json.dumps({"headers": told.headers, "data": told.data})
         if len(written) <= MOST_BYTES_EACH:
@@ -74,7 +74,7 @@ def answering_once(*, tenant: Tenant | None, actor: Actor, where: str, key: str,
         ).first()
         if row is not None and row.body != body:
             raise OtherBody
-        yield Turn(place, tenant, body, _told(row) if row else None)
+        yield Turn(place, tenant, body, _stored_response(row) if row else None)
 
 
 @transaction.atomic
@@ -94,9 +94,9 @@ def idempotent_responses_expire() -> int:
     return IdempotentResponse.unscoped.filter(created_at__lte=timezone.now() - KEPT_FOR).delete()[0]
 
 
-def _told(row: IdempotentResponse) -> Told:
+def _stored_response(row: IdempotentResponse) -> StoredResponse:
     written = json.loads(unseal(row.answer, lost=LOST))
-    return Told(row.status, written["headers"], written["data"])
+    return StoredResponse(row.status, written["headers"], written["data"])
 
 
 def _place(tenant: Tenant | None, actor: Actor, where: str, key: str) -> str:

@@ -58,7 +58,7 @@ def typed_name(
             if is_typed(request, phrase) or (not of_one and rows.count() == 1):
                 return act(model_admin, request, rows)
             question = Question(verb, _title(verb, model_admin, rows), phrase, told)
-            return _asked(model_admin, request, rows, question, loses)
+            return _confirmation(model_admin, request, rows, question, loses)
 
         return confirmed
 
@@ -77,7 +77,7 @@ def _title(verb: str, model_admin: Any, rows: QuerySet[Any]) -> str:
     return f"{verb.capitalize()} {what}?"
 
 
-def _asked(
+def _confirmation(
     model_admin: Any, request: HttpRequest, rows: QuerySet[Any], question: Question, loses: Loss | None
 ) -> HttpResponse:
     count, page = rows.count(), request.POST.get(PAGE_OF, "")

@@ -9,11 +9,11 @@ from rest_framework.parsers import DataAndFiles, MultiPartParser
 from rest_framework.settings import api_settings
 
 from tenants.base.errors import ErrorCode, HmiError
-from tenants.base.upload_concurrency import receiving, release_database
+from tenants.base.upload_concurrency import release_database, upload_slot
 
 
 class FormParser(MultiPartParser):
-    """Reads a form in one of its sender's places (``receiving``), without a connection to the database: a
+    """Reads a form in one of its sender's places (``upload_slot``), without a connection to the database: a
     client may take minutes over its files. Raises ``queue_full``."""
 
     def parse(
@@ -24,7 +24,7 @@ class FormParser(MultiPartParser):
     ) -> "DataAndFiles[Any, Any]":
         """The fields and the files, which are in memory or on disk now."""
         context = dict(parser_context or {})
-        with receiving(_sender(context["request"])):
+        with upload_slot(_sender(context["request"])):
             release_database()
             return super().parse(stream, media_type, context)
 

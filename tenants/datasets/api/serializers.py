@@ -142,7 +142,7 @@ class UploadSerializer(serializers.ModelSerializer[Upload]):
     def get_offset(self, upload: Upload) -> int:
         """The length of its file; 0 when that has gone meanwhile."""
         try:
-            return arrived(upload_store().arriving(upload.pk))
+            return arrived(upload_store().incoming_path(upload.pk))
         except HmiError:
             return 0
 

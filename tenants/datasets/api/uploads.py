@@ -22,7 +22,7 @@ from tenants.accounts.api.access import TenantView
 from tenants.accounts.permissions import request_actor
 from tenants.base.api.conditional import ConditionalView
 from tenants.base.errors import ErrorCode, HmiError
-from tenants.base.upload_concurrency import FILES, receiving
+from tenants.base.upload_concurrency import FILES, upload_slot
 from tenants.datasets.api.serializers import CheckAskedSerializer, CheckSerializer, UploadSerializer
 from tenants.datasets.append_file import ALGORITHMS, arrived
 from tenants.datasets.models import CheckKind, Upload, UploadCheck
@@ -162,7 +162,7 @@ class UploadView(ConditionalView, TusView):
                 param="Content-Type",
             )
         upload = self.found(**place)
-        with receiving(self.tenant.pk):
+        with upload_slot(self.tenant.pk):
             # The body as it comes in: DRF would read it into memory.
             upload_append(
                 upload=upload,
@@ -180,7 +180,7 @@ class UploadView(ConditionalView, TusView):
 
 
 def _position(upload: Upload) -> dict[str, str]:
-    here = arrived(upload_store().arriving(upload.pk))
+    here = arrived(upload_store().incoming_path(upload.pk))
     return {"Upload-Offset": str(here), "Upload-Expires": http_date(upload.expires_at.timestamp())}
 
 

@@ -393,7 +393,7 @@ class Migration(migrations.Migration):
                         auto_now_add=True, db_default=django.db.models.functions.datetime.Now()
                     ),
                 ),
-                ("nudged_at", models.DateTimeField(null=True)),
+                ("dispatched_at", models.DateTimeField(null=True)),
                 ("finished_at", models.DateTimeField(null=True)),
                 (
                     "api_key",
@@ -575,7 +575,7 @@ class Migration(migrations.Migration):
             model_name="uploadcheck",
             index=models.Index(
                 condition=models.Q(("state__in", ("waiting", "running"))),
-                fields=["nudged_at"],
+                fields=["dispatched_at"],
                 name="checks_at_work",
             ),
         ),

@@ -116,7 +116,7 @@ class UploadCheck(models.Model):
     corpus = models.ForeignKey(Corpus, on_delete=models.CASCADE, null=True, related_name="+")
     dataset = models.ForeignKey(Dataset, on_delete=models.CASCADE, null=True, related_name="+")
     created_at = models.DateTimeField(auto_now_add=True, db_default=Now())
-    nudged_at = models.DateTimeField(null=True)
+    dispatched_at = models.DateTimeField(null=True)
     finished_at = models.DateTimeField(null=True)
 
     unscoped = models.Manager()
@@ -133,7 +133,9 @@ class UploadCheck(models.Model):
         )
         indexes = (
             models.Index(
-                fields=("nudged_at",), condition=Q(state__in=("waiting", "running")), name="checks_at_work"
+                fields=("dispatched_at",),
+                condition=Q(state__in=("waiting", "running")),
+                name="checks_at_work",
             ),
         )
 

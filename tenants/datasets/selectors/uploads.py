@@ -95,7 +95,7 @@ def uploads_in_use() -> list[UUID]:
 
 def checks_open(tenant: Tenant) -> QuerySet[UploadCheck]:
     """What a worker is to store for the tenant, and what it refused to, newest first."""
-    rows = UploadCheck.objects.for_tenant(tenant).filter(stores=True, nudged_at__isnull=False)
+    rows = UploadCheck.objects.for_tenant(tenant).filter(stores=True, dispatched_at__isnull=False)
     return rows.exclude(state=CheckState.STORED)[:20]
 
 

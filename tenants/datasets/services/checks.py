@@ -88,14 +88,14 @@ def check_create(
 
 def check_dispatch(*, check_id: UUID) -> None:
     """Ask a worker to take a check that waits, or whose worker died."""
-    UploadCheck.unscoped.filter(pk=check_id).update(nudged_at=timezone.now())
+    UploadCheck.unscoped.filter(pk=check_id).update(dispatched_at=timezone.now())
     dispatch(RUN_CHECK_TASK, str(check_id), queue=UPLOADS_QUEUE)
 
 
 def checks_dispatch_lost() -> None:
     """Ask again for all that nobody has finished; ``check_run`` leaves alone what somebody works on."""
     before = timezone.now() - timedelta(seconds=LOST_AFTER_S)
-    due = Q(nudged_at__lt=before) | Q(nudged_at=None, created_at__lt=before)
+    due = Q(dispatched_at__lt=before) | Q(dispatched_at=None, created_at__lt=before)
     for key in UploadCheck.unscoped.filter(due, state__in=ACTIVE_STATES).values_list("pk", flat=True):
         check_dispatch(check_id=key)
 

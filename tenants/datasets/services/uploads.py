@@ -78,7 +78,7 @@ def upload_create(
         _check_number(tenant)
         quota_check_storage(tenant=tenant, adding_bytes=size)
         upload.save(force_insert=True)
-    path = upload_store().arriving(upload.pk)
+    path = upload_store().incoming_path(upload.pk)
     path.parent.mkdir(parents=True, exist_ok=True)
     path.touch()
     if size == 0:
@@ -112,7 +112,7 @@ def upload_append(
     if promised_sha256:
         Upload.unscoped.filter(pk=upload.pk).update(promised_sha256=promised_sha256.lower())
         upload.promised_sha256 = promised_sha256.lower()
-    path = upload_store().arriving(upload.pk)
+    path = upload_store().incoming_path(upload.pk)
     pieces: Iterable[bytes] = pieces_of(stream)
     if not isinstance(stream, Local):
         release_database()
@@ -139,7 +139,7 @@ def upload_complete(*, upload: Upload) -> None:
     """
     if upload.is_complete:
         return
-    path = upload_store().arriving(upload.pk)
+    path = upload_store().incoming_path(upload.pk)
     here = arrived(path)
     if here != upload.size_bytes:
         raise HmiError(
@@ -186,7 +186,7 @@ def uploads_spend(uploads: Iterable[Upload]) -> None:
 def upload_kept(upload: Upload) -> Kept:
     """The file of an upload, completed if it only lacks that."""
     upload_complete(upload=upload)
-    return Kept(upload_store().arriving(upload.pk), Measured(upload.sha256, upload.size_bytes))
+    return Kept(upload_store().incoming_path(upload.pk), Measured(upload.sha256, upload.size_bytes))
 
 
 def uploads_expire() -> int:
@@ -252,4 +252,4 @@ def _remove(keys: set[UUID]) -> int:
 
 def _unlink(keys: Iterable[UUID]) -> None:
     for key in keys:
-        upload_store().arriving(key).unlink(missing_ok=True)
+        upload_store().incoming_path(key).unlink(missing_ok=True)

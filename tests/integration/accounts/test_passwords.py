@@ -9,7 +9,7 @@ from django.core.mail import EmailMessage
 from django.test import Client
 from pytest_django import Settings
 
-from tenants.base.background_tasks import afterwards
+from tenants.base.background_tasks import background_tasks
 from tests.integration.accounts.signing_in import enter, signed_in
 from tests.integration.world import PASSWORD, World
 
@@ -21,7 +21,7 @@ NEW = "another horse entirely"
 def ask(client: Client, email: str) -> str:
     """Ask for the link; the text of the page that follows."""
     page = client.post("/password/reset/", {"email": email}, follow=True).content.decode()
-    afterwards.finish()
+    background_tasks.finish()
     return page
 
 
@@ -75,7 +75,7 @@ def test_the_answer_waits_for_no_e_mail(
     assert "Look into your mailbox" in page.content.decode()
     assert not sent.is_set()
     answered.set()
-    afterwards.finish()
+    background_tasks.finish()
     assert sent.is_set()
 
 

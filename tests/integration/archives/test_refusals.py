@@ -17,7 +17,7 @@ from tests.integration.archives.conftest import zipped
 from tests.integration.archives.site import Site, build, everything, make_hplm, store
 from tests.integration.versiontree import tree_factory
 from versiontree.transfer.archive.reader import Archive
-from versiontree.transfer.services import import_plan as grafting
+from versiontree.transfer.services import import_plan as import_plans
 from versiontree.transfer.services.version_import import version_import
 from versiontree.tree.models import Version
 from versiontree.tree.services.domains import domain_create, domain_update
@@ -249,7 +249,7 @@ def test_a_failure_while_rows_are_written_takes_them_all_back(
             raise RuntimeError("the power is gone")
         version_finish(version=version, metrics=metrics)
 
-    monkeypatch.setattr(grafting, "version_finish", break_at_last)
+    monkeypatch.setattr(import_plans, "version_finish", break_at_last)
     with pytest.raises(RuntimeError):
         version_import(archive=io.BytesIO(archive), tenant=site.globex.tenant, actor=None)
     assert len(planted) == 3

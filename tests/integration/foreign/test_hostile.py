@@ -164,7 +164,7 @@ def test_a_process_that_computes_on_and_on_is_ended_by_its_processor_time(
     site: Site, root: Root, globex: APIClient, settings: Settings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("versiontree.transfer.archive.trial_load.PROCESSOR_S", 1)
-    monkeypatch.setattr("versiontree.transfer.archive.trial_load.Carrying.most_s", 1)
+    monkeypatch.setattr("versiontree.transfer.archive.trial_load.AdapterTrial.most_s", 1)
     settings.HMI_ARTIFACT_TRIAL = (sys.executable, "-c", "while True: pass")
     answer = send(globex, site, lora_members(root))
     assert error(answer)[:2] == (422, "invalid_archive")

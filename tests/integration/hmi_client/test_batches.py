@@ -45,7 +45,7 @@ def test_a_batch_is_answered_whole_though_its_worker_is_killed(
         workers[0].end()
         reached = Batch.unscoped.get(pk=batch)
         assert (reached.state, 0 < reached.lines < LINES) == ("running", True)
-        Batch.unscoped.filter(pk=batch).update(nudged_at=timezone.now() - 2 * LOST_AFTER)
+        Batch.unscoped.filter(pk=batch).update(dispatched_at=timezone.now() - 2 * LOST_AFTER)
         workers.append(CeleryWorker(service_env, tmp_path, queue="batches"))
         batches_dispatch_lost()
         ended = logged_in("batches", "fetch", batch, "--out", out, "--errors", tmp_path / "errors", "--json")

@@ -14,7 +14,7 @@ from django.test import Client
 from rest_framework.test import APIClient
 
 from inference.logs import OWN, formatter
-from tenants.base.background_tasks import afterwards
+from tenants.base.background_tasks import background_tasks
 from tests.integration.accounts.signing_in import code_of, enter
 from tests.integration.accounts.test_passwords import link_in
 from tests.integration.world import PASSWORD, World
@@ -120,7 +120,7 @@ def _follow_invitation(token: str) -> None:
 def _reset_password(mailoutbox: list[EmailMessage]) -> str:
     guest = Client()
     guest.post("/password/reset/", {"email": "viewer@example.org"})
-    afterwards.finish()
+    background_tasks.finish()
     link = link_in(next(message for message in mailoutbox if message.to == ["viewer@example.org"]))
     guest.delete(link)
     form = guest.get(link, follow=True)

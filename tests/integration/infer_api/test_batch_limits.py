@@ -96,8 +96,8 @@ def test_files_that_could_not_be_kept_are_asked_for_again_in_their_time(
     batch_run(batch_id=batch["id"], slice_s=0)
     api.post(f"/api/v1/batches/{batch['id']}/cancel")
     rows, long_ago = Batch.unscoped.filter(pk=batch["id"]), timezone.now() - 2 * batches.LOST_AFTER
-    rows.update(nudged_at=long_ago)
+    rows.update(dispatched_at=long_ago)
     batches.batches_dispatch_lost()
-    nudged_at = rows.get().nudged_at
-    assert nudged_at is not None
-    assert nudged_at > long_ago + batches.LOST_AFTER
+    dispatched_at = rows.get().dispatched_at
+    assert dispatched_at is not None
+    assert dispatched_at > long_ago + batches.LOST_AFTER

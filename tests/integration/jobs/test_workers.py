@@ -89,9 +89,9 @@ def test_a_job_whose_message_was_lost_is_nudged_again(
     redis_client.flushall()
     job_cancel(job=fine_tune, actor=world.owner)
     wait_until(lambda: state_of(fine_tune) == "cancelled", worker)
-    Job.unscoped.filter(pk=second.pk).update(nudged_at=timezone.now())
+    Job.unscoped.filter(pk=second.pk).update(dispatched_at=timezone.now())
     assert leases_recover().nudged == 0
-    Job.unscoped.filter(pk=second.pk).update(nudged_at=timezone.now() - timedelta(seconds=11))
+    Job.unscoped.filter(pk=second.pk).update(dispatched_at=timezone.now() - timedelta(seconds=11))
     assert leases_recover().nudged == 1
     wait_until(lambda: state_of(second) == "succeeded", worker)
 

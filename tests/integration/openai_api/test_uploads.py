@@ -109,7 +109,7 @@ def test_parts_are_put_together_by_one_call_at_a_time_and_only_while_they_are_he
     assert (refused.status_code, refused.json()["error"]["code"]) == (409, "conflict")
     assert "Retry-After" in refused.headers
 
-    upload_store().arriving(UUID(ids[1].removeprefix("part-"))).unlink()
+    upload_store().incoming_path(UUID(ids[1].removeprefix("part-"))).unlink()
     refused = client.asks(f"uploads/{upload}/complete", part_ids=ids)
     assert (refused.status_code, refused.json()["error"]["param"]) == (409, "part_ids")
     assert not File.unscoped.exists()

@@ -15,7 +15,7 @@ from pytest_django import Settings
 from tests.integration.rest.test_single import hook
 from tests.integration.world import make_world
 from tests.unit.hmi_site.slow_clock import slow_down
-from tests.unit.hmi_site.test_threaded import Server, piece
+from tests.unit.hmi_site.test_wsgi_threads import Server, piece
 
 
 class Coming(io.BytesIO):

@@ -177,7 +177,7 @@ def test_a_check_whose_message_was_lost_is_asked_for_again(
     key = UUID(ask(client, kind="corpus", name="news", files={"file": sent(client, CONTENT)}).json()["id"])
     checks_dispatch_lost()
     assert nudged == [key]
-    UploadCheck.unscoped.update(nudged_at=timezone.now() - timedelta(seconds=31))
+    UploadCheck.unscoped.update(dispatched_at=timezone.now() - timedelta(seconds=31))
     checks_dispatch_lost()
     assert nudged == [key, key]
 

@@ -145,7 +145,7 @@ def test_a_connection_that_breaks_leaves_what_it_brought(world: World) -> None:
     upload = upload_create(tenant=world.tenant, filename="a", size=1000, actor=world.developer)
     assert upload_append(upload=upload, stream=Breaking(b"a" * 250), offset=0) == 250
     assert upload_append(upload=upload, stream=stream(b"b" * 750), offset=250) == 1000
-    assert upload_store().arriving(upload.pk).read_bytes() == b"a" * 250 + b"b" * 750
+    assert upload_store().incoming_path(upload.pk).read_bytes() == b"a" * 250 + b"b" * 750
     assert upload.is_complete
 
 
@@ -155,12 +155,12 @@ def test_a_connection_that_breaks_in_a_piece_with_a_checksum_leaves_nothing_of_i
     with pytest.raises(HmiError) as refused:
         upload_append(upload=upload, stream=Breaking(b"a" * 250), offset=0, checksum=checksum)
     assert refused.value.code == "checksum_mismatch"
-    assert upload_store().arriving(upload.pk).read_bytes() == b""
+    assert upload_store().incoming_path(upload.pk).read_bytes() == b""
 
 
 def test_a_writer_that_was_overtaken_stops(world: World) -> None:
     upload = upload_create(tenant=world.tenant, filename="a", size=30, actor=world.developer)
-    path = upload_store().arriving(upload.pk)
+    path = upload_store().incoming_path(upload.pk)
 
     def slow() -> Iterator[bytes]:
         yield b"a" * 10
@@ -180,7 +180,7 @@ def test_of_writers_at_one_upload_each_byte_is_written_once(
     size = 40_000
     content = bytes(number % 251 for number in range(size))
     upload = upload_create(tenant=world.tenant, filename="a", size=size, actor=world.developer)
-    path = upload_store().arriving(upload.pk)
+    path = upload_store().incoming_path(upload.pk)
     barrier = threading.Barrier(8)
 
     refused: list[HmiError] = []

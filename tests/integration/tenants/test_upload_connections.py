@@ -13,7 +13,7 @@ from pytest_django import Settings
 
 from tenants.base.advisory_lock import advisory_lock
 from tenants.base.errors import HmiError
-from tenants.base.upload_concurrency import PIECES_AT_ONCE, receiving
+from tenants.base.upload_concurrency import PIECES_AT_ONCE, upload_slot
 from tenants.datasets.services.uploads import Checksum, upload_append, upload_create, upload_receive
 from tests.integration.tenants.content import CORPUS
 from tests.integration.tenants.tus import b64, begun, offset_of, send
@@ -59,7 +59,7 @@ def test_forms_are_read_without_a_connection_in_one_of_the_tenants_places(
         assert set(body.connected) == {False}, path
         with ExitStack() as others:
             for _ in range(PIECES_AT_ONCE):
-                others.enter_context(receiving(world.tenant.pk))
+                others.enter_context(upload_slot(world.tenant.pk))
             refused = client.post(path, form, format="multipart")
         assert (refused.status_code, refused.json()["error"]["code"]) == (429, "queue_full"), path
 
@@ -94,11 +94,11 @@ def test_one_tenant_sends_so_many_pieces_at_once_and_no_more(world: World) -> No
     address = begun(client, 100)
     with ExitStack() as others:
         for _ in range(PIECES_AT_ONCE):
-            others.enter_context(receiving(world.tenant.pk))
+            others.enter_context(upload_slot(world.tenant.pk))
         refused = send(client, address, b"a" * 40)
         assert (refused.status_code, refused.json()["error"]["code"]) == (429, "queue_full")
         assert int(refused["Retry-After"]) > 0
-        with receiving(world.other.pk):
+        with upload_slot(world.other.pk):
             pass
     assert offset_of(client, address) == 0
     for offset in range(0, 100, 10):  # each gives its place back, refused or not
@@ -110,8 +110,8 @@ def test_half_of_the_web_servers_threads_are_left_to_what_is_no_upload(settings:
     settings.HMI_WEB_THREADS = 2 * PIECES_AT_ONCE
     with ExitStack() as others:
         for _ in range(PIECES_AT_ONCE):
-            others.enter_context(receiving("one"))
-        with pytest.raises(HmiError, match="as many of others"), receiving("another"):
+            others.enter_context(upload_slot("one"))
+        with pytest.raises(HmiError, match="as many of others"), upload_slot("another"):
             pytest.fail("there was no place")
-    with receiving("another"):
+    with upload_slot("another"):
         pass

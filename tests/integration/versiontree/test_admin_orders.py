@@ -12,7 +12,7 @@ from tenants.audit.models import AuditEvent
 from tenants.base.errors import HmiError
 from tests.integration.versiontree import tree_factory
 from tests.integration.versiontree.admin_pages import act, plain
-from tests.integration.versiontree.test_nudges import messages
+from tests.integration.versiontree.test_dispatch import messages
 from tests.integration.versiontree.tree_factory import TenantFixture
 from versiontree.jobs.models import Job, JobState
 from versiontree.jobs.selectors import queue_places

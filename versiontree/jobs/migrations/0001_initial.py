@@ -73,8 +73,8 @@ class Migration(migrations.Migration):
                 ("error_code", models.CharField(blank=True, default="", max_length=40)),
                 ("error_message", models.TextField(blank=True, default="")),
                 ("traceback", models.TextField(blank=True, default="")),
-                ("nudges", models.PositiveIntegerField(default=0)),
-                ("nudged_at", models.DateTimeField(blank=True, null=True)),
+                ("dispatches", models.PositiveIntegerField(default=0)),
+                ("dispatched_at", models.DateTimeField(blank=True, null=True)),
                 ("created_at", models.DateTimeField(auto_now_add=True)),
                 ("queued_at", models.DateTimeField(blank=True, null=True)),
                 ("started_at", models.DateTimeField(blank=True, null=True)),
@@ -191,7 +191,7 @@ class Migration(migrations.Migration):
         migrations.AddIndex(
             model_name="job",
             index=models.Index(
-                condition=models.Q(("state", "queued")), fields=["nudged_at"], name="job_queued_nudge"
+                condition=models.Q(("state", "queued")), fields=["dispatched_at"], name="job_queued_nudge"
             ),
         ),
         migrations.AddIndex(

@@ -42,8 +42,10 @@ def leases_recover() -> RecoveryReport:
     expired = Job.unscoped.filter(state=JobState.RUNNING, lease_until__lt=now)
     for job in expired.only("pk", "version_id"):
         _end_lease(job.pk, job.version_id, now, report)
-    quiet = Job.unscoped.filter(state=JobState.QUEUED, nudged_at__lt=now - timedelta(seconds=NUDGE_AGAIN_S))
-    for job in quiet.only("pk", "priority", "nudges", "nudged_at"):
+    quiet = Job.unscoped.filter(
+        state=JobState.QUEUED, dispatched_at__lt=now - timedelta(seconds=NUDGE_AGAIN_S)
+    )
+    for job in quiet.only("pk", "priority", "dispatches", "dispatched_at"):
         report.nudged += _dispatch_again(job, now)
     ArtifactStore(Path(settings.HMI_ARTIFACT_ROOT)).sweep(older_than_s=STALE_WORKSPACE_S)
     return report
@@ -127,11 +129,11 @@ def _leave(job: Job, where: Q, end: _End, **data: Any) -> JobState | None:
 @transaction.atomic
 def _dispatch_again(job: Job, now: datetime) -> bool:
     """A message may be lost, or wait behind long jobs: the pause doubles each time, up to five minutes."""
-    pause = min(NUDGE_AGAIN_S * 2 ** min(job.nudges, 10), NUDGE_AGAIN_AT_MOST_S)
-    if job.nudged_at is None or (now - job.nudged_at).total_seconds() < pause:
+    pause = min(NUDGE_AGAIN_S * 2 ** min(job.dispatches, 10), NUDGE_AGAIN_AT_MOST_S)
+    if job.dispatched_at is None or (now - job.dispatched_at).total_seconds() < pause:
         return False
-    mine = Job.unscoped.filter(pk=job.pk, state=JobState.QUEUED, nudged_at=job.nudged_at)
-    if not mine.update(nudged_at=now, nudges=F("nudges") + 1):
+    mine = Job.unscoped.filter(pk=job.pk, state=JobState.QUEUED, dispatched_at=job.dispatched_at)
+    if not mine.update(dispatched_at=now, dispatches=F("dispatches") + 1):
         return False
     job_dispatch(job_id=job.pk, priority=job.priority)
     return True

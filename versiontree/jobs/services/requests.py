@@ -35,7 +35,7 @@ def job_prioritise(*, job: Job, priority: int, actor: Actor) -> Job:
     job_owner().lock(version_id=job.version_id)
     now = timezone.now()
     here = Job.unscoped.filter(pk=job.pk)
-    queued = here.filter(state=JobState.QUEUED).update(priority=priority, queued_at=now, nudged_at=now)
+    queued = here.filter(state=JobState.QUEUED).update(priority=priority, queued_at=now, dispatched_at=now)
     if not queued and not here.filter(state=JobState.WAITING).update(priority=priority):
         raise _illegal(job, "moved in the queue")
     message = f"{actor or 'The system'} gave it another place in the queue."

@@ -60,7 +60,7 @@ def _on_entering(state: JobState) -> dict[str, Any]:
         **_FORGET_ERROR,
     }
     if state == JobState.QUEUED:
-        changes |= {"queued_at": now, "nudged_at": now, "nudges": 0}
+        changes |= {"queued_at": now, "dispatched_at": now, "dispatches": 0}
     return changes
 
 

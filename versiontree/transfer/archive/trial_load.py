@@ -81,7 +81,7 @@ class Trial:
 
 
 @dataclass(frozen=True, slots=True)
-class Carrying:
+class AdapterTrial:
     """An adapter's folder, that of the root it was trained on, and a new one for the model it becomes;
     labels, task and pairs where the adapter does not say them; whether what it changes below the cut is left
     out."""
@@ -138,12 +138,12 @@ def artifacts_try(trial: Trial) -> dict[str, Any]:
     return answer
 
 
-def adapter_carry(carrying: Carrying) -> dict[str, Any]:
+def adapter_trial(trial: AdapterTrial) -> dict[str, Any]:
     """Make a model of an adapter; what `inference.hplm.foreign.adapter_import` says of it.
 
     Raises ``invalid_archive`` with what cannot be carried over; `details` names what stands below the cut.
     """
-    answer = trial_answer(carrying)
+    answer = trial_answer(trial)
     if answer is None:
         raise refused("Reading the adapter ends the process that tries it.")
     if "error" in answer:
@@ -160,7 +160,7 @@ def adapter_leave(leaving: Leaving) -> Left:
     return Left(str(answer.get("read", "")), str(answer.get("refused", ""))[:LONGEST_REFUSAL])
 
 
-def trial_answer(trial: "Trial | Carrying | Leaving") -> dict[str, Any] | None:
+def trial_answer(trial: "Trial | AdapterTrial | Leaving") -> dict[str, Any] | None:
     """What ``inference.hplm.trial_load`` says in a process of its own; None when that ends without a word."""
     try:
         size = _size(trial)
@@ -268,7 +268,7 @@ def _restrain(pid: int, most_bytes: int, most_s: int) -> None:
         Path(f"/proc/{pid}/oom_score_adj").write_text("1000", encoding="ascii")
 
 
-def _size(trial: "Trial | Carrying | Leaving") -> int:
+def _size(trial: "Trial | AdapterTrial | Leaving") -> int:
     """Bytes of all that the process reads."""
     return sum(file.stat().st_size for folder in trial.folders for file in Path(folder).iterdir())
 

@@ -42,7 +42,7 @@ class Member:
 
 def archive_members(store: ArtifactStore, steps: Sequence[LineageStep], *, branch: bool) -> list[Member]:
     """The files of the archive of a version, the manifest first; `steps` lead from it to its root."""
-    told, nodes = _told(steps)
+    told, nodes = _lineage(steps)
     members = [member_of(CARD, model_card(nodes).encode()), member_of(CONFIG, _json(config_json(nodes)))]
     for step in told if branch else told[:1]:
         for role, artifact in sorted(step.artifacts.items()):
@@ -57,10 +57,10 @@ def archive_members(store: ArtifactStore, steps: Sequence[LineageStep], *, branc
 
 def archive_card(steps: Sequence[LineageStep]) -> str:
     """The model card of a version; `steps` lead from it to its root."""
-    return model_card(_told(steps)[1])
+    return model_card(_lineage(steps)[1])
 
 
-def _told(steps: Sequence[LineageStep]) -> tuple[list[LineageStep], tuple[Node, ...]]:
+def _lineage(steps: Sequence[LineageStep]) -> tuple[list[LineageStep], tuple[Node, ...]]:
     """What an archive tells of: the version, then the domains and the root it stands on."""
     told = [steps[0], *(step for step in steps[1:] if step.version.kind != VersionKind.HPLM)]
     places = {step.version.pk: place for place, step in enumerate(told)}

@@ -48,7 +48,7 @@ class Migration(migrations.Migration):
                         auto_now_add=True, db_default=django.db.models.functions.datetime.Now()
                     ),
                 ),
-                ("nudged_at", models.DateTimeField(null=True)),
+                ("dispatched_at", models.DateTimeField(null=True)),
                 ("finished_at", models.DateTimeField(null=True)),
                 ("expires_at", models.DateTimeField(null=True)),
                 (

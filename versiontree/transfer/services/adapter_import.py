@@ -17,7 +17,7 @@ from versiontree.artifact_store import ArtifactStore, StoredArtifact
 from versiontree.names import require_slug
 from versiontree.transfer.archive.adapter import adapter_open, largest_adapter
 from versiontree.transfer.archive.import_lock import LockedWork, import_lock
-from versiontree.transfer.archive.trial_load import Carrying, adapter_carry, folder_text
+from versiontree.transfer.archive.trial_load import AdapterTrial, adapter_trial, folder_text
 from versiontree.tree.models import Hplm, Version
 from versiontree.tree.models.artifact import Role
 from versiontree.tree.models.version import VersionKind
@@ -72,8 +72,8 @@ def adapter_import(
         release_database()
         with store.workspace(Role.HPLM) as folder:
             opened.unpack(folder / "adapter")
-            said = adapter_carry(
-                Carrying(
+            said = adapter_trial(
+                AdapterTrial(
                     root=folder_text(_root_folder(parent, store)),
                     adapter=folder_text(folder / "adapter"),
                     out=folder_text(folder / "hplm"),

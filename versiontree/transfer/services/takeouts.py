@@ -27,7 +27,7 @@ LOST_AFTER: Final = timedelta(seconds=30)
 @transaction.atomic
 def takeout_request(*, tenant: Tenant, actor: Actor) -> Takeout:
     """Have all data of the tenant put into a file. While one is being made: ``conflict``."""
-    takeout = Takeout(tenant=tenant, created_by=person(actor), nudged_at=timezone.now())
+    takeout = Takeout(tenant=tenant, created_by=person(actor), dispatched_at=timezone.now())
     try:
         with transaction.atomic():
             takeout.save(force_insert=True)
@@ -54,9 +54,9 @@ def takeout_fetch(*, takeout: Takeout, actor: Actor) -> None:
 def takeouts_dispatch_lost() -> None:
     """Ask again for all that nobody has finished; a worker leaves alone what another works on."""
     now = timezone.now()
-    due = Takeout.unscoped.filter(state__in=ACTIVE_TAKEOUTS, nudged_at__lt=now - LOST_AFTER)
+    due = Takeout.unscoped.filter(state__in=ACTIVE_TAKEOUTS, dispatched_at__lt=now - LOST_AFTER)
     for key in list(due.values_list("pk", flat=True)):
-        Takeout.unscoped.filter(pk=key).update(nudged_at=now)
+        Takeout.unscoped.filter(pk=key).update(dispatched_at=now)
         _dispatch(key)
 
 

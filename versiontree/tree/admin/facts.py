@@ -35,7 +35,7 @@ def jobs_told(owner: Root | Domain | Hplm) -> SafeString:
     """The jobs of its newest version that have not succeeded, a line each."""
     version = versions_of(owner).first()
     jobs = Job.unscoped.filter(version=version).exclude(state=JobState.SUCCEEDED).order_by("created_at")
-    return _lines(_told(job) for job in jobs)
+    return _lines(_error_text(job) for job in jobs)
 
 
 def listed(lines: Iterable[str]) -> SafeString:
@@ -85,7 +85,7 @@ def _named(domain: Domain) -> str:
     return f"{domain.tenant.slug}/{domain.name}" if domain.tenant else domain.name
 
 
-def _told(job: Job) -> SafeString:
+def _error_text(job: Job) -> SafeString:
     how = [job.status_label.lower()]
     if job.state == JobState.RUNNING:
         how += [f"{job.progress:.0%}", *([job.stage] if job.stage else [])]

@@ -21,7 +21,7 @@ class _Rehearsed(Exception):
     """Undoes a rehearsal."""
 
 
-def rehearse(act: Callable[[], object]) -> HmiError | None:
+def dry_run_refusal(act: Callable[[], object]) -> HmiError | None:
     """Do it and undo it; with what it was refused, if it was."""
     try:
         with suppress(_Rehearsed), transaction.atomic():
@@ -42,7 +42,7 @@ class ServiceForm(ModelForm):
     def clean(self) -> Any:
         """Refuse what the service refuses."""
         cleaned = super().clean()
-        refusal = None if self.errors else rehearse(lambda: self.act(None))
+        refusal = None if self.errors else dry_run_refusal(lambda: self.act(None))
         if refusal is not None:
             error = forms.ValidationError(refusal.message, code=str(refusal.code))
             self.add_error(self._field_of(refusal.param), error)

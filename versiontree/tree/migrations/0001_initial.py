@@ -371,7 +371,7 @@ class Migration(migrations.Migration):
                 ("attempts", models.PositiveIntegerField(default=0)),
                 ("error", models.JSONField(null=True)),
                 ("created_at", models.DateTimeField(auto_now_add=True)),
-                ("nudged_at", models.DateTimeField(null=True)),
+                ("dispatched_at", models.DateTimeField(null=True)),
                 ("finished_at", models.DateTimeField(null=True)),
                 (
                     "api_key",
@@ -833,7 +833,7 @@ class Migration(migrations.Migration):
             model_name="finetuning",
             index=models.Index(
                 condition=models.Q(("state", "validating")),
-                fields=["nudged_at"],
+                fields=["dispatched_at"],
                 name="fine_tuning_validating",
             ),
         ),

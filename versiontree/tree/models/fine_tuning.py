@@ -50,7 +50,7 @@ class FineTuning(models.Model):
     version = models.ForeignKey(Version, on_delete=models.CASCADE, null=True, related_name="fine_tunings")
     error = models.JSONField(null=True)
     created_at = models.DateTimeField(auto_now_add=True)
-    nudged_at = models.DateTimeField(null=True)
+    dispatched_at = models.DateTimeField(null=True)
     finished_at = models.DateTimeField(null=True)
 
     unscoped = models.Manager()
@@ -73,7 +73,7 @@ class FineTuning(models.Model):
         indexes = [
             models.Index(fields=["tenant", "-created_at"], name="fine_tuning_tenant_newest"),
             models.Index(
-                fields=["nudged_at"], condition=Q(state="validating"), name="fine_tuning_validating"
+                fields=["dispatched_at"], condition=Q(state="validating"), name="fine_tuning_validating"
             ),
         ]
 

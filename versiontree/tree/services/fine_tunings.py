@@ -88,7 +88,7 @@ def fine_tuning_create(
         options=dict(options or {}),
         settings=settings_check(JobKind.FINE_TUNE, settings),
         asked=dict(asked or {}),
-        nudged_at=timezone.now(),
+        dispatched_at=timezone.now(),
         **files,
     )
     with transaction.atomic():
@@ -157,10 +157,10 @@ def fine_tuning_cancel(*, fine_tuning: FineTuning, actor: Actor) -> FineTuning:
 def fine_tunings_dispatch_lost() -> None:
     """Ask again for all that nobody has begun; a worker leaves alone what another works on."""
     now = timezone.now()
-    due = Q(nudged_at__lt=now - timedelta(seconds=LOST_AFTER_S))
+    due = Q(dispatched_at__lt=now - timedelta(seconds=LOST_AFTER_S))
     waiting = FineTuning.unscoped.filter(due, state=FineTuningState.VALIDATING)
     for key in list(waiting.values_list("pk", flat=True)):
-        FineTuning.unscoped.filter(pk=key).update(nudged_at=now)
+        FineTuning.unscoped.filter(pk=key).update(dispatched_at=now)
         _dispatch(key)
 
 

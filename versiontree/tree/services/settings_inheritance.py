@@ -63,8 +63,8 @@ def _settings_of(version: Version) -> dict[str, Setting]:
 def _difference(name: str, earlier: Mapping[str, Setting], now: Mapping[str, Setting]) -> str:
     default = KNOBS[JobKind.FINE_TUNE][name].default
     before, after = earlier.get(name, default), now.get(name, default)
-    return "" if before == after else f"{name} {_told(after)} instead of {_told(before)}"
+    return "" if before == after else f"{name} {format_(after)} instead of {format_(before)}"
 
 
-def _told(value: Setting | None) -> str:
+def format_(value: Setting | None) -> str:
     return str(value).lower()

@@ -143,7 +143,7 @@ def job_create(*, version: Version, plan: JobPlan, after: Job | None, actor: Act
         params=plan.params,
         priority=PRIORITY[plan.kind],
         queued_at=now if first else None,
-        nudged_at=now if first else None,
+        dispatched_at=now if first else None,
         created_by=person(actor),
     )
     JobEvent.unscoped.create(job=job, kind=job.state)

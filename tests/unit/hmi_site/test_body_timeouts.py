@@ -21,7 +21,7 @@ from hmi_site.http.wsgi_threads import Message
 from tenants.base.errors import HmiError
 from tenants.base.upload_concurrency import SMALL_BODY_BYTES
 from tests.unit.hmi_site.slow_clock import slow_down
-from tests.unit.hmi_site.test_threaded import END, LARGE, STREAMED, Environ, Server, Start, piece
+from tests.unit.hmi_site.test_wsgi_threads import END, LARGE, STREAMED, Environ, Server, Start, piece
 
 PIECES = st.lists(st.tuples(st.integers(0, 2 * LEAST_BYTES), st.floats(0, 2 * WAIT_S)))
 ENDLESS = 1000

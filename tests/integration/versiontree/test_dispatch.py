@@ -38,7 +38,7 @@ def taken(count: int) -> list[UUID]:
 
 
 def quiet_for(job: Job, seconds: float) -> None:
-    Job.unscoped.filter(pk=job.pk).update(nudged_at=timezone.now() - timedelta(seconds=seconds))
+    Job.unscoped.filter(pk=job.pk).update(dispatched_at=timezone.now() - timedelta(seconds=seconds))
 
 
 @pytest.fixture
@@ -104,7 +104,7 @@ def test_a_job_that_waits_long_is_announced_ever_more_rarely(tuning: Job) -> Non
     assert leases_recover().nudged == 0
     quiet_for(tuning, 21)
     assert leases_recover().nudged == 1
-    Job.unscoped.filter(pk=tuning.pk).update(nudges=1000)
+    Job.unscoped.filter(pk=tuning.pk).update(dispatches=1000)
     quiet_for(tuning, 301)
     assert leases_recover().nudged == 1
 

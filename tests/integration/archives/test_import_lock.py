@@ -25,7 +25,7 @@ from tests.unit.versiontree.forging import members_of, zip_of
 from versiontree.artifact_store import ArtifactStore, StoredArtifact
 from versiontree.transfer.archive.import_lock import AT_ONCE, LockedWork, import_lock
 from versiontree.transfer.archive.reader import Archive, archive_open
-from versiontree.transfer.services import import_plan as grafting
+from versiontree.transfer.services import import_plan as import_plans
 from versiontree.transfer.services.import_plan import import_apply, import_plan
 from versiontree.transfer.services.version_import import version_import
 from versiontree.tree.models import Version
@@ -157,7 +157,7 @@ def test_two_machines_that_import_onto_one_root_number_its_versions(
 
         return act
 
-    monkeypatch.setattr(grafting, "version_finish", slowly)
+    monkeypatch.setattr(import_plans, "version_finish", slowly)
     made = at_once(plant(0), plant(1))
     assert sorted(version.number for version in made if isinstance(version, Version)) == [3, 4]
 
