@@ -9,7 +9,6 @@ import platformdirs
 
 from hmi_client.errors import HmiError
 
-FOLDER_VARIABLE = "HMI_CONFIG_DIR"
 DEFAULT = "default"
 
 
@@ -22,10 +21,8 @@ class Profile:
 
 
 def profiles_file() -> Path:
-    """Where they are kept."""
-    named = os.environ.get(FOLDER_VARIABLE)
-    folder = Path(named) if named else platformdirs.user_config_path("hmi")
-    return folder / "profiles.json"
+    """The path of the file: in the user's configuration folder (``XDG_CONFIG_HOME`` on Linux)."""
+    return platformdirs.user_config_path("hmi") / "profiles.json"
 
 
 def profiles() -> dict[str, Profile]:

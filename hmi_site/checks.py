@@ -51,7 +51,7 @@ def check_capacity(**_: Any) -> list[CheckMessage]:
 @register()
 def check_inference_worker(**_: Any) -> list[CheckMessage]:
     """What the inference worker reads from the environment, with the worker's own readers."""
-    given = {"HMI_REDIS_URL": settings.REDIS_URL, "HMI_ARTIFACT_ROOT": str(settings.HMI_ARTIFACT_ROOT)}
+    given = {"REDIS_URL": settings.REDIS_URL, "HMI_ARTIFACT_ROOT": str(settings.HMI_ARTIFACT_ROOT)}
     try:
         WorkerSettings.from_env({**os.environ, **given})
         ExporterSettings.from_env()

@@ -43,6 +43,8 @@ from inference.serving.turn_watch import TurnWatch
 log = logging.getLogger("inference.worker")
 
 LOST_WAIT_S = 1.0
+MAX_LABELLED_TENANTS = 50
+"""Tenants, and domains, with metrics of their own; the others are counted as `other`."""
 LOAD_AHEAD_S = 5.0
 """For so long what is published is loaded before it is asked for, and at the start run once."""
 
@@ -56,7 +58,7 @@ class Worker:
         self._settings = settings
         self._exporter = exporter
         self._metrics = WorkerMetrics(
-            self._standing, place=places_of(lambda: self._catalogue.manifest), names=exporter.tenants
+            self._standing, place=places_of(lambda: self._catalogue.manifest), names=MAX_LABELLED_TENANTS
         )
         self._state: State = "loading"
         self._redis = connect(settings.redis_url)

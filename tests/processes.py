@@ -62,7 +62,7 @@ class InferenceWorker(Program):
         self.name = f"worker-{os.getpid()}-{next(_serial)}"
         self.redis = Redis.from_url(redis_url)
         own = {
-            "HMI_REDIS_URL": redis_url,
+            "REDIS_URL": redis_url,
             "HMI_ARTIFACT_ROOT": str(artifact_root),
             "HMI_WORKER_NAME": self.name,
             "HMI_DEVICE": "cpu",

@@ -55,7 +55,7 @@ def inference_worker() -> tuple[Child, Ready]:
     child = _python(
         "inference worker",
         ["-m", "inference.worker"],
-        HMI_REDIS_URL=settings.REDIS_URL,
+        REDIS_URL=settings.REDIS_URL,
         HMI_WORKER_NAME=name,
         HMI_DEVICE=settings.HMI_DEVICE,
         HMI_DTYPE=settings.HMI_DTYPE,
@@ -189,7 +189,7 @@ def _ready_file(name: str) -> Path:
 
 def _python(name: str, arguments: list[str], **env: str) -> Child:
     base = Path(settings.BASE_DIR)
-    paths = ("HMI_HOME", "HMI_ARTIFACT_ROOT", "HMI_UPLOAD_ROOT", "HMI_EXPORT_ROOT", "HMI_RUNTIME_DIR")
+    paths = ("HMI_HOME", "HMI_ARTIFACT_ROOT", "HMI_UPLOAD_ROOT", "HMI_RUNTIME_DIR")
     return Child(
         name=name,
         command=[sys.executable, *arguments],

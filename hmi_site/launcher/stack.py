@@ -14,7 +14,7 @@ from django.conf import settings
 from django.db import DatabaseError, OperationalError, connection, connections
 from rich.console import Console
 
-from hmi_site.embedded.lifeline import die_with_parent
+from hmi_site.embedded.lifeline import SUPERVISED, die_with_parent
 from hmi_site.embedded.postgres import PORT, Postgres
 from hmi_site.embedded.process import Child, ChildError
 from hmi_site.embedded.runtime_dir import RuntimeDirError, make_private, remove_leftovers
@@ -31,7 +31,6 @@ from versiontree.tree.serving_manifest import manifest_publish
 POLL_S = 0.03
 CHECK_EVERY_S = 5.0
 DEATH_SHOWS_WITHIN_S = 1.0
-FOLLOW_PARENT = "HMI_FOLLOW_PARENT"
 
 
 class Stack:
@@ -254,7 +253,7 @@ class Stack:
 
     def _follow_parent(self) -> None:
         """Under `make`, whoever kills `make` means us."""
-        if os.environ.pop(FOLLOW_PARENT, ""):
+        if os.environ.get(SUPERVISED) == str(os.getppid()):
             die_with_parent(by=signal.SIGTERM)
 
 

@@ -17,7 +17,12 @@ from inference.serving.pace import Pace
 
 Value = TypeVar("Value", int, float)
 MIB = 1024**2
+BATCH_WAIT_S = 0.002
+"""How long a batch that is not full waits for more rows."""
 BACKLOG_BATCHES = 16
+"""The next batch is chosen from so many batches of rows, so that one tenant's flood does not hide others."""
+HPLM_CACHE_BYTES = 512 * MIB
+"""Memory for PETs and heads where there is no slab."""
 PIPELINES: Final = {
     "fine": Pipelining(),
     "coarse": Pipelining(swapping=Swapping.COARSE),
@@ -67,7 +72,7 @@ class WorkerSettings:
             tokens=read.number("HMI_BATCH_TOKENS", 8192, int, least=1),
         )
         return cls(
-            redis_url=read.needed("HMI_REDIS_URL"),
+            redis_url=read.needed("REDIS_URL"),
             artifact_root=Path(read.needed("HMI_ARTIFACT_ROOT")),
             roots=frozenset(filter(None, map(str.strip, env.get("HMI_ROOTS", "").split(",")))),
             name=env.get("HMI_WORKER_NAME") or _new_name(),
@@ -75,17 +80,14 @@ class WorkerSettings:
             dtype=env.get("HMI_DTYPE") or "auto",
             limits=limits,
             pace=Pace(
-                batch_wait_s=read.number("HMI_BATCH_WAIT_MS", 2.0, float, least=0.0) / 1000,
-                backlog_rows=read.number("HMI_BACKLOG_ROWS", BACKLOG_BATCHES * limits.rows, int, least=1),
+                batch_wait_s=BATCH_WAIT_S,
+                backlog_rows=BACKLOG_BATCHES * limits.rows,
             ),
-            cache_bytes=read.number("HMI_HPLM_CACHE_MB", 512, int, least=0) * MIB,
+            cache_bytes=HPLM_CACHE_BYTES,
             slab=_slab(env, read.number("HMI_SLAB_MB", 24576, int, least=0) * MIB),
             lower_bytes=read.number("HMI_LOWER_CACHE_MB", 2048, int, least=0) * MIB,
             device_bytes=read.number("HMI_DEVICE_MB", 0, int, least=0) * MIB,
-            misses=Misses(
-                policy=MissPolicy(read.word("HMI_MISS_POLICY", "auto", [*MissPolicy])),
-                tolerance=read.number("HMI_MISS_TOLERANCE", Misses().tolerance, float, least=0.0),
-            ),
+            misses=Misses(policy=MissPolicy(read.word("HMI_MISS_POLICY", "auto", [*MissPolicy]))),
             pipelining=PIPELINES[read.word("HMI_PIPELINE", "fine", [*PIPELINES])],
             profile_s=read.number("HMI_PROFILE_S", PROFILE_S, float, least=0.0),
             life_s=read.number("HMI_WORKER_LIFE_S", 5.0, float, least=0.1),
@@ -124,8 +126,6 @@ class _Reader:
 
 def _slab(env: Mapping[str, str], size: int) -> SlabRoom | None:
     """None without a size, and where no home is known: beside artifacts it might be on a disk far away."""
-    if folder := env.get("HMI_SLAB_DIR"):
-        return SlabRoom(Path(folder), size) if size else None
     home = env.get("HMI_HOME")
     return SlabRoom(Path(home) / "slabs", size) if home and size else None
 

@@ -16,17 +16,15 @@ from inference.serving.environment import SettingError
 log = logging.getLogger(__name__)
 
 LAST_PORT = 65535
-MOST_NAMES = 1000
 RETRY_S = 5.0
 
 
 @dataclass(frozen=True, slots=True)
 class ExporterSettings:
-    """``port`` 0 means nowhere; ``tenants`` is how many have series of their own."""
+    """Where metrics are served; ``port`` 0 means nowhere."""
 
     host: str
     port: int
-    tenants: int
 
     @classmethod
     def from_env(cls, env: Mapping[str, str] = os.environ) -> "ExporterSettings":
@@ -34,7 +32,6 @@ class ExporterSettings:
         return cls(
             host=env.get("HMI_METRICS_HOST") or "127.0.0.1",
             port=_whole(env, "HMI_METRICS_PORT", 0, most=LAST_PORT),
-            tenants=_whole(env, "HMI_METRICS_TENANTS", 50, most=MOST_NAMES),
         )
 
 

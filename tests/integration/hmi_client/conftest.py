@@ -86,8 +86,8 @@ def config(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Where the command keeps its profiles; nothing of the person's own environment is seen."""
     for name in ("HMI_URL", "HMI_API_KEY", "HMI_PROFILE"):
         monkeypatch.delenv(name, raising=False)
-    monkeypatch.setenv("HMI_CONFIG_DIR", str(tmp_path / "config"))
-    return tmp_path / "config"
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
+    return tmp_path / "config" / "hmi"
 
 
 @pytest.fixture

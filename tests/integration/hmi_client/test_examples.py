@@ -59,7 +59,7 @@ def test_every_example_does_what_it_shows(product: Product, tmp_path: Path, sett
             "PYTHONPATH": str(CHECKOUT),
             "HMI_URL": product.url,
             "HMI_API_KEY": key_of(tenant, "infer", "manage"),
-            "HMI_CONFIG_DIR": str(folder / "config"),
+            "XDG_CONFIG_HOME": str(folder / "config"),
         }
         shell = [sys.executable, "-"] if way == "python" else ["bash", "-eu", "-o", "pipefail", "-s"]
         ran = subprocess.run(

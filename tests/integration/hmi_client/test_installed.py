@@ -65,7 +65,7 @@ def test_what_is_installed_is_the_client_alone_and_it_works(
     assert listed >= {"hmi", "httpx", "platformdirs", "rich", "typer"}
     assert not listed & of_the_server()
     assert str(tmp_path / "venv") in python("-c", ALL_OF_IT)
-    told = {"HMI_URL": site.url, "HMI_API_KEY": site.key, "HMI_CONFIG_DIR": str(tmp_path / "config")}
+    told = {"HMI_URL": site.url, "HMI_API_KEY": site.key, "XDG_CONFIG_HOME": str(tmp_path / "config")}
     hmi = tmp_path / "venv" / "bin" / "hmi"
     assert "Exit codes" in python(hmi, "--help")
     assert json.loads(python(hmi, "whoami", "--json", **told))["slug"] == "acme"

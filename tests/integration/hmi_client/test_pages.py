@@ -102,7 +102,7 @@ def reader(product: Product, tmp_path: Path) -> Reader:
         {
             "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}",
             "PYTHONPATH": str(CHECKOUT),
-            "HMI_CONFIG_DIR": str(folder / "config"),
+            "XDG_CONFIG_HOME": str(folder / "config"),
             "HMI_URL": product.url,
             "HMI_API_KEY": key,
             "KEY": key,

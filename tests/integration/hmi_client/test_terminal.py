@@ -28,7 +28,7 @@ def hmi(site: Product, tmp_path: Path) -> Run:
     """Runs the command in a terminal, with the tenant's key."""
     folder = tmp_path / "config"
     return partial(
-        hmi_in_terminal, env={"HMI_URL": site.url, "HMI_API_KEY": site.key, "HMI_CONFIG_DIR": str(folder)}
+        hmi_in_terminal, env={"HMI_URL": site.url, "HMI_API_KEY": site.key, "XDG_CONFIG_HOME": str(folder)}
     )
 
 

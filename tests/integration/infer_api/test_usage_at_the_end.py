@@ -16,6 +16,7 @@ from tests.processes import InferenceWorker
 from tests.services import running
 
 CALLS = 7
+SETTINGS = "tests.integration.infer_api.slow_usage_settings"
 
 
 @pytest.fixture
@@ -26,7 +27,11 @@ def server(
     settings.HMI_LOG_ROOT = tmp_path
     port = choose_port("127.0.0.1", 18_740)
     child, ready = children.web(port)
-    child.env = {**child.env, **service_env, "HMI_USAGE_INTERVAL_S": "60"}
+    child.env = {
+        **child.env,
+        **service_env,
+        "DJANGO_SETTINGS_MODULE": "tests.integration.infer_api.slow_usage_settings",
+    }
     with port.listener, running(child, ready):
         yield child, f"http://{port.address}:{port.number}"
 

@@ -34,7 +34,7 @@ def test_however_it_ends_nothing_is_left_and_the_next_start_keeps_the_data_and_m
     assert (second.home / "secret_key").read_text() == key
     processes = second.processes()
     assert second.signal(signal.SIGKILL) == -signal.SIGKILL
-    again = new_site(env={"HMI_FOLLOW_PARENT": "1"}).start("sh", "-c", '"$@"; exit $?', "make")
+    again = new_site().start("sh", "-c", 'HMI_SUPERVISED=$$ "$@"; exit $?', "make")
     assert all_gone(processes) == []
     assert again.wait_until_ready().get("/health/ready").status_code == 200
 

@@ -42,7 +42,7 @@ def start_worker(redis_url: str, world: TinyWorld) -> Iterator[Callable[..., Inf
     started: list[InferenceWorker] = []
 
     def start(url: str = redis_url, **env: str) -> InferenceWorker:
-        usual = {"HMI_WORKER_LIFE_S": "0.6", "HMI_SLAB_DIR": str(world.artifact_root.parent / "slabs")}
+        usual = {"HMI_WORKER_LIFE_S": "0.6", "HMI_HOME": str(world.artifact_root.parent)}
         started.append(InferenceWorker(url, world.artifact_root, **(usual | env)))
         return started[-1]
 

@@ -45,7 +45,7 @@ def test_answers_do_not_depend_on_how_many_rows_lie_on_the_device(
 
 
 def test_room_on_the_device_is_what_is_free_unless_it_is_set() -> None:
-    env = {"HMI_REDIS_URL": "unix:///x", "HMI_ARTIFACT_ROOT": "/x"}
+    env = {"REDIS_URL": "unix:///x", "HMI_ARTIFACT_ROOT": "/x"}
     assert WorkerSettings.from_env(env).device_bytes == 0
     assert WorkerSettings.from_env(env | {"HMI_DEVICE_MB": "3"}).device_bytes == 3 << 20
     with pytest.raises(SettingError, match="HMI_DEVICE_MB"):

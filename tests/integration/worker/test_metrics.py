@@ -136,9 +136,9 @@ def test_without_a_port_nothing_listens(monkeypatch: pytest.MonkeyPatch) -> None
 
 
 def test_settings_have_defaults_and_are_read() -> None:
-    assert ExporterSettings.from_env({}) == ExporterSettings(host=HOST, port=0, tenants=50)
-    env = {"HMI_METRICS_PORT": "9100", "HMI_METRICS_HOST": "::1", "HMI_METRICS_TENANTS": "7"}
-    assert ExporterSettings.from_env(env) == ExporterSettings(host="::1", port=9100, tenants=7)
+    assert ExporterSettings.from_env({}) == ExporterSettings(host=HOST, port=0)
+    env = {"HMI_METRICS_PORT": "9100", "HMI_METRICS_HOST": "::1"}
+    assert ExporterSettings.from_env(env) == ExporterSettings(host="::1", port=9100)
 
 
 @pytest.mark.parametrize("value", ["-1", "65536", "http", "9 100", "1.5", "9" * 5000, "٣"])

@@ -17,7 +17,7 @@ pytestmark = pytest.mark.slow
 
 
 def test_batches_are_timed_for_a_second_when_a_root_is_loaded_unless_it_is_set() -> None:
-    env = {"HMI_REDIS_URL": "unix:///x", "HMI_ARTIFACT_ROOT": "/x"}
+    env = {"REDIS_URL": "unix:///x", "HMI_ARTIFACT_ROOT": "/x"}
     assert WorkerSettings.from_env(env).profile_s == 1.0
     assert WorkerSettings.from_env(env | {"HMI_PROFILE_S": "0"}).profile_s == 0.0
     with pytest.raises(SettingError, match="HMI_PROFILE_S"):

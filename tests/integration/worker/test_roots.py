@@ -130,6 +130,6 @@ def test_a_worker_that_cannot_load_a_root_leaves_its_requests_to_one_that_can(
 
 
 def test_all_roots_are_served_unless_some_are_named() -> None:
-    env = {"HMI_REDIS_URL": "unix:///x", "HMI_ARTIFACT_ROOT": "/x"}
+    env = {"REDIS_URL": "unix:///x", "HMI_ARTIFACT_ROOT": "/x"}
     assert WorkerSettings.from_env(env).roots == frozenset()
     assert WorkerSettings.from_env(env | {"HMI_ROOTS": " mini, bert,"}).roots == {"mini", "bert"}

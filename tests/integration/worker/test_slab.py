@@ -155,8 +155,8 @@ def test_on_a_full_disk_it_goes_on_with_the_slots_that_it_has(tmp_path: Path) ->
 def test_where_no_slab_can_be_hplms_are_kept_in_memory(
     redis: Redis, world: TinyWorld, start_worker: Start, tmp_path: Path
 ) -> None:
-    (tmp_path / "file").touch()
-    worker = start_worker(HMI_SLAB_DIR=str(tmp_path / "file")).wait_until_ready()
+    (tmp_path / "slabs").touch()
+    worker = start_worker(HMI_HOME=str(tmp_path)).wait_until_ready()
     ask_each(redis, world)
     assert "Models are kept in memory" in worker.output()
     wait_until(lambda: keeps(worker, len(world.hplms)), worker)
@@ -193,13 +193,12 @@ def test_before_there_is_a_manifest_nothing_is_given_back(
     desk.close()
 
 
-def test_a_slab_lies_in_the_home_unless_it_is_told_where() -> None:
-    env = {"HMI_REDIS_URL": "redis://", "HMI_ARTIFACT_ROOT": "/nowhere"}
+def test_a_slab_is_stored_in_the_home() -> None:
+    env = {"REDIS_URL": "redis://", "HMI_ARTIFACT_ROOT": "/nowhere"}
     assert WorkerSettings.from_env(env).slab is None
     home = env | {"HMI_HOME": "/home"}
     assert WorkerSettings.from_env(home).slab == SlabRoom(Path("/home/slabs"), 24576 * MIB)
-    there = home | {"HMI_SLAB_DIR": "/there", "HMI_SLAB_MB": "7"}
-    assert WorkerSettings.from_env(there).slab == SlabRoom(Path("/there"), 7 * MIB)
-    assert WorkerSettings.from_env(there | {"HMI_SLAB_MB": "0"}).slab is None
+    assert WorkerSettings.from_env(home | {"HMI_SLAB_MB": "7"}).slab == SlabRoom(Path("/home/slabs"), 7 * MIB)
+    assert WorkerSettings.from_env(home | {"HMI_SLAB_MB": "0"}).slab is None
     with pytest.raises(SettingError, match="HMI_SLAB_MB='-1'"):
         WorkerSettings.from_env(home | {"HMI_SLAB_MB": "-1"})

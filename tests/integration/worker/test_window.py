@@ -10,7 +10,7 @@ from torch.utils.hooks import RemovableHandle
 from inference.engine import lead
 from inference.engine.batcher import BatchLimits
 from inference.queueing import keys
-from inference.serving.environment import SettingError, WorkerSettings
+from inference.serving.environment import WorkerSettings
 from inference.serving.pace import Pace
 from inference.serving.server import Server
 from tests.integration.queueing.requests import depth, replies_in
@@ -136,13 +136,10 @@ def test_a_queue_that_fails_while_a_batch_computes_does_not_fail_the_batch(
     assert desk.catalogue.counters.failed == 0
 
 
-def test_the_window_is_sixteen_batches_unless_it_is_set() -> None:
-    env = {"HMI_REDIS_URL": "unix:///x", "HMI_ARTIFACT_ROOT": "/x"}
+def test_the_window_is_sixteen_batches() -> None:
+    env = {"REDIS_URL": "unix:///x", "HMI_ARTIFACT_ROOT": "/x"}
     assert WorkerSettings.from_env(env).pace.backlog_rows == 512
     assert WorkerSettings.from_env(env | {"HMI_BATCH_ROWS": "8"}).pace.backlog_rows == 128
-    assert WorkerSettings.from_env(env | {"HMI_BACKLOG_ROWS": "40"}).pace.backlog_rows == 40
-    with pytest.raises(SettingError, match="HMI_BACKLOG_ROWS"):
-        WorkerSettings.from_env(env | {"HMI_BACKLOG_ROWS": "0"})
 
 
 def test_no_request_waits_for_the_clock_of_the_queues_server(
