@@ -17,7 +17,7 @@ from django.conf import settings
 from django.db.models import Q, Sum
 from django.http import HttpRequest, HttpResponse
 
-from frontend.invited import openly_invited
+from frontend.invitation_session import open_invitation
 from hmi_site.http.errors import answer
 from tenants.accounts.models import User
 from tenants.base.client_address import counted_address
@@ -40,7 +40,7 @@ class Accounts(DefaultAccountAdapter):
 
     def is_open_for_signup(self, request: HttpRequest) -> bool:
         """To everybody where the installation says so; else to whoever opened the link of an invitation."""
-        return bool(settings.HMI_SIGN_UP) or openly_invited(request) is not None
+        return bool(settings.HMI_SIGN_UP) or open_invitation(request) is not None
 
     def pre_authenticate(self, request: HttpRequest, **credentials: Any) -> None:
         """Wrong passwords are counted in one place, by lockout.py; codes still by allauth."""

@@ -9,7 +9,7 @@ from django.contrib import admin
 from hmi_site.dashboard.tenant import TenantPage
 from hmi_site.dashboard.urls import addresses
 from tenants.accounts.models import Tenant
-from tenants.base.admin.base import ModelAdmin, NotByHand
+from tenants.base.admin.base import ModelAdmin, NoAddOrChangeAdmin
 
 admin.site.unregister([Authenticator, EmailAddress, Tenant])
 admin.site.register(Tenant, TenantPage)
@@ -18,7 +18,7 @@ admin.site.extra_urls = addresses  # type: ignore[attr-defined] # unfold's site 
 
 
 @admin.register(AccessAttempt)
-class AccessAttemptAdmin(NotByHand):
+class AccessAttemptAdmin(NoAddOrChangeAdmin):
     """Wrong passwords of late. Deleting a row ends its lock-out."""
 
     list_display = ("username", "ip_address", "failures_since_start", "attempt_time")
@@ -27,7 +27,7 @@ class AccessAttemptAdmin(NotByHand):
 
 
 @admin.register(Authenticator)
-class AuthenticatorAdmin(NotByHand):
+class AuthenticatorAdmin(NoAddOrChangeAdmin):
     """Second factors, without their secrets. Delete them for somebody who has lost the telephone."""
 
     list_display = ("user", "type", "created_at", "last_used_at")

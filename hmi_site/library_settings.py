@@ -180,8 +180,8 @@ SPECTACULAR_SETTINGS = {
     "COMPONENT_SPLIT_REQUEST": True,
     "POSTPROCESSING_HOOKS": [
         "drf_spectacular.hooks.postprocess_schema_enums",
-        "hmi_site.reference.shared_answers.shared_answers",
-        "hmi_site.reference.shared_answers.either_way",
+        "hmi_site.openapi.schema.add_common_responses",
+        "hmi_site.openapi.schema.one_of_to_any_of",
     ],
     "ENUM_NAME_OVERRIDES": {
         "Anchor": ["created_at"],

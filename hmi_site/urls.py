@@ -8,7 +8,7 @@ from drf_spectacular.views import SpectacularSwaggerSplitView as SwaggerView
 from hmi_site import health
 from hmi_site.http import errors
 from hmi_site.metrics.requests import metrics
-from hmi_site.reference.served import DescriptionView
+from hmi_site.openapi.views import SchemaView
 from inference.open_inference.views import ServerView
 
 # There is one way in, with its lock-out and its second factor.
@@ -19,7 +19,7 @@ urlpatterns: list[URLPattern | URLResolver] = [
     path("health/ready", health.ready, name="health-ready"),
     path("metrics", metrics, name="metrics"),
     path("admin/", admin.site.urls),
-    path("api/schema/", DescriptionView.as_view(), name="schema"),
+    path("api/schema/", SchemaView.as_view(), name="schema"),
     path(
         "api/docs/",
         SwaggerView.as_view(url_name="schema", template_name="frontend/api_docs.html"),

@@ -15,7 +15,7 @@ from frontend.presenters.limits import limits_of
 from hmi_site.dashboard.navigation import list_item
 from tenants.accounts.admin.people import TenantAdmin
 from tenants.accounts.models import Tenant
-from tenants.base.admin.base import acting, linked_list
+from tenants.base.admin.base import staff_user, changelist_link
 from tenants.usage.models import UsageSum
 from versiontree.transfer.models import Takeout
 from versiontree.transfer.services.takeouts import takeout_request
@@ -33,18 +33,18 @@ class TenantPage(TenantAdmin):
 
     change_form_before_template = "hmi_site/tenant.html"
     actions = ("suspend", "resume", "take_out", "leave")
-    on_page = actions
+    page_actions = actions
 
-    def offered(self, row: Any) -> tuple[str, ...]:
-        *others, last = super().offered(row) or ("",)
+    def available_actions(self, row: Any) -> tuple[str, ...]:
+        *others, last = super().available_actions(row) or ("",)
         return (*others, "take_out", last) if last else ()
 
     @admin.action(description="Put all data into a file", permissions=["change"])
     def take_out(self, request: HttpRequest, tenants: QuerySet[Tenant]) -> None:
         """For its owners and for administrators, who find it under *Takeouts*."""
         for tenant in tenants:
-            begin = partial(takeout_request, tenant=tenant, actor=acting(request))
-            where = linked_list(Takeout, f"q={tenant}", "Takeouts")
+            begin = partial(takeout_request, tenant=tenant, actor=staff_user(request))
+            where = changelist_link(Takeout, f"q={tenant}", "Takeouts")
             self.try_action(
                 request, begin, format_html("All data of {} is being put into a file: see {}.", tenant, where)
             )

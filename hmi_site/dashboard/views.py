@@ -22,8 +22,8 @@ from hmi_site.dashboard.serving import ORDERS, levels_bar, memory_tiles, roots, 
 from hmi_site.dashboard.work import Jobs, jobs_by_day, jobs_now, requests_by_day
 from hmi_site.launcher.supervisor import recent_restarts
 from inference.queueing.asking import DRAIN
-from tenants.base.admin.base import acting
-from tenants.base.admin.confirm import Lost, Question, ask_for_name, is_typed
+from tenants.base.admin.base import staff_user
+from tenants.base.admin.confirm import AffectedRow, Confirmation, confirmation_response, is_name_typed
 from tenants.base.errors import ErrorCode, HmiError
 
 View = Callable[..., HttpResponse]
@@ -86,9 +86,9 @@ def workers(request: HttpRequest) -> HttpResponse:
 def tell(request: HttpRequest, worker: str, what: str) -> HttpResponse:
     """Tell one worker. To drain the last that takes requests asks for its name."""
     others = [name for name in _ready() if name != worker]
-    if what == DRAIN and not others and not is_typed(request, worker):
-        question = Question("drain", "Drain the last worker?", worker, f"No other takes requests. {LAST}")
-        return _confirmation(request, question, [worker])
+    if what == DRAIN and not others and not is_name_typed(request, worker):
+        confirmation = Confirmation("drain", "Drain the last worker?", worker, f"No other takes requests. {LAST}")
+        return _confirmation(request, confirmation, [worker])
     _send_orders(request, [worker], what)
     return redirect(WORKERS)
 
@@ -100,10 +100,10 @@ def drain_all(request: HttpRequest) -> HttpResponse:
     phrase = f"drain {len(ready)} workers"
     if not ready:
         messages.warning(request, "No inference worker takes requests.")
-    elif is_typed(request, phrase):
+    elif is_name_typed(request, phrase):
         _send_orders(request, ready, DRAIN)
     else:
-        return _confirmation(request, Question("drain", "Drain all workers?", phrase, LAST), ready)
+        return _confirmation(request, Confirmation("drain", "Drain all workers?", phrase, LAST), ready)
     return redirect(WORKERS)
 
 
@@ -115,7 +115,7 @@ def _ready() -> list[str]:
 def _send_orders(request: HttpRequest, names: list[str], what: str) -> None:
     for name in names:
         try:
-            worker_order(worker=name, what=what, actor=acting(request))
+            worker_order(worker=name, what=what, actor=staff_user(request))
             messages.success(request, f"{name} is {ORDERS[what]}.")
         except HmiError as error:
             if error.code not in (ErrorCode.NOT_FOUND, ErrorCode.WORKER_UNAVAILABLE):
@@ -123,9 +123,9 @@ def _send_orders(request: HttpRequest, names: list[str], what: str) -> None:
             messages.error(request, error.message)
 
 
-def _confirmation(request: HttpRequest, question: Question, names: list[str]) -> HttpResponse:
+def _confirmation(request: HttpRequest, confirmation: Confirmation, names: list[str]) -> HttpResponse:
     context = {**admin.site.each_context(request), "back": reverse(WORKERS)}
-    return ask_for_name(request, question, lost=[Lost(name) for name in names], hidden=[], context=context)
+    return confirmation_response(request, confirmation, rows=[AffectedRow(name) for name in names], hidden=[], context=context)
 
 
 def board(request: HttpRequest, context: dict[str, Any]) -> dict[str, Any]:  # noqa: ARG001 - unfold's signature

@@ -4,9 +4,10 @@ import tomllib
 from dataclasses import fields, is_dataclass
 from pathlib import Path
 
+from drf_spectacular.generators import SchemaGenerator
+
 import hmi_client
 from hmi_client import responses
-from hmi_site.reference.releases import document_now
 
 CHECKOUT = Path(__file__).resolve().parents[3]
 NAMES = {
@@ -27,7 +28,8 @@ LEFT_OUT = {
 
 
 def test_the_client_has_a_field_for_everything_that_the_server_tells() -> None:
-    described = document_now()["components"]["schemas"]
+    schema = SchemaGenerator().get_schema(request=None, public=True)  # type: ignore[no-untyped-call]
+    described = schema["components"]["schemas"]
     found = [shape for shape in vars(responses).values() if is_dataclass(shape) and isinstance(shape, type)]
     assert len(found) > 10
     for shape in found:

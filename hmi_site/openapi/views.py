@@ -1,4 +1,4 @@
-"""The description of the API, as it is served."""
+"""``/api/schema/``: the OpenAPI schema of the API."""
 
 from functools import cache
 from typing import Any
@@ -10,23 +10,23 @@ from drf_spectacular.views import SpectacularAPIView
 from rest_framework.request import Request
 
 
-class DescriptionView(SpectacularAPIView):
-    """The same for everybody, so a process makes it once: that takes a second."""
+class SchemaView(SpectacularAPIView):
+    """Serves one cached schema to everybody: it takes a second to generate."""
 
     @extend_schema(exclude=True)
     def get(self, request: Request, *_: Any, **__: Any) -> HttpResponse:
-        """As YAML or JSON, whichever was asked for."""
+        """Return the schema as YAML or JSON, by the ``Accept`` header."""
         renderer = request.accepted_renderer
         charset = f"; charset={renderer.charset}" if renderer.charset else ""
         headers = {
             "Content-Type": f"{renderer.media_type}{charset}",
             "Content-Disposition": f'inline; filename="HMI.{renderer.format}"',
         }
-        return HttpResponse(_written(renderer.media_type), headers=headers)
+        return HttpResponse(_rendered_schema(renderer.media_type), headers=headers)
 
 
 @cache
-def _written(media_type: str) -> str | bytes:
-    made = SchemaGenerator().get_schema(request=None, public=True)  # type: ignore[no-untyped-call]
-    renderer = next(one for one in DescriptionView.renderer_classes if one.media_type == media_type)
-    return renderer().render(made, renderer_context={})
+def _rendered_schema(media_type: str) -> str | bytes:
+    schema = SchemaGenerator().get_schema(request=None, public=True)  # type: ignore[no-untyped-call]
+    renderer = next(one for one in SchemaView.renderer_classes if one.media_type == media_type)
+    return renderer().render(schema, renderer_context={})

@@ -1,0 +1,181 @@
+"""What the OpenAPI schema says of many operations at once: common errors and headers.
+
+drf-spectacular generates the rest from the views.
+"""
+
+from collections.abc import Iterator
+from typing import Any, Final
+
+from drf_spectacular.openapi import AutoSchema
+from drf_spectacular.utils import OpenApiParameter
+
+from inference.api.errors import API_PREFIX
+from tenants.accounts.api import idempotency
+from tenants.accounts.api.idempotency import IdempotentView
+from tenants.base.api import conditional
+from tenants.base.api.conditional import KNOWN, ConditionalView
+from tenants.base.errors import ErrorCode, HmiError
+
+Json = dict[str, Any]
+
+METHODS: Final = ("get", "post", "put", "patch", "delete")
+RETRY_AFTER: Final = "Retry-After"
+ERROR_SCHEMA: Final = {"$ref": "#/components/schemas/Error"}
+
+COMMON_ERRORS: Final[dict[int, tuple[ErrorCode, str]]] = {
+    401: (ErrorCode.UNAUTHENTICATED, "Authentication is missing: send an API key, or sign in."),
+    403: (ErrorCode.FORBIDDEN, "The caller may not do this."),
+    404: (ErrorCode.NOT_FOUND, "The object does not exist, or belongs to another tenant."),
+    406: (ErrorCode.NOT_ACCEPTABLE, "There is no response of a type that `Accept` names."),
+    422: (ErrorCode.INVALID_FIELD, "The request is not valid; `param` names the field."),
+    429: (ErrorCode.RATE_LIMITED, "A rate limit or a quota is reached."),
+    500: (ErrorCode.INTERNAL, "An error of the server; the operator's log has the details."),
+    503: (
+        ErrorCode.DATABASE_UNAVAILABLE,
+        "A service that is needed is not available; try again in a moment.",
+    ),
+}
+WRITE_ERRORS: Final = {409: (ErrorCode.CONFLICT, "Not possible in the present state.")}
+CONDITIONAL_ERRORS: Final = {
+    412: (ErrorCode.PRECONDITION_FAILED, "The object has changed since the `ETag` in `If-Match`.")
+}
+BODY_ERRORS: Final = {
+    408: (ErrorCode.BODY_TOO_SLOW, "The body did not arrive, or arrived too slowly."),
+    413: (ErrorCode.BODY_TOO_LARGE, "The body is too large."),
+    415: (ErrorCode.UNSUPPORTED_TYPE, "The body has a type that is not accepted here, or is compressed."),
+}
+UPLOAD_ERRORS: Final = {
+    412: (ErrorCode.UNSUPPORTED_VERSION, "Another version of the tus protocol, or of the upload."),
+    460: (ErrorCode.CHECKSUM_MISMATCH, "The checksum of the received bytes does not match."),
+}
+UPLOADS_PATH: Final = "/uploads"
+CONDITIONAL_METHODS: Final = {"put", "patch", "delete"}
+
+COMMON_HEADERS: Final[dict[str, str]] = {
+    "x-request-id": "The id of the request: the caller's own, or a generated one. The log has it, too.",
+    **{
+        f"x-ratelimit-{name}-{unit}": f"{description} {unit}."
+        for unit in ("requests", "tokens")
+        for name, description in (
+            ("limit", "What is allowed a minute, in"),
+            ("remaining", "What is left now, in"),
+            ("reset", "Time until the limit is full again, such as `0.6s`, of"),
+        )
+    },
+}
+
+
+def _parameter(name: str, description: str, response: list[int] | None = None) -> OpenApiParameter:
+    options = {} if response is None else {"response": response}
+    return OpenApiParameter(name, location=OpenApiParameter.HEADER, description=description, **options)
+
+
+IDEMPOTENCY_KEY: Final = _parameter(
+    idempotency.HEADER, "A second request with the same key and body gets the same response, for a day."
+)
+REPLAYED: Final = _parameter(
+    idempotency.REPLAYED, "`true` if this is the stored response of an earlier request.", [200, 201, 202]
+)
+IF_MATCH: Final = _parameter(
+    conditional.HEADER, "The `ETag` of a GET. If the object has changed since, nothing happens (412)."
+)
+IF_NONE_MATCH: Final = _parameter(
+    KNOWN, "The `ETag` of an earlier response. If it still matches, the response is 304 without a body."
+)
+ETAG: Final = _parameter("ETag", "The version of the object in this response.", [200])
+
+
+class HmiAutoSchema(AutoSchema):
+    """Adds the headers of idempotent and conditional views to their operations."""
+
+    def get_override_parameters(self) -> list[Any]:
+        headers = []
+        if self.method == "POST" and isinstance(self.view, IdempotentView) and self.view.makes:
+            headers += [IDEMPOTENCY_KEY, REPLAYED]
+        if isinstance(self.view, ConditionalView):
+            if self.method in self.view.conditional:
+                headers.append(IF_MATCH)
+            if self.method in conditional.READS and not self.view.volatile:
+                headers.append(IF_NONE_MATCH)
+            if self.method in conditional.SHOWS:
+                headers.append(ETAG)
+        return [*super().get_override_parameters(), *headers]
+
+
+def add_common_responses(result: Json, **_: Any) -> Json:
+    """Add the common errors and headers to each operation below ``/api/`` (a hook of drf-spectacular).
+
+    A status that the view describes itself stays.
+    """
+    errors = COMMON_ERRORS | WRITE_ERRORS | BODY_ERRORS | UPLOAD_ERRORS | CONDITIONAL_ERRORS
+    components = result.setdefault("components", {})
+    components["responses"] = {
+        f"Error{status}": _error_response(*errors[status], status) for status in sorted(errors)
+    }
+    components["headers"] = {name: _header(text) for name, text in COMMON_HEADERS.items()} | {
+        RETRY_AFTER: _header("Seconds to wait before the next attempt.", "integer")
+    }
+    for path, method, operation in _operations(result):
+        responses = operation["responses"]
+        for status in _error_statuses(path, method, operation):
+            responses.setdefault(str(status), {"$ref": f"#/components/responses/Error{status}"})
+        if any(parameter.get("name") == KNOWN for parameter in operation.get("parameters", ())):
+            responses["304"] = {"description": f"The object still matches `{KNOWN}`."}
+        for response in responses.values():
+            if "$ref" not in response:
+                response["headers"] = _header_refs(*COMMON_HEADERS) | response.get("headers", {})
+        operation["responses"] = dict(sorted(responses.items()))
+    return result
+
+
+def one_of_to_any_of(result: Json, **_: Any) -> Json:
+    """Replace ``oneOf`` by ``anyOf`` (a hook of drf-spectacular).
+
+    Some values match several alternatives: null matches each nullable type.
+    """
+    stack: list[Any] = [result["paths"], result.get("components", {})]
+    while stack:
+        node = stack.pop()
+        if isinstance(node, dict):
+            if isinstance(node.get("oneOf"), list):
+                node["anyOf"] = node.pop("oneOf")
+            stack += node.values()
+        elif isinstance(node, list):
+            stack += node
+    return result
+
+
+def _operations(result: Json) -> Iterator[tuple[str, str, Json]]:
+    for path, item in result["paths"].items():
+        if path.startswith(API_PREFIX):
+            yield from ((path, method, item[method]) for method in METHODS if method in item)
+
+
+def _error_statuses(path: str, method: str, operation: Json) -> Iterator[int]:
+    yield from COMMON_ERRORS
+    if method != "get":
+        yield from WRITE_ERRORS
+    if method in CONDITIONAL_METHODS:
+        yield from CONDITIONAL_ERRORS
+    if "requestBody" in operation:
+        yield from BODY_ERRORS
+    if UPLOADS_PATH in path and method != "get":
+        yield from UPLOAD_ERRORS
+
+
+def _error_response(code: ErrorCode, description: str, status: int) -> Json:
+    headers = [*COMMON_HEADERS, *([RETRY_AFTER] if status in {429, 503} else [])]
+    example = {"value": HmiError(code, description).to_json()}
+    return {
+        "description": description,
+        "headers": _header_refs(*headers),
+        "content": {"application/json": {"schema": ERROR_SCHEMA, "examples": {str(code): example}}},
+    }
+
+
+def _header_refs(*names: str) -> Json:
+    return {name: {"$ref": f"#/components/headers/{name}"} for name in names}
+
+
+def _header(description: str, kind: str = "string") -> Json:
+    return {"description": description, "schema": {"type": kind}}
