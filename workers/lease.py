@@ -17,6 +17,7 @@ from uuid import UUID
 
 from django.db import DatabaseError, InterfaceError, connection
 
+from inference.periodic_thread import PeriodicThread
 from versiontree.jobs.errors import LeaseLost
 from versiontree.jobs.services.lifecycle import job_event, job_heartbeat
 
@@ -58,15 +59,18 @@ class LeaseKeeper:
         self._job_id = job_id
         self._worker = worker
         self._lease_s = lease_s
-        self._every_s = every_s
         self._renewed_at = time.monotonic()
         self._report = Report()
         self._events: deque[Event] = deque()
         self._lock = threading.Lock()
         self._writing = threading.Lock()
-        self._wake = threading.Event()
-        self._closing = threading.Event()
-        self._thread = threading.Thread(target=self._run, name=f"lease-{job_id}", daemon=True)
+        self._thread = PeriodicThread(
+            f"lease-{job_id}",
+            self._renew,
+            interval_s=every_s,
+            gap_s=WRITE_GAP_S,
+            at_end=self._finish,
+        )
 
     def __enter__(self) -> Self:
         self._thread.start()
@@ -75,9 +79,7 @@ class LeaseKeeper:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self._closing.set()
-        self._wake.set()
-        self._thread.join()
+        self._thread.stop()
 
     def tell(self, report: Report, event: Event | None = None) -> None:
         """Leave `report` (and `event`) to be written within about a second."""
@@ -85,7 +87,7 @@ class LeaseKeeper:
             self._report = report
             if event is not None:
                 self._events.append(event)
-        self._wake.set()
+        self._thread.wake()
 
     def flush(self) -> None:
         """Write what was told, now and in the caller's thread: what comes next must stand after it."""
@@ -93,19 +95,17 @@ class LeaseKeeper:
             if not self.lost:
                 self._write()
 
-    def _run(self) -> None:
+    def _renew(self) -> bool:
         try:
-            while not (self._closing.is_set() or self.lost):
-                self._wake.wait(self._every_s)
-                self._wake.clear()
-                self.flush()
-                self._closing.wait(WRITE_GAP_S)
             self.flush()
         except Exception:
             log.exception("The lease of job %s is no longer renewed", self._job_id)
             self.lost = True
-        finally:
-            connection.close()
+        return not self.lost
+
+    def _finish(self) -> None:
+        self._renew()
+        connection.close()
 
     def _write(self) -> None:
         with self._lock:

@@ -3,7 +3,6 @@
 import logging
 import os
 import socket
-import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -13,6 +12,7 @@ from uuid import UUID, uuid4
 
 from django.db import DatabaseError, InterfaceError, connection
 
+from inference.periodic_thread import PeriodicThread
 from tenants.base.child_process import WorkerStopping, is_stopping
 from tenants.base.errors import ErrorCode, HmiError
 from versiontree.jobs.errors import LeaseLost
@@ -29,7 +29,7 @@ from versiontree.jobs.services.shards import (
     shards_retry,
 )
 from workers.failures import explain
-from workers.training.atomic_folders import read_seal, seal_digest
+from workers.training.disk import read_seal, seal_digest
 from workers.training.progress import Cancelled, Reporter
 
 log = logging.getLogger(__name__)
@@ -55,9 +55,10 @@ class ShardKeeper:
     def __init__(self, shard: JobShard, worker: str) -> None:
         self.lost = False
         self._shard, self._worker = shard, worker
-        self._closing = threading.Event()
         self._renewed_at = time.monotonic()
-        self._thread = threading.Thread(target=self._run, name=f"shard-{shard.pk}", daemon=True)
+        self._thread = PeriodicThread(
+            f"shard-{shard.pk}", self._renew, interval_s=RENEW_EVERY_S, at_end=connection.close
+        )
 
     def __enter__(self) -> Self:
         self._thread.start()
@@ -66,17 +67,9 @@ class ShardKeeper:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self._closing.set()
-        self._thread.join()
+        self._thread.stop()
 
-    def _run(self) -> None:
-        try:
-            while not self.lost and not self._closing.wait(RENEW_EVERY_S):
-                self._renew()
-        finally:
-            connection.close()
-
-    def _renew(self) -> None:
+    def _renew(self) -> bool:
         started = time.monotonic()
         try:
             shard_renew(shard=self._shard, worker=self._worker, lease_s=LEASE_S)
@@ -87,6 +80,7 @@ class ShardKeeper:
             log.warning("%s could not be renewed: %s", self._shard, error)
             connection.close()
             self.lost = time.monotonic() - self._renewed_at > LEASE_S
+        return not self.lost
 
 
 def shard_folder(staging: Path, shard: JobShard) -> Path:

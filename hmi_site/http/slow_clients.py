@@ -14,7 +14,6 @@ import socket
 import stat
 import struct
 import termios
-import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import suppress
@@ -23,6 +22,7 @@ from pathlib import Path
 from typing import Final
 
 from hmi_site.http.request_body import BodyTimeout
+from inference.periodic_thread import PeriodicThread
 
 log = logging.getLogger(__name__)
 
@@ -40,7 +40,7 @@ class _Reader:
     patience: BodyTimeout
 
 
-class SlowClients:
+class SlowClientMonitor:
     """Resets connections to this port of this process whose clients take too little, when ``look`` is
     called."""
 
@@ -52,7 +52,7 @@ class SlowClients:
     def watch(self) -> None:
         """Look every few seconds from now on, in a thread of its own."""
         if OPEN_FILES.is_dir():
-            threading.Thread(target=self._keep_looking, name="slow readers", daemon=True).start()
+            PeriodicThread("slow readers", self._try_look, interval_s=EVERY_S).start()
 
     def look(self) -> None:
         """What each client has taken since the last time."""
@@ -78,13 +78,11 @@ class SlowClients:
         connection.shutdown(socket.SHUT_RDWR)
         return None
 
-    def _keep_looking(self) -> None:
-        while True:
-            time.sleep(EVERY_S)
-            try:
-                self.look()
-            except Exception:
-                log.exception("Slow readers could not be looked for")
+    def _try_look(self) -> None:
+        try:
+            self.look()
+        except Exception:
+            log.exception("Slow readers could not be looked for")
 
 
 def _connections(port: int) -> Iterator[tuple[int, socket.socket]]:

@@ -1,7 +1,6 @@
 """A worker's sign of life: a key with a short life, renewed by a thread; its value is the worker's status."""
 
 import logging
-import threading
 import time
 from collections.abc import Callable, Iterable
 from types import TracebackType
@@ -10,6 +9,7 @@ from typing import Self
 from redis import Redis
 from redis.exceptions import RedisError
 
+from inference.periodic_thread import PeriodicThread
 from inference.queueing import keys
 
 log = logging.getLogger(__name__)
@@ -43,8 +43,7 @@ class Heartbeat:
         self._served: set[str] = set()
         self._hangs = hangs
         self._on_hang = on_hang
-        self._stop = threading.Event()
-        self._thread = threading.Thread(target=self._run, name="heartbeat", daemon=True)
+        self._thread = PeriodicThread("heartbeat", self._renew, interval_s=beat_s(life_s))
 
     def __enter__(self) -> Self:
         self._try_beat()
@@ -55,8 +54,7 @@ class Heartbeat:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         """Stop beating and remove the key, so that what is left can be claimed at once, and the roots."""
-        self._stop.set()
-        self._thread.join()
+        self._thread.stop()
         self._roots = lambda: ()
         self._sign_off()
 
@@ -82,13 +80,13 @@ class Heartbeat:
             self._redis.zadd(keys.SERVED_ROOTS, dict.fromkeys(roots, time.time()))
         self._served = roots
 
-    def _run(self) -> None:
-        while not self._stop.wait(beat_s(self._life_ms / 1000)):
-            if self._hangs():
-                self._sign_off()
-                self._on_hang()
-                return
-            self._try_beat()
+    def _renew(self) -> bool:
+        if self._hangs():
+            self._sign_off()
+            self._on_hang()
+            return False
+        self._try_beat()
+        return True
 
     def _try_beat(self) -> None:
         try:

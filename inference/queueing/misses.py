@@ -8,7 +8,6 @@ tenants a table has, the less is kept of each: thousands of them must not fill t
 
 import logging
 import struct
-import threading
 from collections import Counter, deque
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -19,6 +18,7 @@ from typing import Any, Self, cast
 from redis import Redis
 from redis.exceptions import RedisError
 
+from inference.periodic_thread import PeriodicThread
 from inference.queueing import keys
 
 log = logging.getLogger(__name__)
@@ -59,12 +59,10 @@ class MissCounter:
         kept_of_table: int = KEPT_OF_TABLE,
     ) -> None:
         self._redis = redis
-        self._every_s = every_s
         self._kept = kept
         self._kept_of_table = kept_of_table
         self._waiting: deque[tuple[str, str, int, bytes]] = deque(maxlen=WAITING)
-        self._stop = threading.Event()
-        self._thread = threading.Thread(target=self._run, name="misses", daemon=True)
+        self._thread = PeriodicThread("misses", self._try_flush, interval_s=every_s, at_end=self._try_flush)
 
     def __enter__(self) -> Self:
         self._thread.start()
@@ -73,8 +71,7 @@ class MissCounter:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self._stop.set()
-        self._thread.join()
+        self._thread.stop()
 
     def add(self, table: str, tenant: str, n: int, fragments: bytes) -> None:
         """Count fragments of ``n`` ids each, given one after the other as big-endian int32."""
@@ -105,14 +102,11 @@ class MissCounter:
             pipe.expire(tenants, LIFE_S)
             pipe.execute()
 
-    def _run(self) -> None:
-        stopping = False
-        while not stopping:
-            stopping = self._stop.wait(self._every_s)
-            try:
-                self.flush()
-            except RedisError as error:
-                log.warning("missed fragments were not counted: %s", error)
+    def _try_flush(self) -> None:
+        try:
+            self.flush()
+        except RedisError as error:
+            log.warning("missed fragments were not counted: %s", error)
 
 
 def missed_fragments(

@@ -2,7 +2,6 @@
 
 import logging
 import os
-import threading
 from collections.abc import Mapping
 from dataclasses import dataclass
 from types import TracebackType
@@ -11,6 +10,7 @@ from wsgiref.simple_server import WSGIServer
 
 from prometheus_client import CollectorRegistry, start_http_server
 
+from inference.periodic_thread import PeriodicThread
 from inference.serving.environment import SettingError
 
 log = logging.getLogger(__name__)
@@ -47,33 +47,26 @@ class Exporter:
     ) -> None:
         self._registry = registry
         self._settings = settings
-        self._retry_s = retry_s
-        self._stop = threading.Event()
-        self._waiting: threading.Thread | None = None
+        self._retries = PeriodicThread("exporter", self._retry, interval_s=retry_s)
         self._server: WSGIServer | None = None
 
     def __enter__(self) -> Self:
         if self._settings.port and (error := self._listen()):
             where = f"{self._settings.host}:{self._settings.port} (HMI_METRICS_HOST, HMI_METRICS_PORT)"
             log.error("metrics cannot be read at %s: %s; requests are answered all the same", where, error)
-            self._waiting = threading.Thread(target=self._try_again, name="exporter", daemon=True)
-            self._waiting.start()
+            self._retries.start()
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self._stop.set()
-        if self._waiting is not None:
-            self._waiting.join()
+        self._retries.stop()
         if self._server is not None:
             self._server.shutdown()
             self._server.server_close()
 
-    def _try_again(self) -> None:
-        while not self._stop.wait(self._retry_s):
-            if self._listen() is None:
-                return
+    def _retry(self) -> bool:
+        return self._listen() is not None
 
     def _listen(self) -> OSError | None:
         """Why the address cannot be had, None when it could."""
